@@ -1,0 +1,151 @@
+"""Flows and server state machines in one process, on a clock of their own: no sockets, no threads, no waiting.
+
+What a run does depends on its seed alone: how long answers take, which requests or answers get lost, when connections break.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from google.protobuf.message import Message
+
+from tubeclient.errors import ConnectionLost, DeadlineExceeded, TubeError
+from tubeclient.flows.effects import Effect, Emit, Flow, Now, Receive, Send, Sleep
+from tubeclient.wire.methods import Method
+
+RPC_TIMEOUT_MS = 10_000
+VIRTUAL_LIMIT_MS = 3_600_000
+
+
+class Server(Protocol):
+    """A master or broker of embedded_tubemq."""
+
+    def handle(self, method: Method, request: Message, now_ms: int, peer: str = "") -> Message: ...
+
+    def tick(self, now_ms: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Weather:
+    """How bad the network is: chances of a request, an answer or a connection getting lost at a call."""
+
+    lose_request: float = 0.0
+    lose_answer: float = 0.0
+    break_connection: float = 0.0
+    latency_ms: float = 1.0
+
+
+@dataclass
+class _Answer:
+    ready_at: float
+    message: Message | None
+    error: TubeError | None = None
+
+
+@dataclass
+class Actor:
+    """A running flow: what it emitted so far, and how it ended."""
+
+    flow: Flow[Any]
+    emitted: list[Any] = field(default_factory=list)
+    result: Any = None
+    error: BaseException | None = None
+    done: bool = False
+
+
+class Simulation:
+    """Servers by address, and the flows that talk to them."""
+
+    def __init__(self, servers: Mapping[str, Server], seed: int, weather: Weather | None = None) -> None:
+        self.now_ms = 1_000_000.0
+        self.random = random.Random(seed)
+        self.weather = weather or Weather()
+        self._servers = servers
+        self._order = itertools.count()
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._next_tick = self.now_ms
+
+    def start(self, flow: Flow[Any], *, after_ms: float = 0.0) -> Actor:
+        """Begin a flow; it runs when `run` is called."""
+        actor = Actor(flow)
+        self._at(self.now_ms + after_ms, lambda: self._resume(actor, None, None))
+        return actor
+
+    def at(self, after_ms: float, action: Callable[[], None]) -> None:
+        """Do something in the midst of it all."""
+        self._at(self.now_ms + after_ms, action)
+
+    def run(self, for_ms: float = VIRTUAL_LIMIT_MS) -> None:
+        """Let time pass until nothing is left to do, or so long."""
+        end = self.now_ms + for_ms
+        while self._agenda and self._agenda[0][0] <= end:
+            moment, _, action = heapq.heappop(self._agenda)
+            self.now_ms = max(self.now_ms, moment)
+            while self._next_tick <= self.now_ms:
+                for server in self._servers.values():
+                    server.tick(int(self._next_tick))
+                self._next_tick += 1_000
+            action()
+        if self._agenda:
+            self.now_ms = end
+
+    def finish(self, flow: Flow[Any]) -> Any:
+        """Run one flow to its end and return its result, or raise its error."""
+        actor = self.start(flow)
+        self.run()
+        assert actor.done, "the flow did not end within an hour of its own time"
+        if actor.error is not None:
+            raise actor.error
+        return actor.result
+
+    def _at(self, moment: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (moment, next(self._order), action))
+
+    def _resume(self, actor: Actor, value: Any, error: TubeError | None) -> None:
+        """Advance a flow until it has to wait for something."""
+        while True:
+            try:
+                effect: Effect = actor.flow.send(value) if error is None else actor.flow.throw(error)
+            except StopIteration as stop:
+                actor.result, actor.done = stop.value, True
+                return
+            except Exception as failure:
+                actor.error, actor.done = failure, True
+                return
+            value, error = None, None
+            if isinstance(effect, Emit):
+                actor.emitted.append(effect.value)
+            elif isinstance(effect, Now):
+                value = self.now_ms
+            elif isinstance(effect, Sleep):
+                self._at(self.now_ms + max(effect.delay_ms, 0), lambda: self._resume(actor, False, None))
+                return
+            elif isinstance(effect, Send):
+                try:
+                    value = self._send(effect)
+                except TubeError as failure:
+                    error = failure
+            else:
+                assert isinstance(effect, Receive)
+                answer: Any = effect.ticket
+                self._at(max(answer.ready_at, self.now_ms), lambda a=answer: self._resume(actor, a.message, a.error))
+                return
+
+    def _send(self, effect: Send) -> Any:
+        draw = self.random.random
+        if effect.address not in self._servers or draw() < self.weather.break_connection:
+            raise ConnectionLost(f"{effect.address} is gone", address=effect.address)
+        late = DeadlineExceeded("no answer", address=effect.address)
+        if draw() < self.weather.lose_request:
+            return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
+        # Through the bytes, so that what could not be sent is not sent here either.
+        request = type(effect.request).FromString(effect.request.SerializeToString())
+        response = self._servers[effect.address].handle(effect.method, request, int(self.now_ms), "127.0.0.1:1")
+        if draw() < self.weather.lose_answer:
+            return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
+        return _Answer(self.now_ms + self.weather.latency_ms * (0.5 + draw()), response)

@@ -1,0 +1,261 @@
+"""Exact ranges, whatever the broker's packs look like, the network does, or others send meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.offsets import GroupOffsets
+from embedded_tubemq.store import NewMessage, Store
+from embedded_tubemq.stores import StoreDirectory
+from tests.tubeclient.simulation import Simulation, Weather
+from tubeclient.errors import ConfigurationError, DataLoss, DeadlineExceeded, NotAvailable
+from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.wire.methods import Method
+
+BROKER = BrokerInfo(1, "127.0.0.1", 8123)
+TOPIC = "clicks"
+GROUPS = ("g-r0", "g-r1", "g-r2")
+STORMY = Weather(lose_request=0.03, lose_answer=0.03, break_connection=0.03)
+
+
+class Bench:
+    """A broker with one store of `partitions` partitions, and readers on it."""
+
+    def __init__(self, folder: Path, partitions: int, seed: int, weather: Weather | None = None) -> None:
+        self.partitions = partitions
+        self.random = random.Random(seed)
+        catalogue = Catalogue(0, [TopicConfig(TOPIC, 1, partitions)])
+        self.broker = Broker(1, catalogue, StoreDirectory(folder, catalogue, lambda: 0), GroupOffsets())
+        self.simulation = Simulation({BROKER.address: self.broker}, seed, weather)
+        self._sent = 0
+        self._readers = 0
+
+    @property
+    def store(self) -> Store:
+        return self.broker.stores.get(TOPIC, 0)
+
+    def append(self, count: int, size: int = 20) -> None:
+        messages = []
+        for _ in range(count):
+            self._sent += 1
+            body = b"%08d" % self._sent + bytes(self.random.randrange(size + 1))
+            messages.append(NewMessage(self.random.randrange(self.partitions), body))
+        self.store.append_all(messages, int(self.simulation.now_ms))
+
+    def expected(self, offset_range: OffsetRange) -> list[bytes]:
+        records = self.store.records(offset_range.start, offset_range.end)
+        return [r.payload for r in records if r.partition_id == offset_range.partition.partition_id]
+
+    def reading(self, offset_range: OffsetRange, **options: Any) -> RangeRead:
+        self._readers += 1
+        task = RangeTask(BROKER, offset_range, GROUPS, f"reader-{self._readers}", **options)
+        return RangeRead(task, self.simulation.random)
+
+    def read(self, offset_range: OffsetRange, **options: Any) -> list[Any]:
+        """What reading the range emits; raises what it raises."""
+        actor = self.simulation.start(whole(self.reading(offset_range, **options)))
+        self.simulation.run()
+        assert actor.done
+        if actor.error is not None:
+            raise actor.error
+        return actor.emitted
+
+    def range(self, partition_id: int, start: int, end: int) -> OffsetRange:
+        return OffsetRange(PartitionKey(1, TOPIC, partition_id), start * 28, end * 28)
+
+
+def whole(reading: RangeRead) -> Any:
+    """Read and give the partition back, as the shell does."""
+    try:
+        yield from reading.run()
+    finally:
+        yield from reading.release()
+
+
+def payloads(emitted: list[Any]) -> list[bytes]:
+    return [message.payLoadData for pack in emitted if isinstance(pack, Pack) for message in pack.messages]
+
+
+def assert_no_gaps(emitted: list[Any], offset_range: OffsetRange) -> None:
+    position = offset_range.start
+    for piece in emitted:
+        assert piece.start == position
+        position = piece.end
+    assert position == offset_range.end
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield Bench(tmp_path, partitions=3, seed=1)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32),
+    partitions=st.integers(1, 4),
+    count=st.integers(1, 400),
+    size=st.sampled_from([20, 3_000]),
+    half_packs=st.booleans(),
+    advancing_404=st.booleans(),
+    stormy=st.booleans(),
+    data=st.data(),
+)
+def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    partitions: int,
+    count: int,
+    size: int,
+    half_packs: bool,
+    advancing_404: bool,
+    stormy: bool,
+    data: st.DataObject,
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("store"), partitions, seed, STORMY if stormy else None)
+    bench.broker.faults.half_packs = half_packs
+    bench.broker.faults.advancing_404 = advancing_404
+    bench.append(count, size)
+    cuts = sorted({0, count, *data.draw(st.lists(st.integers(0, count), max_size=6))})
+    ranges = [
+        bench.range(partition_id, start, end)
+        for partition_id in range(partitions)
+        for start, end in zip(cuts, cuts[1:], strict=False)
+    ]
+    actors = [bench.simulation.start(whole(bench.reading(piece))) for piece in ranges]
+    for delay_ms in range(0, 200, 10):  # a producer writes all the time
+        bench.simulation.at(delay_ms, lambda: bench.append(7, size))
+    bench.simulation.run()
+    for piece, actor in zip(ranges, actors, strict=True):
+        assert actor.error is None, actor.error
+        assert actor.done
+        assert payloads(actor.emitted) == bench.expected(piece)
+        assert_no_gaps(actor.emitted, piece)
+
+
+def test_reading_again_gives_the_same_messages(bench: Bench) -> None:
+    bench.append(500, 2_000)
+    piece = bench.range(1, 37, 411)
+    first = payloads(bench.read(piece))
+    bench.append(500, 2_000)
+    assert payloads(bench.read(piece)) == first == bench.expected(piece)
+    assert first
+
+
+def test_more_readers_than_groups_wait_for_each_other(bench: Bench) -> None:
+    bench.append(300)
+    piece = bench.range(0, 0, 300)
+    actors = [bench.simulation.start(whole(bench.reading(piece))) for _ in range(len(GROUPS) * 2)]
+    bench.simulation.run()
+    for actor in actors:
+        assert actor.error is None
+        assert payloads(actor.emitted) == bench.expected(piece)
+
+
+def test_a_dead_readers_partition_is_read_in_the_next_group_at_once(bench: Bench) -> None:
+    bench.append(50)
+    piece = bench.range(0, 0, 50)
+    dead = bench.simulation.start(bench.reading(piece).run())
+    bench.simulation.run(for_ms=1)  # registered, and then nothing more is heard of it
+    bench.simulation._agenda.clear()
+    assert not dead.done
+    before = bench.simulation.now_ms
+    assert payloads(bench.read(piece)) == bench.expected(piece)
+    assert bench.simulation.now_ms - before < 1_000
+
+
+def test_the_users_group_and_other_groups_are_left_alone(bench: Bench) -> None:
+    bench.append(50)
+    bench.read(bench.range(0, 10, 40))
+    assert {cursor.group for cursor in bench.broker.offsets.cursors()} == {GROUPS[0]}
+
+
+def test_an_expired_start_is_data_loss_naming_partition_wanted_and_found(bench: Bench) -> None:
+    bench.append(100)
+    bench.store.expire(30 * 28)
+    with pytest.raises(DataLoss, match=r"1:clicks:0\[280, 2240\).*have expired.* has 840") as caught:
+        bench.read(bench.range(0, 10, 80))
+    assert (caught.value.partition, caught.value.wanted, caught.value.found) == ("1:clicks:0", 280, 840)
+
+
+def test_an_expired_start_may_be_passed_over_and_is_counted(bench: Bench) -> None:
+    bench.append(100)
+    bench.store.expire(30 * 28)
+    piece = bench.range(0, 10, 80)
+    emitted = bench.read(piece, fail_on_data_loss=False)
+    assert emitted[0] == LostRange(piece.partition, 280, 840)
+    assert emitted[0].max_messages == 20
+    assert payloads(emitted) == bench.expected(bench.range(0, 30, 80))
+    assert_no_gaps(emitted, piece)
+
+
+def test_a_lost_tail_is_data_loss(bench: Bench) -> None:
+    bench.append(100)
+    bench.store.truncate(60 * 28)
+    with pytest.raises(DataLoss, match=r"data ends before it.* has 1680"):
+        bench.read(bench.range(0, 10, 80))
+
+
+def test_a_lost_tail_may_be_passed_over_and_what_is_left_is_read(bench: Bench) -> None:
+    bench.append(100)
+    bench.store.truncate(60 * 28)
+    piece = bench.range(0, 10, 80)
+    emitted = bench.read(piece, fail_on_data_loss=False)
+    assert emitted[-1] == LostRange(piece.partition, 60 * 28, 80 * 28)
+    assert payloads(emitted) == bench.expected(bench.range(0, 10, 60))
+    assert_no_gaps(emitted, piece)
+
+
+def test_expiry_between_two_packs_is_not_taken_for_the_end_of_a_pack(bench: Bench) -> None:
+    bench.append(3_000, 3_000)  # several packs
+    piece = bench.range(0, 0, 3_000)
+    actor = bench.simulation.start(bench.reading(piece).run())
+    seen = 0
+    while not actor.emitted:  # until the first pack was handed on, two more are fetched
+        bench.simulation.run(for_ms=0.1)
+        seen += 1
+        assert seen < 1_000
+    bench.store.expire(2_500 * 28)
+    bench.simulation.run()
+    assert isinstance(actor.error, DataLoss)
+
+
+def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
+    bench.append(10)
+    bench.broker.faults.stop_reading = True
+    with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 280\).*503"):
+        bench.read(bench.range(0, 0, 10), retry_limit_ms=5_000)
+
+
+def test_an_unknown_partition_ends_with_an_error(bench: Bench) -> None:
+    bench.append(10)
+    with pytest.raises((DeadlineExceeded, NotAvailable), match="1:clicks:7"):
+        bench.read(bench.range(7, 0, 10), retry_limit_ms=5_000)
+
+
+@pytest.mark.parametrize("code", [404, 410, 411, 412, 452, 500, 503])
+def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) -> None:
+    bench.append(400, 3_000)
+    piece = bench.range(0, 3, 390)
+    for method in (Method.PARTITION_REGISTER, Method.GET_MESSAGES):
+        bench.broker.faults.force(method, code, times=2, wait_ms=50)
+    assert payloads(bench.read(piece)) == bench.expected(piece)
+
+
+def test_a_task_without_reader_groups_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="readerGroups"):
+        RangeTask(BROKER, OffsetRange(PartitionKey(1, TOPIC, 0), 0, 28), (), "me")
+
+
+def test_an_empty_range_needs_nothing_but_its_bounds(bench: Bench) -> None:
+    bench.append(10)
+    assert bench.read(bench.range(0, 10, 10)) == []

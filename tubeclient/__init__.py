@@ -1,0 +1,90 @@
+"""A client for Apache InLong TubeMQ in Python: exact range reading, group membership, assignment, producing.
+
+It needs nothing but protobuf. Everything named here is public; modules that are not are free to change.
+"""
+
+from tubeclient._version import __version__
+from tubeclient.assignment import assign
+from tubeclient.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    ConnectError,
+    ConnectionLost,
+    CorruptMessage,
+    DataLoss,
+    DeadlineExceeded,
+    GroupConflict,
+    GroupForbidden,
+    NodeIdConflict,
+    NotAvailable,
+    NothingToRead,
+    PartitionOccupied,
+    PartitionTaken,
+    ProtocolError,
+    RegistrationLost,
+    RemoteError,
+    ServerBusy,
+    SourceCountConflict,
+    SpeedLimited,
+    StandbyMaster,
+    StatusError,
+    TopicNotDeployed,
+    TransportError,
+    TubeError,
+)
+from tubeclient.group import GroupMembership, fetch_view
+from tubeclient.identity import reader_groups_of
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey, TopicLayout
+from tubeclient.metadata import ClusterView
+from tubeclient.offset_lookup import OffsetLookup, StoreBounds
+from tubeclient.producer import Producer, SendResult
+from tubeclient.range_reader import LostRange, Pack, RangeReader
+from tubeclient.settings import ClientSettings, parse_master_servers
+
+__all__ = [
+    "AuthenticationFailed",
+    "BrokerInfo",
+    "ClientSettings",
+    "ClusterView",
+    "ConfigurationError",
+    "ConnectError",
+    "ConnectionLost",
+    "CorruptMessage",
+    "DataLoss",
+    "DeadlineExceeded",
+    "GroupConflict",
+    "GroupForbidden",
+    "GroupMembership",
+    "LostRange",
+    "NodeIdConflict",
+    "NotAvailable",
+    "NothingToRead",
+    "OffsetLookup",
+    "OffsetRange",
+    "Pack",
+    "PartitionKey",
+    "PartitionOccupied",
+    "PartitionTaken",
+    "Producer",
+    "ProtocolError",
+    "RangeReader",
+    "RegistrationLost",
+    "RemoteError",
+    "SendResult",
+    "ServerBusy",
+    "SourceCountConflict",
+    "SpeedLimited",
+    "StandbyMaster",
+    "StatusError",
+    "StoreBounds",
+    "StoreKey",
+    "TopicLayout",
+    "TopicNotDeployed",
+    "TransportError",
+    "TubeError",
+    "__version__",
+    "assign",
+    "fetch_view",
+    "parse_master_servers",
+    "reader_groups_of",
+]

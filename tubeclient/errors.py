@@ -1,0 +1,266 @@
+"""Everything that can go wrong, in one tree.
+
+    TubeError
+    ├── ConfigurationError        a wrong argument or option (also a ValueError)
+    ├── TransportError            no usable connection; retriable
+    │   ├── ConnectError
+    │   ├── ConnectionLost
+    │   └── DeadlineExceeded      (also a TimeoutError)
+    ├── ProtocolError             bytes that are not TubeMQ's
+    │   └── CorruptMessage        a message whose checksum does not match
+    ├── RemoteError               the server could not run the call at all
+    │   └── StandbyMaster         this master is a standby: ask the next one
+    ├── StatusError               the server ran the call and answered a code other than 200
+    │   └── one class per code that callers tell apart; see `STATUS_CLASSES`
+    └── DataLoss                  a range that the broker no longer holds
+
+`retriable` says whether the same call may succeed later without anybody changing anything.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "STATUS_CLASSES",
+    "AuthenticationFailed",
+    "ConfigurationError",
+    "ConnectError",
+    "ConnectionLost",
+    "CorruptMessage",
+    "DataLoss",
+    "DeadlineExceeded",
+    "GroupConflict",
+    "GroupForbidden",
+    "NodeIdConflict",
+    "NotAvailable",
+    "NothingToRead",
+    "PartitionOccupied",
+    "PartitionTaken",
+    "ProtocolError",
+    "RegistrationLost",
+    "RemoteError",
+    "ServerBusy",
+    "SourceCountConflict",
+    "SpeedLimited",
+    "StandbyMaster",
+    "StatusError",
+    "TopicNotDeployed",
+    "TransportError",
+    "TubeError",
+    "status_error",
+]
+
+
+class TubeError(Exception):
+    """Root of all errors of this package."""
+
+    retriable: ClassVar[bool] = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel from Spark's workers as pickles. Python's own way calls the class with the message alone, which
+        # the classes below with further arguments do not take.
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuild(kind: type[TubeError], args: tuple[object, ...], attributes: dict[str, object]) -> TubeError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class ConfigurationError(TubeError, ValueError):
+    """A wrong argument or option; the message says which one, what is wrong with it and what to do."""
+
+
+class TransportError(TubeError):
+    """No usable connection to `address` ("host:port")."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, address: str = "") -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class ConnectError(TransportError):
+    """The connection could not be made."""
+
+
+class ConnectionLost(TransportError):
+    """The connection ended while an answer was awaited, or before."""
+
+
+class DeadlineExceeded(TransportError, TimeoutError):
+    """No answer in time. The request may or may not have been carried out."""
+
+
+class ProtocolError(TubeError):
+    """The peer sent bytes that are not a TubeMQ frame, envelope or message. The connection is given up."""
+
+    retriable = True  # over a new connection
+
+
+class CorruptMessage(ProtocolError):
+    """A message whose payload does not match its checksum, or cannot be taken apart."""
+
+
+class RemoteError(TubeError):
+    """The server answered ERROR or FATAL on the RPC level: it could not run the call.
+
+    `exception_name` is the Java class the server names, `text` what it adds (often empty).
+    """
+
+    def __init__(self, exception_name: str, text: str, *, address: str = "") -> None:
+        where = f" at {address}" if address else ""
+        failure = exception_name.rpartition(".")[2]
+        super().__init__(f"the server{where} failed with {failure}: {text or 'no text given'}")
+        self.exception_name = exception_name
+        self.text = text
+        self.address = address
+
+
+class StandbyMaster(RemoteError):
+    """This master is a standby; the call belongs to another one of the list."""
+
+    retriable = True
+
+
+class StatusError(TubeError):
+    """The server answered `code` (TErrCodeConstants) with the text `server_text` to what `context` describes."""
+
+    advice: ClassVar[str] = ""
+
+    def __init__(self, code: int, server_text: str, *, context: str = "") -> None:
+        about = f"{context}: " if context else ""
+        advice = f". {self.advice}" if self.advice else ""
+        super().__init__(f"{about}the server answered {code} ({server_text.strip() or 'no text given'}){advice}")
+        self.code = code
+        self.server_text = server_text
+        self.context = context
+
+
+class NothingToRead(StatusError):
+    """404: nothing there at this moment."""
+
+    retriable = True
+
+
+class NotAvailable(StatusError):
+    """403: the topic or the partition is missing, or closed, on that broker."""
+
+    advice = "The topic or partition is missing or closed on this broker"
+
+
+class PartitionOccupied(StatusError):
+    """410: another client of the group owns the partition."""
+
+    retriable = True
+    advice = "Another client of the group reads this partition; it is free again when that client releases it or dies"
+
+
+class RegistrationLost(StatusError):
+    """411: the server does not know this client (any more); it has to register again."""
+
+    retriable = True
+
+
+class PartitionTaken(StatusError):
+    """412: the partition went to another client while this one thought it had it."""
+
+
+class AuthenticationFailed(StatusError):
+    """415: user, password or visit token were not accepted."""
+
+    advice = "Check the user and the password, and that this machine's clock is right"
+
+
+class GroupConflict(StatusError):
+    """424, 425, 426: live clients of the group consume in another mode, other topics or with other filters."""
+
+    advice = "All live clients of a group must agree; stop the others or take another consumerGroup"
+
+
+class SourceCountConflict(StatusError):
+    """429: live clients of the group have another sourceCount."""
+
+    advice = (
+        "Live clients of this group were started with another sourceCount; "
+        "use the same sourceCount, stop them, or take another consumerGroup"
+    )
+
+
+class NodeIdConflict(StatusError):
+    """430: a live client of the group has this nodeId."""
+
+    advice = (
+        "Another live client holds this node of the group, for example a second query on the same group; "
+        "stop it or take another consumerGroup"
+    )
+
+
+class TopicNotDeployed(StatusError):
+    """431: the master does not know the topic."""
+
+    advice = "Check the topic's spelling, or create and deploy it on the cluster first"
+
+
+class GroupForbidden(StatusError):
+    """450, 455: the cluster does not let this group consume this topic, or not with these filters."""
+
+    advice = "Authorise the group for the topic on the master, or take an authorised group"
+
+
+class SpeedLimited(StatusError):
+    """452: the broker's flow control asks to wait."""
+
+    retriable = True
+
+
+class ServerBusy(StatusError):
+    """201, 301, 419, 500, 503: not now; later, or elsewhere."""
+
+    retriable = True
+
+
+class DataLoss(TubeError):
+    """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or recreated.
+
+    `partition` names the partition ("brokerId:topic:partitionId"); `wanted` and `found` are index offsets.
+    """
+
+    def __init__(self, message: str, *, partition: str, wanted: int, found: int) -> None:
+        super().__init__(message)
+        self.partition = partition
+        self.wanted = wanted
+        self.found = found
+
+
+STATUS_CLASSES: dict[int, type[StatusError]] = {
+    201: ServerBusy,
+    301: ServerBusy,
+    403: NotAvailable,
+    404: NothingToRead,
+    410: PartitionOccupied,
+    411: RegistrationLost,
+    412: PartitionTaken,
+    415: AuthenticationFailed,
+    419: ServerBusy,
+    424: GroupConflict,
+    425: GroupConflict,
+    426: GroupConflict,
+    429: SourceCountConflict,
+    430: NodeIdConflict,
+    431: TopicNotDeployed,
+    450: GroupForbidden,
+    452: SpeedLimited,
+    455: GroupForbidden,
+    500: ServerBusy,
+    503: ServerBusy,
+}
+
+
+def status_error(code: int, server_text: str, *, context: str = "") -> StatusError:
+    """Return the error of the class that stands for `code`; `context` says who wanted what, for the message."""
+    return STATUS_CLASSES.get(code, StatusError)(code, server_text, context=context)

@@ -1,0 +1,81 @@
+"""The effects a flow may ask for, and the small flows that others are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, NewType, TypeAlias, TypeVar
+
+from google.protobuf.message import Message
+
+from tubeclient.errors import status_error
+from tubeclient.wire.methods import Method
+
+__all__ = ["Effect", "Emit", "Flow", "Now", "Receive", "Send", "Sleep", "Ticket", "backoff_ms", "call", "checked"]
+
+Ticket = NewType("Ticket", object)
+"""Stands for an answer that is still to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request and go on; the result is a `Ticket`. Requests to one address are served in the order sent."""
+
+    address: str
+    method: Method
+    request: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Wait for the answer to a ticket; the result is the response message."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Wait so many milliseconds; the result is True where somebody cut the wait short."""
+
+    delay_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The result is a monotonic clock in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Hand a value to whoever runs the flow; the flow goes on when they ask for more."""
+
+    value: Any
+
+
+Effect: TypeAlias = Send | Receive | Sleep | Now | Emit
+
+T = TypeVar("T")
+
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+def call(address: str, method: Method, request: Message) -> Flow[Any]:
+    """Send a request and wait for its answer."""
+    ticket = yield Send(address, method, request)
+    response = yield Receive(ticket)
+    return response
+
+
+def checked(response: Any, context: str) -> Any:
+    """Return a response whose code is 200; any other code is the StatusError that stands for it."""
+    if response.errCode != 200:
+        raise status_error(response.errCode, response.errMsg, context=context)
+    return response
+
+
+def backoff_ms(attempt: int, fraction: float, *, first_ms: float = 100, limit_ms: float = 3_000) -> float:
+    """The wait before retry `attempt` (from 0): doubling up to `limit_ms`, of which `fraction` (0 to 1, random)
+    takes up to half off.
+    """
+    ceiling: float = min(limit_ms, first_ms * 2 ** min(attempt, 30))
+    return ceiling * (1 - fraction / 2)

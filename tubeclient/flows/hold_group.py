@@ -1,0 +1,126 @@
+"""The life of a group's membership: register the nodes, keep them alive, follow the cluster's layout, leave."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tubeclient.errors import NodeIdConflict, SourceCountConflict, StatusError, TubeError
+from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
+from tubeclient.flows.master import (
+    GroupNode,
+    MasterList,
+    MetadataCache,
+    close_nodes,
+    heartbeat_nodes,
+    query_view,
+    register_node,
+)
+from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["HEARTBEAT_INTERVAL_MS", "MASTER_LEASE_MS", "GroupOrders", "Waiting", "hold_group", "join_group"]
+
+HEARTBEAT_INTERVAL_MS = 13_000
+"""As Apache's clients beat."""
+
+MASTER_LEASE_MS = 30_000
+"""After so long without a heartbeat a master forgets a client (consumerHeartbeatTimeoutMs)."""
+
+_JOIN_RETRY_MS = 1_000
+
+
+@dataclass
+class GroupOrders:
+    """What the owner of a membership wants of it; read by the flow each time it wakes."""
+
+    leave: bool = False
+    held: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
+    """Node id to the partitions that node was dealt; the heartbeats tell the master."""
+    refresh: bool = False
+    """Look at the layout again now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Emitted once while the nodes are still held by somebody else, who may be dead: `error` is the master's answer."""
+
+    error: StatusError
+
+
+def join_group(
+    masters: MasterList, nodes: Sequence[GroupNode], cache: MetadataCache, rng: random.Random, *, patience_ms: float
+) -> Flow[ClusterView]:
+    """Register all nodes and return the cluster's view; on failure none stays registered.
+
+    A run that was killed holds its nodes until the master's lease ends, so 429 and 430 are tried again for
+    `patience_ms`. Node 0 comes first: of two runs that start together, the one that has it wins, the other holds
+    nothing meanwhile.
+    """
+    deadline = (yield Now()) + patience_ms
+    told = False
+    while True:
+        joined: list[GroupNode] = []
+        try:
+            for node in nodes:
+                yield from register_node(masters, node, cache)
+                joined.append(node)
+            return (yield from query_view(masters, nodes[0], cache))
+        except TubeError as error:
+            yield from close_nodes(masters, joined)
+            if not isinstance(error, SourceCountConflict | NodeIdConflict) or (yield Now()) >= deadline:
+                raise
+            if not told:
+                yield Emit(Waiting(error))
+                told = True
+        yield Sleep(_JOIN_RETRY_MS * (0.75 + rng.random() / 2))
+
+
+def hold_group(
+    masters: MasterList,
+    nodes: Sequence[GroupNode],
+    orders: GroupOrders,
+    rng: random.Random,
+    *,
+    patience_ms: float,
+    refresh_interval_ms: float,
+) -> Flow[None]:
+    """Join the group and stay in it until `orders.leave`; emits every `ClusterView` it gets, the first one when all
+    nodes are in.
+
+    Passing faults are retried with growing waits while the master may still know the nodes; after its lease has run
+    out without an answer they go on too (a cluster without its master still serves readers), and the nodes are
+    registered again once it is back. Ends with the StatusError of a master that refuses a node, for example because
+    another run took it over.
+    """
+    cache = MetadataCache()
+    view = yield from join_group(masters, nodes, cache, rng, patience_ms=patience_ms)
+    yield Emit(view)
+    now: float = yield Now()
+    next_beat, next_refresh = now + HEARTBEAT_INTERVAL_MS, now + refresh_interval_ms
+    reported = orders.held
+    failures = 0
+    while True:
+        yield Sleep(min(next_beat, next_refresh) - (yield Now()))
+        if orders.leave:
+            yield from close_nodes(masters, nodes)
+            return
+        now = yield Now()
+        try:
+            if orders.held is not reported or now >= next_beat:
+                reported = orders.held
+                for node in (yield from heartbeat_nodes(masters, nodes, cache, reported)):
+                    yield from register_node(masters, node, cache)
+                next_beat = now + HEARTBEAT_INTERVAL_MS
+            if orders.refresh or now >= next_refresh:
+                orders.refresh = False
+                yield Emit((yield from query_view(masters, nodes[0], cache)))
+                next_refresh = now + refresh_interval_ms
+            failures = 0
+        except TubeError as error:
+            if not error.retriable:
+                yield from close_nodes(masters, nodes)
+                raise
+            next_beat = next_refresh = now + backoff_ms(failures, rng.random(), limit_ms=HEARTBEAT_INTERVAL_MS / 2)
+            failures += 1

@@ -1,0 +1,57 @@
+"""Where a store begins and ends, asked of the broker by registering one of its partitions at 0.
+
+The broker moves the registration to its first message and says both ends in its answer. That moves the position of the
+group it is done under, so it is done under a reader group, whose position means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tubeclient.errors import PartitionOccupied
+from tubeclient.flows.effects import Flow, call, checked
+from tubeclient.flows.read_range import REGISTER, ROLL_BACK, UNREGISTER
+from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["StoreBounds", "probe_store"]
+
+
+class StoreBounds(NamedTuple):
+    """The index offsets that a store holds now: [min_offset, max_offset), the same for all its partitions."""
+
+    min_offset: int
+    max_offset: int
+
+
+def probe_store(
+    broker: BrokerInfo, partitions: Sequence[PartitionKey], reader_groups: Sequence[str], client_id: str
+) -> Flow[StoreBounds]:
+    """Ask `broker` for the bounds of the store of `partitions`, through the first partition that is free in one of
+    the groups.
+    """
+    refusal: PartitionOccupied | None = None
+    for key in partitions:
+        for group in reader_groups:
+            request = broker_pb2.RegisterRequestC2B(
+                opType=REGISTER,
+                clientId=client_id,
+                groupName=group,
+                topicName=key.topic,
+                partitionId=key.partition_id,
+                readStatus=0,
+                currOffset=0,
+            )
+            answer = yield from call(broker.address, Method.PARTITION_REGISTER, request)
+            try:
+                checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")
+            except PartitionOccupied as error:
+                refusal = error
+                continue
+            request.opType, request.readStatus = UNREGISTER, ROLL_BACK
+            yield from call(broker.address, Method.PARTITION_REGISTER, request)
+            return StoreBounds(answer.currOffset, answer.maxOffset)
+    assert refusal is not None, "no partition or no reader group was given"
+    raise refusal

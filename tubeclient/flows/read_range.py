@@ -1,0 +1,377 @@
+"""Reading an exact range: the messages of one partition in [start, end), the same ones in the same order each time.
+
+How: register at `start` under a reader group (which moves that group's position, so never under the user's group),
+then fetch with lastPackConsumed=true. A fetch says where its pack starts, not where it ends: a pack's end is the
+next pack's start, so a pack is handed on when the next fetch has been answered, while the one after it is already
+on its way. Where nothing follows (404), a commit tells the position.
+
+Pack borders depend on what the broker holds at the moment, so the last pack may run past `end`. Messages carry no
+offset; but registering at `end` and fetching gives the first message from there on, and its id says where to cut.
+
+After any trouble: register again at the end of the last pack handed on. Nothing handed on is read twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tubeclient.errors import (
+    ConfigurationError,
+    DataLoss,
+    DeadlineExceeded,
+    NotAvailable,
+    PartitionOccupied,
+    PartitionTaken,
+    RegistrationLost,
+    StatusError,
+    TubeError,
+)
+from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["LIVE_DATA_PRIORITY", "LostRange", "Pack", "RangeRead", "RangeTask"]
+
+LIVE_DATA_PRIORITY = 303
+"""qryPriorityId: read memory too, filtered or not; filtered readers otherwise see flushed data only."""
+
+REGISTER = 31
+UNREGISTER = 32
+ROLL_BACK = 1
+"""readStatus of an unregister whose last pack is not to be committed."""
+
+_EMPTY_POLL_MS = 400
+_SECOND_LOOK_MS = 500
+_NOT_FOUND, _SLOW_DOWN = 404, 452
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Messages of one partition, in order: all those that the index range [start, end) holds for it."""
+
+    partition: PartitionKey
+    start: int
+    end: int
+    messages: Sequence[broker_pb2.TransferedMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Index offsets [start, end) of a partition that the broker no longer holds, passed over because the reader may."""
+
+    partition: PartitionKey
+    start: int
+    end: int
+
+    @property
+    def max_messages(self) -> int:
+        """The most messages that can have been there."""
+        return OffsetRange(self.partition, self.start, self.end).max_messages
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """What to read, and as whom.
+
+    `reader_groups` are tried in order, the first in which the partition is free is taken.
+    """
+
+    broker: BrokerInfo
+    range: OffsetRange
+    reader_groups: tuple[str, ...]
+    client_id: str
+    filters: frozenset[str] = frozenset()
+    fail_on_data_loss: bool = True
+    retry_limit_ms: float = 60_000
+    """How long to go on without any progress."""
+
+    def __post_init__(self) -> None:
+        if not self.reader_groups:
+            raise ConfigurationError(f"no reader group to read {self.range} under; readerGroups must name at least one")
+
+
+class _LookAgain(TubeError):
+    """What the broker said looks like data loss; it is one only if it says so again."""
+
+    retriable = True
+
+
+class RangeRead:
+    """One reading of a range. `run()` is the flow: it emits `Pack` and `LostRange`, in order and without gaps from
+    start to end.
+
+    `release()` is the flow that gives the partition back; run it afterwards however `run()` ended. Raises DataLoss
+    for what the broker no longer holds, DeadlineExceeded where no progress was made for `retry_limit_ms`, and the
+    StatusError of a refusal.
+    """
+
+    def __init__(self, task: RangeTask, rng: random.Random) -> None:
+        self.task = task
+        self.position = task.range.start
+        """End of what has been handed on."""
+        self.group: str | None = None
+        """The reader group in which the partition is registered now."""
+        self._rng = rng
+        self._pack_starts: list[int] = []
+        self._progress_ms = 0.0
+        self._suspicion: DataLoss | None = None
+        self._end = task.range.end  # lowered where the broker lost its tail and the reader may go on without it
+
+    def run(self) -> Flow[None]:
+        self._progress_ms = yield Now()
+        attempt = 0
+        finished = False
+        while not finished:
+            before = self.position
+            try:
+                yield from self._register()
+                yield from self._read_on()
+                yield from self._check_expiry()
+                finished = True
+            except TubeError as error:
+                attempt = 0 if self.position > before else attempt + 1
+                if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
+                    raise
+                if isinstance(error, PartitionOccupied | PartitionTaken):
+                    self.group = None
+                idle_ms = (yield Now()) - self._progress_ms
+                if idle_ms >= self.task.retry_limit_ms:
+                    raise DeadlineExceeded(
+                        f"no progress for {idle_ms / 1000:.0f} s reading {self.task.range} at {self.position} "
+                        f"from broker {self.task.broker}: {error}",
+                        address=self.task.broker.address,
+                    ) from error
+                pause = _SECOND_LOOK_MS if isinstance(error, _LookAgain) else backoff_ms(attempt, self._rng.random())
+                yield Sleep(pause)
+        if self._end < self.task.range.end:
+            yield from self._hand_on(LostRange(self.task.range.partition, self._end, self.task.range.end))
+
+    def release(self) -> Flow[None]:
+        """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
+        if self.group is not None:
+            request = self._register_request(UNREGISTER, self.group, None)
+            self.group = None
+            with contextlib.suppress(TubeError):
+                yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
+
+    def _register(self) -> Flow[None]:
+        """Take the partition in the first reader group where it is free, at `position`."""
+        groups = [self.group] if self.group is not None else list(self.task.reader_groups)
+        self.group = None
+        while True:
+            group = groups.pop(0)
+            try:
+                answer = yield from self._seek(group, self.position)
+                break
+            except PartitionOccupied:
+                if not groups:
+                    raise
+        self.group = group
+        yield from self._check_bounds(answer)
+
+    def _seek(self, group: str, offset: int) -> Flow[Any]:
+        request = self._register_request(REGISTER, group, offset)
+        answer = yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
+        return checked(answer, f"reading {self.task.range} as group {group} from broker {self.task.broker}")
+
+    def _check_bounds(self, answer: Any) -> Flow[None]:
+        """Compare where the broker put us, and where its data ends, with what the range needs."""
+        if answer.currOffset > self.position:
+            self._decide(answer.currOffset, "its first messages have expired")
+            yield from self._hand_on(
+                LostRange(self.task.range.partition, self.position, min(answer.currOffset, self._end))
+            )
+            raise _LookAgain("going on behind the lost range")
+        found = min(answer.currOffset, answer.maxOffset) if answer.currOffset < self.position else answer.maxOffset
+        if found < self._end:
+            self._decide(found, "the broker's data ends before it (a lost tail, or a topic made anew)")
+            self._end = max(found, self.position)
+        self._suspicion = None
+
+    def _decide(self, found: int, reason: str) -> None:
+        """Return where the reader may go on without what is lost; raise to look once more, and then for good."""
+        loss = DataLoss(
+            f"{self.task.range} can no longer be read from {self.position} on: {reason}; "
+            f"broker {self.task.broker} has {found}. "
+            "Start from offsets that it still holds, or set failOnDataLoss=false to go on without them",
+            partition=str(self.task.range.partition),
+            wanted=self.position,
+            found=found,
+        )
+        if self._suspicion is None:
+            self._suspicion = loss
+            raise _LookAgain(str(loss))
+        self._suspicion = None
+        if self.task.fail_on_data_loss:
+            raise loss
+
+    def _read_on(self) -> Flow[None]:
+        """Fetch from `position`, where the registration stands, to the end of the range."""
+        end = self._end
+        if self.position >= end:
+            return
+        held: tuple[int, Sequence[Any]] | None = None  # the pack whose end is not known yet: its start and messages
+        ticket = yield from self._send_fetch()
+        empty_polls = 0
+        while True:
+            response = yield Receive(ticket)
+            if response.errCode == _SLOW_DOWN:
+                yield Sleep(max(response.minLimitTime, 1))
+            elif response.errCode == _NOT_FOUND:
+                position, limit = yield from self._commit()
+                if held is not None:
+                    done = yield from self._settle(held, position)
+                    held = None
+                    if done:
+                        return
+                elif position > self.position:
+                    yield from self._hand_on(Pack(self.task.range.partition, self.position, min(position, end), ()))
+                if self.position >= end:
+                    return
+                if limit < end:
+                    raise _LookAgain(f"the broker's data ends at {limit}, before {self.task.range}")
+                yield from self._check_patience("nothing to read although data is there")
+                yield Sleep(backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS))
+                empty_polls += 1
+            else:
+                checked(response, f"reading {self.task.range}")
+                start = response.currOffset
+                if held is None and start != self.position:
+                    raise _LookAgain(f"the broker answered from {start} where {self.position} was asked for")
+                if start >= end:
+                    assert held is not None  # start equals position otherwise, which lies before end
+                    yield from self._settle(held, start)
+                    return
+                ticket = yield from self._send_fetch()
+                if held is not None:
+                    yield from self._settle(held, start)
+                held = start, response.messages
+                self._pack_starts.append(start)
+                continue
+            ticket = yield from self._send_fetch()
+
+    def _settle(self, held: tuple[int, Sequence[Any]], bound: int) -> Flow[bool]:
+        """Hand on a pack that ends at `bound`, or earlier with nothing of ours between; true where the range is
+        done.
+        """
+        start, messages = held
+        end = self._end
+        if bound > end and messages:
+            messages = yield from self._cut(messages, bound)
+        yield from self._hand_on(Pack(self.task.range.partition, start, min(bound, end), messages))
+        return bound >= end
+
+    def _cut(self, messages: Sequence[Any], bound: int) -> Flow[Sequence[Any]]:
+        """Drop what lies at or past `end` from a pack that may reach up to `bound`: see the module's text."""
+        assert self.group is not None
+        end = self._end
+        answer = yield from self._seek(self.group, end)
+        if answer.currOffset != end:
+            raise _LookAgain(f"the broker went to {answer.currOffset} where {end} was asked for")
+        while True:
+            response = yield from call(self.task.broker.address, Method.GET_MESSAGES, self._fetch_request())
+            if response.errCode == _SLOW_DOWN:
+                yield Sleep(max(response.minLimitTime, 1))
+            elif response.errCode == _NOT_FOUND:
+                position, _ = yield from self._commit()
+                if position >= bound:
+                    return messages
+                yield from self._check_patience("nothing to read although data is there")
+                yield Sleep(backoff_ms(0, self._rng.random(), limit_ms=_EMPTY_POLL_MS))
+            else:
+                checked(response, f"finding the end of {self.task.range}")
+                if response.currOffset >= bound:
+                    return messages
+                if response.messages:
+                    first_beyond = response.messages[0].messageId
+                    ids = [message.messageId for message in messages]
+                    return messages[: ids.index(first_beyond)] if first_beyond in ids else messages
+
+    def _check_expiry(self) -> Flow[None]:
+        """Make sure that nothing expired between two packs.
+
+        The broker moves a reader whose position has expired to its first message, in silence, and that looks like a
+        pack that ended there. So if what is there now begins at or past a pack's start (the first pack's was
+        checked), messages before it may be missing.
+        """
+        if len(self._pack_starts) < 2:
+            return
+        assert self.group is not None
+        answer = yield from self._seek(self.group, self.task.range.start)
+        suspects = [start for start in self._pack_starts[1:] if start <= answer.currOffset]
+        if not suspects or answer.currOffset <= self.task.range.start:
+            return
+        if self.task.fail_on_data_loss:
+            raise DataLoss(
+                f"{self.task.range} began to expire while it was read: "
+                f"broker {self.task.broker} now starts at {answer.currOffset}",
+                partition=str(self.task.range.partition),
+                wanted=self.task.range.start,
+                found=answer.currOffset,
+            )
+        yield Emit(LostRange(self.task.range.partition, self._pack_starts[0], suspects[-1]))
+
+    def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
+        self.position = what.end
+        yield Emit(what)
+        self._progress_ms = yield Now()
+
+    def _commit(self) -> Flow[tuple[int, int]]:
+        """Return (position, end of the broker's data); what was fetched counts as read."""
+        assert self.group is not None
+        key = self.task.range.partition
+        request = broker_pb2.CommitOffsetRequestC2B(
+            clientId=self.task.client_id,
+            topicName=key.topic,
+            partitionId=key.partition_id,
+            groupName=self.group,
+            lastPackConsumed=True,
+        )
+        answer = yield from call(self.task.broker.address, Method.COMMIT_OFFSET, request)
+        if answer.errCode == 401:  # "unauthorised": the broker's word for a client that owns nothing there
+            raise RegistrationLost(401, answer.errMsg, context=f"reading {self.task.range}")
+        checked(answer, f"reading {self.task.range}")
+        return answer.currOffset, answer.maxOffset
+
+    def _check_patience(self, what: str) -> Flow[None]:
+        idle_ms = (yield Now()) - self._progress_ms
+        if idle_ms >= self.task.retry_limit_ms:
+            raise StatusError(
+                _NOT_FOUND, what, context=f"{idle_ms / 1000:.0f} s reading {self.task.range} at {self.position}"
+            )
+
+    def _send_fetch(self) -> Flow[Ticket]:
+        ticket: Ticket = yield Send(self.task.broker.address, Method.GET_MESSAGES, self._fetch_request())
+        return ticket
+
+    def _fetch_request(self) -> broker_pb2.GetMessageRequestC2B:
+        assert self.group is not None
+        key = self.task.range.partition
+        return broker_pb2.GetMessageRequestC2B(
+            clientId=self.task.client_id,
+            partitionId=key.partition_id,
+            groupName=self.group,
+            topicName=key.topic,
+            lastPackConsumed=True,
+            manualCommitOffset=False,
+            escFlowCtrl=True,
+        )
+
+    def _register_request(self, op_type: int, group: str, offset: int | None) -> broker_pb2.RegisterRequestC2B:
+        key = self.task.range.partition
+        return broker_pb2.RegisterRequestC2B(
+            opType=op_type,
+            clientId=self.task.client_id,
+            groupName=group,
+            topicName=key.topic,
+            partitionId=key.partition_id,
+            readStatus=0 if op_type == REGISTER else ROLL_BACK,
+            filterCondStr=sorted(self.task.filters),
+            currOffset=offset,
+            qryPriorityId=LIVE_DATA_PRIORITY if self.task.filters else None,
+        )

@@ -1,0 +1,206 @@
+"""A consumer group's nodes, held at the master by one process."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from tubeclient.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, GroupConflict, TubeError
+from tubeclient.flows.hold_group import GroupOrders, Waiting, hold_group
+from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view, register_node
+from tubeclient.identity import host_name, new_client_id
+from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
+from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.runner import FlowRunner
+from tubeclient.settings import ClientSettings
+
+__all__ = ["GroupMembership", "fetch_view"]
+
+_log = logging.getLogger(__name__)
+
+_LEAVE_SECONDS = 5.0
+_VIEW_TIMEOUT_MS = 30_000.0
+
+
+class GroupMembership:
+    """Holds nodes 0 to source_count - 1 of `consumer_group` at the master, over one connection and from one thread.
+
+    While it is held, the master refuses every other client that wants one of these nodes (430) or another
+    sourceCount (429): so a group has one reader at a time. The master's group page shows what `report` said each
+    node was dealt.
+
+    >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)  # doctest: +SKIP
+    >>> membership.join()  # doctest: +SKIP
+    >>> membership.view().partitions()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        consumer_group: str,
+        topics: Sequence[str],
+        source_count: int,
+        *,
+        filters: Mapping[str, frozenset[str]] | None = None,
+        client_name: str = "Balance",
+        refresh_interval_ms: float = 10_000,
+    ) -> None:
+        if source_count < 1:
+            raise ConfigurationError(f"sourceCount must be 1 or more, not {source_count}")
+        if not topics:
+            raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
+        self._refresh_interval_ms = refresh_interval_ms
+        self._nodes = [
+            GroupNode(
+                client_id=new_client_id(consumer_group, f"n{node_id}.{client_name}"),
+                group=consumer_group,
+                topics=tuple(sorted(set(topics))),
+                host_name=host_name(),
+                source_count=source_count,
+                node_id=node_id,
+                filters=dict(filters or {}),
+            )
+            for node_id in range(source_count)
+        ]
+        self._masters = MasterList(settings.master_servers)
+        self._pool = ConnectionPool(settings)
+        self._runner = FlowRunner(self._pool)
+        self._orders = GroupOrders()
+        self._joined: Future[None] = Future()
+        self._changed = threading.Condition()
+        self._view: ClusterView | None = None
+        self._failure: TubeError | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def client_ids(self) -> list[str]:
+        """The client id of each node, by node id."""
+        return [node.client_id for node in self._nodes]
+
+    def join(self, patience_ms: float = 0) -> ClusterView:
+        """Register all nodes and return the first view; afterwards a thread keeps them.
+
+        A run that died holds its nodes for up to 30 s more: NodeIdConflict (430) and SourceCountConflict (429) are
+        tried again for `patience_ms`. Raises what the master answers (TopicNotDeployed, GroupConflict, ...) or
+        ConnectError naming the masters tried.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._hold, args=(patience_ms,), name=f"tubeclient-group-{self._nodes[0].group}", daemon=True
+            )
+            self._thread.start()
+        self._joined.result()  # every step of joining has a deadline of its own
+        return self.view()
+
+    def view(self) -> ClusterView:
+        """The cluster as the master last showed it. Raises the error that ended the membership, where one did."""
+        if self._failure is not None:
+            raise self._failure
+        if self._view is None:
+            raise ConnectionLost(f"consumerGroup {self._nodes[0].group} has not been joined")
+        return self._view
+
+    def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
+        """Ask the master now and return the view it gives; DeadlineExceeded after `timeout_ms`."""
+        before = self.view()
+        with self._changed:
+            self._orders.refresh = True
+            self._runner.wake()
+            if not self._changed.wait_for(lambda: self._view is not before or self._failure, timeout_ms / 1000):
+                raise DeadlineExceeded(f"the masters showed no layout within {timeout_ms:.0f} ms")
+        return self.view()
+
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+        """Tell the master, by the next heartbeat, which partitions each node id was dealt."""
+        if held != self._orders.held:
+            self._orders.held = dict(held)
+            self._runner.wake()
+
+    def close(self) -> None:
+        """Give the nodes back, so that another run can take them at once."""
+        self._orders.leave = True
+        self._runner.wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_LEAVE_SECONDS)
+        self._pool.close()
+
+    def _hold(self, patience_ms: float) -> None:
+        flow = hold_group(
+            self._masters,
+            self._nodes,
+            self._orders,
+            random.Random(),
+            patience_ms=patience_ms,
+            refresh_interval_ms=self._refresh_interval_ms,
+        )
+        try:
+            for event in self._runner.iterate(flow):
+                if isinstance(event, Waiting):
+                    _log.warning(
+                        "%s. Waiting up to %.0f s, in case a dead run holds them", event.error, patience_ms / 1000
+                    )
+                    continue
+                with self._changed:
+                    self._view = event
+                    self._changed.notify_all()
+                if not self._joined.done():
+                    self._joined.set_result(None)
+        except TubeError as error:
+            self._end(error)
+        except BaseException as error:  # a thread that dies must not leave its callers waiting
+            self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
+            raise
+        else:
+            self._end(ConnectionLost(f"consumerGroup {self._nodes[0].group} was left"))
+
+    def _end(self, failure: TubeError) -> None:
+        with self._changed:
+            self._failure = failure
+            self._changed.notify_all()
+        if not self._joined.done():
+            self._joined.set_exception(failure)
+        elif not self._orders.leave:
+            _log.error("the membership ended: %s", failure)
+
+
+def fetch_view(
+    settings: ClientSettings,
+    topics: Sequence[str],
+    reader_groups: Sequence[str],
+    filters: Mapping[str, frozenset[str]] | None = None,
+) -> ClusterView:
+    """Return the cluster's view without joining the user's group: a short registration under a reader group, closed
+    right after.
+
+    A reader group that live clients use for other topics (424 to 426) is passed over for the next one.
+    """
+    masters = MasterList(settings.master_servers)
+    pool = ConnectionPool(settings)
+    runner = FlowRunner(pool)
+    refusal: TubeError | None = None
+    try:
+        for group in reader_groups:
+            node = GroupNode(
+                client_id=new_client_id(group, "view"),
+                group=group,
+                topics=tuple(sorted(set(topics))),
+                host_name=host_name(),
+                filters=dict(filters or {}),
+            )
+            cache = MetadataCache()
+            try:
+                runner.run(register_node(masters, node, cache))
+            except GroupConflict as error:
+                refusal = error
+                continue
+            try:
+                return runner.run(query_view(masters, node, cache))
+            finally:
+                runner.run(close_nodes(masters, [node]))
+    finally:
+        pool.close()
+    raise refusal or ConfigurationError("readerGroups names no group")

@@ -1,0 +1,41 @@
+"""The names under which this process appears on a cluster."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+
+from tubeclient._version import __version__
+
+__all__ = ["MAX_READER_GROUPS", "host_name", "new_client_id", "reader_groups_of"]
+
+MAX_READER_GROUPS = 8
+"""Size of the pool of groups that ranges are read under: bounds what is left on a broker, and how many may read one
+partition at once.
+"""
+
+
+def host_name() -> str:
+    """This machine's name, never blank: masters refuse a blank one."""
+    return socket.gethostname() or "localhost"
+
+
+def new_client_id(group: str, label: str) -> str:
+    """Return a client id nobody else has, in the form of Apache's clients: group_host-pid-nanoTime-random-label-
+    version.
+
+    Ownership on a broker is equality of ids, so two readers must never share one.
+    """
+    unique = random.SystemRandom().randrange(1 << 31)
+    host = host_name().replace("_", ".").replace("-", ".")
+    return f"{group}_{host}-{os.getpid()}-{time.time_ns()}-{unique}-{label}-{__version__}"
+
+
+def reader_groups_of(group: str) -> tuple[str, ...]:
+    """The groups under which the ranges of `group` are read unless the user names others: GROUP-r0 to GROUP-r7.
+
+    Registering at an offset moves a group's stored position, so reading never happens under the user's own group.
+    """
+    return tuple(f"{group}-r{number}" for number in range(MAX_READER_GROUPS))

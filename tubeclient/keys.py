@@ -1,0 +1,132 @@
+"""The names of things: brokers, partitions, stores and ranges of offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tubeclient.errors import ConfigurationError
+
+__all__ = [
+    "INDEX_ENTRY_BYTES",
+    "MAX_STORE_PARTITIONS",
+    "BrokerInfo",
+    "OffsetRange",
+    "PartitionKey",
+    "StoreKey",
+    "TopicLayout",
+    "is_int32",
+]
+
+INDEX_ENTRY_BYTES = 28
+"""Bytes of one entry of a store's index; every offset is a multiple of it (DataStoreUtils.STORE_INDEX_HEAD_LEN)."""
+
+MAX_STORE_PARTITIONS = 10_000
+"""Partition ids of store s start at s * 10 000 (TBaseConstants.META_STORE_INS_BASE)."""
+
+
+def is_int32(text: str) -> bool:
+    """Whether `text` is a number from 0 to 2^31 - 1 in plain digits, as TubeMQ's ids are; blanks around it are fine."""
+    digits = text.strip()
+    return len(digits) <= 10 and digits.isascii() and digits.isdecimal() and int(digits) < 1 << 31
+
+
+class StoreKey(NamedTuple):
+    """One store of a topic on one broker: the partitions that share one index. Sorts by number, text, number."""
+
+    broker_id: int
+    topic: str
+    store_id: int
+
+    def __str__(self) -> str:
+        return f"{self.broker_id}:{self.topic}:{self.store_id}"
+
+
+class PartitionKey(NamedTuple):
+    """A partition as TubeMQ's client-balance calls name it: "brokerId:topic:partitionId".
+
+    Sorts by number, text, number.
+    """
+
+    broker_id: int
+    topic: str
+    partition_id: int
+
+    @classmethod
+    def parse(cls, text: str) -> PartitionKey:
+        """Read "brokerId:topic:partitionId"; anything else is a ConfigurationError."""
+        parts = text.strip().split(":")
+        if len(parts) != 3 or not (is_int32(parts[0]) and parts[1].strip() and is_int32(parts[2])):
+            raise ConfigurationError(
+                f"{text!r} is not a partition key; write brokerId:topic:partitionId, as in 1:clicks:10000"
+            )
+        return cls(int(parts[0]), parts[1].strip(), int(parts[2]))
+
+    @property
+    def store(self) -> StoreKey:
+        return StoreKey(self.broker_id, self.topic, self.partition_id // MAX_STORE_PARTITIONS)
+
+    def __str__(self) -> str:
+        return f"{self.broker_id}:{self.topic}:{self.partition_id}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """The messages of one partition whose index offsets lie in [start, end), both multiples of 28 bytes."""
+
+    partition: PartitionKey
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        for name, offset in (("start", self.start), ("end", self.end)):
+            if offset < 0 or offset % INDEX_ENTRY_BYTES:
+                raise ConfigurationError(
+                    f"{name} offset {offset} of partition {self.partition} is not a multiple of {INDEX_ENTRY_BYTES} "
+                    "from 0 on"
+                )
+        if self.end < self.start:
+            raise ConfigurationError(
+                f"the range [{self.start}, {self.end}) of partition {self.partition} ends before it starts"
+            )
+
+    @property
+    def max_messages(self) -> int:
+        """The most messages the range can hold; exact where the store has one partition and nothing is filtered."""
+        return (self.end - self.start) // INDEX_ENTRY_BYTES
+
+    def __str__(self) -> str:
+        return f"{self.partition}[{self.start}, {self.end})"
+
+
+class BrokerInfo(NamedTuple):
+    """A broker as the master announces it."""
+
+    broker_id: int
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.broker_id}:{self.host}:{self.port}"
+
+
+class TopicLayout(NamedTuple):
+    """How a topic lies on one broker; `subscribable` is false while the broker takes no readers."""
+
+    topic: str
+    broker_id: int
+    stores: int
+    partitions_per_store: int
+    subscribable: bool = True
+
+    def partitions(self) -> list[PartitionKey]:
+        """All partitions the topic is configured to have on this broker, in order."""
+        return [
+            PartitionKey(self.broker_id, self.topic, store * MAX_STORE_PARTITIONS + n)
+            for store in range(self.stores)
+            for n in range(self.partitions_per_store)
+        ]

@@ -1,0 +1,61 @@
+"""What the master says about a cluster: which brokers there are and how topics lie on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tubeclient.errors import TubeError
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
+
+__all__ = ["ClusterView"]
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """Brokers by id, and the layout of each topic on each broker.
+
+    Layouts on brokers the master does not list are left out.
+    """
+
+    brokers: Mapping[int, BrokerInfo]
+    layouts: tuple[TopicLayout, ...]
+
+    @classmethod
+    def of(cls, brokers: Iterable[BrokerInfo], layouts: Iterable[TopicLayout]) -> ClusterView:
+        """Build a view from lists in any order."""
+        by_id = {broker.broker_id: broker for broker in brokers}
+        return cls(by_id, tuple(sorted(layout for layout in layouts if layout.broker_id in by_id)))
+
+    @cached_property
+    def _layout_by_topic(self) -> dict[tuple[int, str], TopicLayout]:
+        return {(layout.broker_id, layout.topic): layout for layout in self.layouts}
+
+    def partitions(self) -> list[PartitionKey]:
+        """All configured partitions, subscribable or not, sorted by broker id, topic and partition id."""
+        return sorted(key for layout in self.layouts for key in layout.partitions())
+
+    def stores(self) -> dict[StoreKey, list[PartitionKey]]:
+        """The configured partitions by the store whose index they share, both sorted."""
+        stores: dict[StoreKey, list[PartitionKey]] = {}
+        for key in self.partitions():
+            stores.setdefault(key.store, []).append(key)
+        return stores
+
+    def layout_of(self, key: PartitionKey | StoreKey) -> TopicLayout | None:
+        """The layout of the key's topic on its broker, or None where the cluster has none."""
+        return self._layout_by_topic.get((key.broker_id, key.topic))
+
+    def is_subscribable(self, key: PartitionKey) -> bool:
+        """Whether readers may connect to the partition now."""
+        layout = self.layout_of(key)
+        return layout is not None and layout.subscribable
+
+    def broker_of(self, key: PartitionKey | StoreKey) -> BrokerInfo:
+        """The broker that holds the key; TubeError where the cluster does not list it."""
+        broker = self.brokers.get(key.broker_id)
+        if broker is None:
+            known = ", ".join(map(str, sorted(self.brokers))) or "none"
+            raise TubeError(f"the cluster lists no broker {key.broker_id}, which should hold {key}; it lists {known}")
+        return broker

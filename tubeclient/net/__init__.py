@@ -1,0 +1,1 @@
+"""The thin shell around the flows: sockets, threads, real time, HTTP."""

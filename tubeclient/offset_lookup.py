@@ -1,0 +1,175 @@
+"""First and last offsets of all stores of a cluster, without consuming anything.
+
+Brokers tell them over HTTP in one call each, where their web ports can be reached; else they are asked store by
+store over the ordinary protocol. Callers need not know which.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tubeclient.errors import ConnectError, TubeError
+from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.probe_store import StoreBounds, probe_store
+from tubeclient.identity import new_client_id
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+from tubeclient.net.connection import split_address
+from tubeclient.net.http import query_broker, query_master
+from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.runner import FlowRunner
+from tubeclient.settings import ClientSettings
+
+__all__ = ["OffsetLookup", "StoreBounds"]
+
+_log = logging.getLogger(__name__)
+
+_BROKERS_AT_ONCE = 8
+_WEB_PORT_RETRY_SECONDS = 60.0
+
+
+class OffsetLookup:
+    """Looks up the bounds of stores and the positions of groups; keeps its connections between calls.
+
+    A broker that does not answer for now keeps the bounds it last gave; one that never answered is asked again for
+    `retry_limit_ms`.
+    """
+
+    def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
+        self._settings = settings
+        self._reader_groups = tuple(reader_groups)
+        self._client_id = new_client_id(self._reader_groups[0], "probe")
+        self._pool = ConnectionPool(settings)
+        self._workers = ThreadPoolExecutor(_BROKERS_AT_ONCE, "tubeclient-lookup")
+        self._closing = threading.Event()
+        self._known: dict[StoreKey, StoreBounds] = {}
+        self._silent: set[int] = set()
+        self._web_addresses: dict[int, str] = {}
+        self._web_asked_at: float | None = None
+
+    def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
+        """Return the bounds of every store in `view`. Raises the last error of a broker that never gave any."""
+        self._learn_web_addresses(view)
+        stores: dict[int, dict[StoreKey, list[PartitionKey]]] = {}
+        for store, partitions in view.stores().items():
+            stores.setdefault(store.broker_id, {})[store] = partitions
+        asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in stores.items()]
+        found: dict[StoreKey, StoreBounds] = {}
+        for answer in self._workers.map(lambda arguments: self._bounds_of_broker(*arguments), asked):
+            found.update(answer)
+        self._known = found
+        return found
+
+    def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
+        """Return the positions that brokers keep for `consumer_group`, for the partitions of `view` where it has one.
+
+        Only HTTP tells them without taking the partitions over; TubeError where a broker's web port cannot be reached.
+        """
+        self._learn_web_addresses(view)
+        wanted = set(view.partitions())
+        positions: dict[PartitionKey, int] = {}
+        for broker_id in sorted({key.broker_id for key in wanted}):
+            address = self._web_addresses.get(broker_id)
+            if address is None:
+                raise ConnectError(
+                    f"broker {view.brokers[broker_id]} tells the position of group {consumer_group} over HTTP only, "
+                    "and its web port is not known; check masterWebPort"
+                )
+            topics = ",".join(sorted({key.topic for key in wanted}))
+            answer = query_broker(
+                address,
+                "admin_query_offset",
+                self._settings.http_timeout_ms,
+                groupName=consumer_group,
+                topicName=topics,
+            )
+            for entry in answer.get("dataSet", ()):
+                for subscription in entry.get("subInfo", ()):
+                    for offset in subscription.get("offsets", ()):
+                        key = PartitionKey(broker_id, subscription["topicName"], int(offset["partitionId"]))
+                        if key in wanted and int(offset["curOffset"]) >= 0:
+                            positions[key] = int(offset["curOffset"])
+        return positions
+
+    def close(self) -> None:
+        """End threads and connections."""
+        self._closing.set()
+        self._pool.close()
+        self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def _learn_web_addresses(self, view: ClusterView) -> None:
+        """Ask the masters' web port where the brokers' ones are; anew each minute while one is missing."""
+        now = time.monotonic()
+        missing = view.brokers.keys() - self._web_addresses.keys()
+        if not missing or (self._web_asked_at is not None and now - self._web_asked_at < _WEB_PORT_RETRY_SECONDS):
+            return
+        self._web_asked_at = now
+        for master in self._settings.master_servers:
+            web_address = f"{split_address(master)[0]}:{self._settings.master_web_port}"
+            try:
+                answer = query_master(web_address, "admin_query_broker_run_status", self._settings.http_timeout_ms)
+            except TubeError as error:
+                _log.info("offsets are asked for over the protocol: %s", error)
+                continue
+            for entry in answer.get("data", ()):
+                broker = view.brokers.get(int(entry["brokerId"]))
+                if broker is not None and int(entry.get("brokerWebPort", 0)) > 0:
+                    self._web_addresses[broker.broker_id] = f"{broker.host}:{entry['brokerWebPort']}"
+            return
+
+    def _bounds_of_broker(
+        self, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]
+    ) -> dict[StoreKey, StoreBounds]:
+        deadline = time.monotonic() + self._settings.retry_limit_ms / 1000
+        attempt = 0
+        while True:
+            try:
+                found = self._ask(broker, stores)
+            except TubeError as error:
+                known = {store: self._known[store] for store in stores if store in self._known}
+                if len(known) == len(stores):
+                    if broker.broker_id not in self._silent:
+                        _log.warning("broker %s tells no offsets for now, its last ones are kept: %s", broker, error)
+                        self._silent.add(broker.broker_id)
+                    return known
+                if not error.retriable or time.monotonic() >= deadline:
+                    raise
+            else:
+                if broker.broker_id in self._silent:
+                    _log.info("broker %s tells its offsets again", broker)
+                    self._silent.discard(broker.broker_id)
+                return found
+            if self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
+                raise ConnectError("the offset lookup was closed")
+            attempt += 1
+
+    def _ask(self, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]) -> dict[StoreKey, StoreBounds]:
+        address = self._web_addresses.get(broker.broker_id)
+        if address is not None:
+            try:
+                return self._ask_http(address, broker, stores)
+            except TubeError as error:
+                _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
+        runner = FlowRunner(self._pool)
+        return {
+            store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id))
+            for store, partitions in stores.items()
+        }
+
+    def _ask_http(
+        self, address: str, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]
+    ) -> dict[StoreKey, StoreBounds]:
+        topics = ",".join(sorted({store.topic for store in stores}))
+        answer = query_broker(address, "admin_query_pubinfo", self._settings.http_timeout_ms, topicName=topics)
+        found: dict[StoreKey, StoreBounds] = {}
+        for entry in answer.get("dataSet", ()):
+            for offsets in entry.get("offsetInfo", ()):
+                key = PartitionKey(broker.broker_id, entry["topicName"], int(offsets["partitionId"]))
+                found[key.store] = StoreBounds(int(offsets["offsetMin"]), int(offsets["offsetMax"]))
+        # A store that was never written to is left out of the answer.
+        return {store: found.get(store, StoreBounds(0, 0)) for store in stores}

@@ -1,0 +1,355 @@
+"""Sending messages."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import random
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tubeclient.errors import (
+    ConfigurationError,
+    ConnectionLost,
+    DeadlineExceeded,
+    NotAvailable,
+    ServerBusy,
+    TubeError,
+)
+from tubeclient.flows.effects import backoff_ms, checked
+from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
+from tubeclient.flows.master import MasterList
+from tubeclient.flows.partition_choice import PartitionChoice
+from tubeclient.flows.produce import ProducerSession
+from tubeclient.identity import host_name, new_client_id
+from tubeclient.keys import PartitionKey
+from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.runner import FlowRunner
+from tubeclient.settings import ClientSettings
+from tubeclient.wire.envelope import decode_response, encode_request, parse_message
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["Producer", "SendResult"]
+
+_log = logging.getLogger(__name__)
+
+_JOIN_SECONDS = 5.0
+_PUBLISH_RETRY_SECONDS = 0.25
+_WATCH_SECONDS = 0.5
+_SEND = Method.SEND_MESSAGE.spec
+
+
+class SendResult(NamedTuple):
+    """Where a message went. `offset` is the index offset the broker gave it, or None where it named none."""
+
+    partition: PartitionKey
+    offset: int | None
+    message_id: int
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A message on its way."""
+
+    topic: str
+    payload: bytes
+    flag: int
+    tag: str
+    time: str
+    result: Future[SendResult]
+    deadline: float  # of _monotonic(), seconds
+    attempts: int = 0
+
+
+class Producer:
+    """Sends messages to the writable partitions of its topics, in turn.
+
+    At least once: a message whose answer got lost is sent again, within `retry_limit_ms` of the settings, to
+    another partition. So the order within a partition is that of the submits only while nothing fails. At most
+    `max_in_flight` messages are on their way; `submit` waits for a place. May be used by several threads. Close it,
+    or use it as a context manager: closing waits for what is on its way.
+
+    >>> with Producer(ClientSettings(("127.0.0.1:8715",))) as producer:  # doctest: +SKIP
+    ...     producer.publish(["clicks"])
+    ...     producer.send("clicks", b"hello", tag="web").offset
+    """
+
+    def __init__(self, settings: ClientSettings, *, max_in_flight: int = 1_000) -> None:
+        if max_in_flight < 1:
+            raise ConfigurationError(f"max_in_flight must be 1 or more, not {max_in_flight}")
+        self._settings = settings
+        self._client_id = new_client_id("producer", "Producer")
+        self._session = ProducerSession(MasterList(settings.master_servers), self._client_id, host_name())
+        self._pool = ConnectionPool(settings)
+        self._runner = FlowRunner(self._pool)
+        self._max_in_flight = max_in_flight
+        self._room = threading.Condition()  # over the next one
+        self._in_flight = 0
+        self._session_lock = threading.Lock()  # held while the master is asked
+        self._lock = threading.Condition()  # over all that follows
+        self._awaited: deque[tuple[float, Future[bytes]]] = deque()  # answers by the time they are due
+        self._choices: dict[str, PartitionChoice] = {}
+        self._retries: list[tuple[float, int, _Sending]] = []  # a heap by the time of the next attempt
+        self._retry_numbers = itertools.count()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._sent_from = _own_address()
+
+    def publish(self, topics: Iterable[str], *, timeout_ms: int = 10_000) -> None:
+        """Make `topics` known as ones to send to.
+
+        A topic that cannot be written within `timeout_ms` is a NotAvailable.
+        """
+        wanted = sorted(set(topics))
+        deadline = _monotonic() + timeout_ms / 1000
+        with self._session_lock:
+            self._check_open()
+            if self._thread is None:
+                self._runner.run(self._session.register())
+                self._thread = threading.Thread(target=self._keep, name="tubeclient-producer", daemon=True)
+                self._thread.start()
+        with self._lock:
+            for topic in wanted:
+                self._choices.setdefault(topic, PartitionChoice(topic, random.randrange(1 << 16)))
+        while True:
+            self._refresh()
+            with self._lock:
+                missing = set(wanted) - {layout.topic for layout in self._session.layouts}
+                if not missing:
+                    return
+                if _monotonic() >= deadline:
+                    for topic in missing:
+                        del self._choices[topic]
+                    raise NotAvailable(
+                        403, "no writable partition", context=f"publishing to {', '.join(sorted(missing))}"
+                    )
+                self._lock.wait(_PUBLISH_RETRY_SECONDS)
+
+    def submit(
+        self, topic: str, body: bytes, *, tag: str = "", time: str = "", attributes: Mapping[str, str] | None = None
+    ) -> Future[SendResult]:
+        """Send without waiting for the answer. `tag` is what consumers filter by, `time` is yyyyMMddHHmm.
+
+        Raises ConfigurationError for a message the cluster would refuse: empty, over the topic's limit, or of a
+        topic not published.
+        """
+        text = encode_attributes(attributes or {}, tag.strip(), time)
+        payload, flag = encode_payload(body, text)
+        self._check_message(topic, body, payload)
+        sending = _Sending(
+            topic, payload, flag, tag.strip(), time, Future(), _monotonic() + self._settings.retry_limit_ms / 1000
+        )
+        sending.result.set_running_or_notify_cancel()  # from here on it cannot be cancelled
+        with self._room:
+            self._room.wait_for(lambda: self._in_flight < self._max_in_flight)
+            self._in_flight += 1
+        sending.result.add_done_callback(self._leave)
+        self._attempt(sending)
+        return sending.result
+
+    def send(
+        self, topic: str, body: bytes, *, tag: str = "", time: str = "", attributes: Mapping[str, str] | None = None
+    ) -> SendResult:
+        """Send and wait for the answer; raises what ended the last attempt."""
+        return self.submit(topic, body, tag=tag, time=time, attributes=attributes).result()
+
+    def flush(self) -> None:
+        """Wait until every message submitted so far has been answered or given up, which takes `retry_limit_ms` at
+        most.
+        """
+        with self._room:
+            self._room.wait_for(lambda: self._in_flight == 0)
+
+    def close(self) -> None:
+        """Wait for what is on its way, take leave of the master, end thread and connections."""
+        with self._lock:
+            if self._closed:
+                return
+        self.flush()
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+            try:
+                self._runner.run(self._session.close())
+            except TubeError as error:
+                _log.info("the master will forget this producer by itself: %s", error)
+        self._pool.close()
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConnectionLost("this producer is closed")
+
+    def _check_message(self, topic: str, body: bytes, payload: bytes) -> None:
+        with self._lock:
+            self._check_open()
+            if topic not in self._choices:
+                raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
+            limit = self._session.max_message_bytes(topic)
+        if not body:
+            raise ConfigurationError(f"an empty message cannot be sent to topic {topic}: TubeMQ refuses it")
+        if len(payload) > limit:
+            raise ConfigurationError(
+                f"a message of {len(payload)} bytes, attributes included, is over the {limit} bytes "
+                f"that topic {topic} takes"
+            )
+
+    def _leave(self, _: object) -> None:
+        with self._room:
+            self._in_flight -= 1
+            self._room.notify_all()
+
+    def _attempt(self, sending: _Sending) -> None:
+        """Send a message to the next partition; settle or retry when the answer is there."""
+        sending.attempts += 1
+        try:
+            with self._lock:
+                key = self._choices[sending.topic].choose(_monotonic() * 1000)
+                broker = self._session.brokers[key.broker_id]
+            request = broker_pb2.SendMessageRequestP2B(
+                clientId=self._client_id,
+                topicName=sending.topic,
+                partitionId=key.partition_id,
+                data=sending.payload,
+                flag=sending.flag,
+                checkSum=checksum(sending.payload),
+                sentAddr=self._sent_from,
+            )
+            if sending.tag:
+                request.msgType = sending.tag
+            if sending.time:
+                request.msgTime = sending.time
+        except (TubeError, KeyError) as error:
+            self._failed(
+                sending, None, error if isinstance(error, TubeError) else ServerBusy(503, "its broker is not listed")
+            )
+            return
+        stream = encode_request(
+            _SEND.service, _SEND.method_id, request.SerializeToString(), self._settings.rpc_timeout_ms
+        )
+        try:
+            answer = self._pool.get(broker.address).submit(stream)
+        except TubeError as error:
+            self._failed(sending, key, error)
+            return
+        answer.add_done_callback(lambda future: self._answered(sending, key, future))
+        with self._lock:
+            self._awaited.append((_monotonic() + self._settings.rpc_timeout_ms / 1000, answer))
+
+    def _answered(self, sending: _Sending, key: PartitionKey, answer: Future[bytes]) -> None:
+        if answer.cancelled():
+            limit_ms = self._settings.rpc_timeout_ms
+            self._failed(sending, key, DeadlineExceeded(f"no answer within {limit_ms} ms to a message sent to {key}"))
+            return
+        try:
+            response = parse_message(
+                broker_pb2.SendMessageResponseB2P, decode_response(answer.result(0), _SEND.method_id)
+            )
+            checked(response, f"sending to {key}")
+        except TubeError as error:
+            self._failed(sending, key, error)
+            return
+        with self._lock:
+            self._choices[sending.topic].succeeded(key)
+        offset = response.appendOffset if response.HasField("appendOffset") else None
+        message_id = response.messageId if response.HasField("messageId") else int(response.errMsg)
+        sending.result.set_result(SendResult(key, offset, message_id))
+
+    def _failed(self, sending: _Sending, key: PartitionKey | None, error: TubeError) -> None:
+        with self._lock:
+            now = _monotonic()
+            if key is not None:
+                unavailable = isinstance(error, ServerBusy) and error.code == 503
+                self._choices[sending.topic].failed(key, now * 1000, whole_broker=unavailable)
+            if (error.retriable or isinstance(error, NotAvailable)) and now < sending.deadline and not self._closed:
+                pause = backoff_ms(sending.attempts - 1, random.random()) / 1000
+                heapq.heappush(self._retries, (now + pause, next(self._retry_numbers), sending))
+                self._lock.notify_all()
+                return
+        if error.retriable and now >= sending.deadline:
+            late = DeadlineExceeded(
+                f"gave up sending to topic {sending.topic} after {sending.attempts} attempts: {error}"
+            )
+            late.__cause__ = error
+            sending.result.set_exception(late)
+        else:
+            sending.result.set_exception(error)
+
+    def _keep(self) -> None:
+        """Heartbeats and second attempts, until closed."""
+        next_beat = _monotonic() + HEARTBEAT_INTERVAL_MS / 1000
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                now = _monotonic()
+                due = self._take_due(now)
+                late = self._take_late(now)
+                if not due and not late and now < next_beat:
+                    self._lock.wait(
+                        min([next_beat, now + _WATCH_SECONDS, *(entry[0] for entry in self._retries[:1])]) - now
+                    )
+                    continue
+            for answer in late:
+                answer.cancel()  # its callback sees to the message
+            for sending in due:
+                self._attempt(sending)
+            if now >= next_beat:
+                next_beat = now + HEARTBEAT_INTERVAL_MS / 1000
+                try:
+                    self._refresh()
+                except TubeError as error:
+                    _log.warning("the master did not answer a producer's heartbeat: %s", error)
+
+    def _take_due(self, now: float) -> list[_Sending]:
+        due = []
+        while self._retries and self._retries[0][0] <= now:
+            due.append(heapq.heappop(self._retries)[2])
+        return due
+
+    def _take_late(self, now: float) -> list[Future[bytes]]:
+        late = []
+        while self._awaited and (self._awaited[0][1].done() or self._awaited[0][0] <= now):
+            _, answer = self._awaited.popleft()
+            if not answer.done():
+                late.append(answer)
+        return late
+
+    def _refresh(self) -> None:
+        """Ask the master where the topics can be written."""
+        with self._session_lock:
+            with self._lock:
+                topics = list(self._choices)
+            self._runner.run(self._session.refresh(topics))
+            with self._lock:
+                for choice in self._choices.values():
+                    choice.update(self._session.layouts)
+
+
+def _monotonic() -> float:
+    return time.monotonic()
+
+
+def _own_address() -> int:
+    """This machine's IPv4 address as the signed 32-bit number the wire wants."""
+    try:
+        packed = socket.inet_aton(socket.gethostbyname(host_name()))
+    except OSError:
+        packed = socket.inet_aton("127.0.0.1")
+    return int.from_bytes(packed, "big", signed=True)

@@ -1,0 +1,60 @@
+"""How to reach a cluster: one frozen value that every part of the client shares."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_WEB_PORT
+
+__all__ = ["ClientSettings", "parse_master_servers"]
+
+_ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
+
+
+def parse_master_servers(text: str) -> tuple[str, ...]:
+    """Read "host:port,host:port"; a missing port means 8715, the master's default."""
+    addresses = []
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        match = _ADDRESS.fullmatch(piece)
+        if match is None or not 0 < int(match[2] or DEFAULT_MASTER_PORT) < 65536:
+            raise ConfigurationError(
+                f"{piece!r} in masterServers is not host:port, as in 10.0.0.1:{DEFAULT_MASTER_PORT}"
+            )
+        addresses.append(f"{match[1]}:{match[2] or DEFAULT_MASTER_PORT}")
+    if not addresses:
+        raise ConfigurationError(
+            f"masterServers names no master; write host:port, as in 10.0.0.1:{DEFAULT_MASTER_PORT}"
+        )
+    return tuple(dict.fromkeys(addresses))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Where the masters are and how long to wait for whom."""
+
+    master_servers: tuple[str, ...]
+    """ "host:port" of every master of the cluster, active and standby."""
+
+    master_web_port: int = DEFAULT_MASTER_WEB_PORT
+    """The masters' HTTP port; brokers' HTTP ports are learnt there."""
+
+    connect_timeout_ms: int = 3_000
+    """For a TCP connection."""
+
+    rpc_timeout_ms: int = 10_000
+    """For one call, from sending the request to having its answer."""
+
+    http_timeout_ms: int = 2_000
+    """For one HTTP query of a master or broker."""
+
+    retry_limit_ms: int = 60_000
+    """How long a reader or sender goes on trying over passing faults before it gives up."""
+
+    def __post_init__(self) -> None:
+        if not self.master_servers:
+            raise ConfigurationError("master_servers names no master")
+        for name in ("connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")

@@ -1,0 +1,184 @@
+"""Envelopes: the three length-delimited protobufs in a frame's stream.
+
+A request is RpcConnHeader, RequestHeader, RequestBody; a response RpcConnHeader, ResponseHeader and, by its status,
+RspResponseBody or RspExceptionBody, each preceded by its length as a varint (Java's writeDelimitedTo).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError, Message
+
+from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster
+from tubeclient.wire.proto import rpc_pb2
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Request",
+    "decode_request",
+    "decode_response",
+    "encode_error",
+    "encode_request",
+    "encode_response",
+    "parse_message",
+]
+
+PROTOCOL_VERSION = 3
+"""What Apache's current Java client sends; a server chooses the class names of its exceptions by it."""
+
+_REQUEST_FLAG = 0
+_RESPONSE_FLAG = 1
+
+M = TypeVar("M", bound=Message)
+
+
+class Request(NamedTuple):
+    """A decoded request envelope; `body` is the call's own message, still as bytes."""
+
+    service: int
+    method_id: int
+    timeout_ms: int
+    protocol_version: int
+    body: bytes
+
+
+def parse_message(kind: type[M], data: bytes) -> M:
+    """Parse `data` as a `kind`; anything that is not one, required fields and UTF-8 included, is a ProtocolError."""
+    message = kind()
+    try:
+        message.ParseFromString(data)
+    except (DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise ProtocolError(f"{len(data)} bytes are not a {kind.__name__}: {error}") from error
+    if not message.IsInitialized():
+        raise ProtocolError(f"a {kind.__name__} without one of its required fields")
+    _check_text(message)
+    return message
+
+
+def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
+    """Return a request's stream. Servers drop a request, or its answer, once it is older than `timeout_ms`."""
+    return _join(
+        rpc_pb2.RpcConnHeader(flag=_REQUEST_FLAG),
+        rpc_pb2.RequestHeader(serviceType=service, protocolVer=PROTOCOL_VERSION),
+        rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms, request=body),
+    )
+
+
+def decode_request(stream: bytes) -> Request:
+    """Take a request's stream apart; ProtocolError where it is none."""
+    flag, header_bytes, body_bytes = _split(stream)
+    if flag != _REQUEST_FLAG:
+        raise ProtocolError(f"flag {flag} where a request was expected")
+    header = parse_message(rpc_pb2.RequestHeader, header_bytes)
+    body = parse_message(rpc_pb2.RequestBody, body_bytes)
+    return Request(header.serviceType, body.method, body.timeout, header.protocolVer, body.request)
+
+
+def encode_response(method_id: int, body: bytes) -> bytes:
+    """Return the stream of a successful response."""
+    return _join(
+        rpc_pb2.RpcConnHeader(flag=_RESPONSE_FLAG),
+        rpc_pb2.ResponseHeader(status=rpc_pb2.ResponseHeader.SUCCESS, protocolVer=PROTOCOL_VERSION),
+        rpc_pb2.RspResponseBody(method=method_id, data=body),
+    )
+
+
+def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> bytes:
+    """Return the stream of a response that says which Java exception stopped the call."""
+    status = rpc_pb2.ResponseHeader.FATAL if fatal else rpc_pb2.ResponseHeader.ERROR
+    header = rpc_pb2.ResponseHeader(status=status)
+    if not fatal:
+        header.protocolVer = PROTOCOL_VERSION
+    return _join(
+        rpc_pb2.RpcConnHeader(flag=_RESPONSE_FLAG),
+        header,
+        rpc_pb2.RspExceptionBody(exceptionName=exception_name, stackTrace=text),
+    )
+
+
+def decode_response(stream: bytes, method_id: int) -> bytes:
+    """Return the bytes of the call's own message out of a response's stream.
+
+    Raises StandbyMaster or RemoteError where the server says that it could not run the call, ProtocolError where the
+    bytes are no response to `method_id`.
+    """
+    flag, header_bytes, body_bytes = _split(stream)
+    if flag != _RESPONSE_FLAG:
+        raise ProtocolError(f"flag {flag} where a response was expected")
+    header = parse_message(rpc_pb2.ResponseHeader, header_bytes)
+    if header.status != rpc_pb2.ResponseHeader.SUCCESS:
+        failure = parse_message(rpc_pb2.RspExceptionBody, body_bytes)
+        # The prefix of the class name depends on the protocol version, so only its end is compared.
+        kind = StandbyMaster if failure.exceptionName.endswith(".StandbyException") else RemoteError
+        raise kind(failure.exceptionName, failure.stackTrace)
+    body = parse_message(rpc_pb2.RspResponseBody, body_bytes)
+    if body.method != method_id:
+        raise ProtocolError(f"an answer to method {body.method} where one to {method_id} was expected")
+    return body.data
+
+
+@cache
+def _text_fields(descriptor: Descriptor) -> tuple[str, ...]:
+    """The fields that are text, and those that are messages which hold text."""
+    return tuple(
+        field.name
+        for field in descriptor.fields
+        if field.type == field.TYPE_STRING or (field.message_type is not None and _text_fields(field.message_type))
+    )
+
+
+def _check_text(message: Message) -> None:
+    """Refuse text that is not UTF-8: for proto2, protobuf's C runtime hands it out as bytes, and callers expect str."""
+    for name in _text_fields(message.DESCRIPTOR):
+        value = getattr(message, name)
+        for item in (value,) if isinstance(value, (str, bytes, Message)) else value:
+            if isinstance(item, Message):
+                _check_text(item)
+            elif not isinstance(item, str):
+                raise ProtocolError(f"{message.DESCRIPTOR.name}.{name} is not UTF-8 text")
+
+
+def _join(*messages: Message) -> bytes:
+    parts: list[bytes] = []
+    for message in messages:
+        data = message.SerializeToString()
+        parts += (_varint(len(data)), data)
+    return b"".join(parts)
+
+
+def _split(stream: bytes) -> tuple[int, bytes, bytes]:
+    """The connection header's flag and the bytes of the two messages after it."""
+    pieces: list[bytes] = []
+    position = 0
+    for _ in range(3):
+        length, position = _read_varint(stream, position)
+        if length > len(stream) - position:
+            raise ProtocolError(f"an envelope that ends {length - len(stream) + position} bytes early")
+        pieces.append(stream[position : position + length])
+        position += length
+    return parse_message(rpc_pb2.RpcConnHeader, pieces[0]).flag, pieces[1], pieces[2]
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(stream: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= len(stream):
+            raise ProtocolError("an envelope that ends inside a length")
+        byte = stream[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ProtocolError("a length of more than five bytes in an envelope")

@@ -1,0 +1,109 @@
+"""Frames: what stands on a TCP connection.
+
+A frame is a begin token, a serial number, a number of blocks, and that many blocks, each an int32 length and that many
+bytes, all big-endian. The concatenated blocks are the frame's stream (see `envelope`). Writers cut the stream into
+blocks of 8192 bytes; readers take any length (source: Apache's NettyProtocolDecoder / NettyProtocolEncoder).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from tubeclient.errors import ProtocolError
+
+__all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_STREAM_BYTES", "Frame", "FrameDecoder", "encode_frame"]
+
+BLOCK_BYTES = 8192
+MAX_BLOCKS = 3584  # Apache's bound: (20 MiB + 8 MiB) / 8 KiB
+MAX_STREAM_BYTES = BLOCK_BYTES * MAX_BLOCKS
+BEGIN_TOKEN = 0xFF7FF4FE
+
+_HEADER = struct.Struct(">IiI")
+_BLOCK_LENGTH = struct.Struct(">I")
+
+
+class Frame(NamedTuple):
+    """One frame: the serial number that ties an answer to its request, and the stream."""
+
+    serial: int
+    stream: bytes
+
+
+def encode_frame(serial: int, stream: bytes) -> bytes:
+    """Return the frame's bytes. A stream that is empty or over `MAX_STREAM_BYTES` is a ProtocolError."""
+    if not 0 < len(stream) <= MAX_STREAM_BYTES:
+        raise ProtocolError(f"a frame holds 1 to {MAX_STREAM_BYTES} bytes, not {len(stream)}")
+    view = memoryview(stream)
+    starts = range(0, len(stream), BLOCK_BYTES)
+    parts: list[bytes | memoryview] = [_HEADER.pack(BEGIN_TOKEN, serial, len(starts))]
+    for start in starts:
+        block = view[start : start + BLOCK_BYTES]
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+class FrameDecoder:
+    """Turns the bytes of a connection, fed in pieces of any size, into frames.
+
+    Between calls it keeps the bytes of at most one frame (`MAX_STREAM_BYTES` and its headers). It refuses a wrong
+    token, block count or length as soon as it is seen; after a ProtocolError it is of no further use.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._block_ends: list[tuple[int, int]] = []  # (start, end) of the blocks seen of that frame
+        self._stream_bytes = 0
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
+        """Add bytes and return the frames they complete, in order."""
+        self._buffer += data
+        frames: list[Frame] = []
+        start = 0
+        while (frame_end := self._scan(start)) is not None:
+            view = memoryview(self._buffer)
+            stream = b"".join([view[a:b] for a, b in self._block_ends])
+            view.release()
+            frames.append(Frame(_HEADER.unpack_from(self._buffer, start)[1], stream))
+            start = frame_end
+            self._restart()
+        if start:
+            del self._buffer[:start]
+            self._block_ends = [(a - start, b - start) for a, b in self._block_ends]
+        return frames
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held of a frame that is not complete."""
+        return len(self._buffer)
+
+    def _restart(self) -> None:
+        self._block_ends = []
+        self._stream_bytes = 0
+
+    def _scan(self, start: int) -> int | None:
+        """Go on looking at the blocks of the frame at `start`; its end, or None while bytes are missing."""
+        available = len(self._buffer)
+        if available - start < _HEADER.size:
+            if available - start >= 4 and _BLOCK_LENGTH.unpack_from(self._buffer, start)[0] != BEGIN_TOKEN:
+                raise ProtocolError("the peer does not speak TubeMQ's protocol: wrong begin token")
+            return None
+        token, _serial, blocks = _HEADER.unpack_from(self._buffer, start)
+        if token != BEGIN_TOKEN:
+            raise ProtocolError(f"the peer does not speak TubeMQ's protocol: begin token {token:#010x}")
+        if not 1 <= blocks <= MAX_BLOCKS:
+            raise ProtocolError(f"a frame of {blocks} blocks; 1 to {MAX_BLOCKS} are allowed")
+        position = self._block_ends[-1][1] if self._block_ends else start + _HEADER.size
+        while len(self._block_ends) < blocks:
+            if available - position < _BLOCK_LENGTH.size:
+                return None
+            length = _BLOCK_LENGTH.unpack_from(self._buffer, position)[0]
+            if length < 1 or self._stream_bytes + length > MAX_STREAM_BYTES:
+                raise ProtocolError(f"a block of {length} bytes in a frame that may hold {MAX_STREAM_BYTES}")
+            if available - position - _BLOCK_LENGTH.size < length:
+                return None
+            block_start = position + _BLOCK_LENGTH.size
+            position = block_start + length
+            self._block_ends.append((block_start, position))
+            self._stream_bytes += length
+        return position

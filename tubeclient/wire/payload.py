@@ -1,0 +1,96 @@
+"""What a message carries: body, attributes, checksum.
+
+With bit 0 of the flag set, a payload is an int32 length, that many bytes of attribute text, and the body; else it is
+the body. Attribute text is `key=value` pairs joined by commas, TubeMQ's own keys first.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+
+from tubeclient.errors import ConfigurationError, CorruptMessage
+
+__all__ = [
+    "ATTRIBUTE_FLAG",
+    "TAG_KEY",
+    "TIME_KEY",
+    "checksum",
+    "decode_payload",
+    "encode_attributes",
+    "encode_payload",
+    "java_string_hash",
+    "parse_attributes",
+]
+
+ATTRIBUTE_FLAG = 1
+TAG_KEY = "$msgType$"
+TIME_KEY = "$msgTime$"
+
+_LENGTH = struct.Struct(">i")
+
+
+def checksum(payload: bytes) -> int:
+    """CRC-32 of the whole payload without its sign bit, as brokers store it."""
+    return zlib.crc32(payload) & 0x7FFFFFFF
+
+
+def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = "") -> str:
+    """Return the attribute text; `tag` is the filter item, `time` is yyyyMMddHHmm."""
+    pairs = [(TAG_KEY, tag)] * bool(tag) + [(TIME_KEY, time)] * bool(time)
+    for key in attributes:
+        if not key or key in (TAG_KEY, TIME_KEY):
+            raise ConfigurationError(
+                f"the attribute {key!r} cannot be sent: keys are not empty, not {TAG_KEY} or {TIME_KEY}"
+            )
+    pairs += attributes.items()
+    for key, value in pairs:
+        if any(mark in key + value for mark in ",=") or _has_surrogate(key + value):
+            raise ConfigurationError(
+                f"the attribute {key!r}={value!r} cannot be sent: neither keys nor values hold ',' or '=' or surrogates"
+            )
+    return ",".join(f"{key}={value}" for key, value in pairs)
+
+
+def parse_attributes(text: str) -> dict[str, str]:
+    """Return the attributes of a text, TubeMQ's own included; a piece without '=' is a key with an empty value."""
+    pairs = (piece.partition("=") for piece in text.split(",") if piece)
+    return {key: value for key, _, value in pairs}
+
+
+def encode_payload(body: bytes, attributes: str = "") -> tuple[bytes, int]:
+    """Return (payload, flag). The flag's bit is set only with an attribute text: without one, readers see the body."""
+    if not attributes:
+        return body, 0
+    text = attributes.encode()
+    return _LENGTH.pack(len(text)) + text + body, ATTRIBUTE_FLAG
+
+
+def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str]:
+    """Return (body, attribute text); CorruptMessage where the length inside does not fit."""
+    if not flag & ATTRIBUTE_FLAG:
+        return payload, ""
+    if len(payload) < _LENGTH.size:
+        raise CorruptMessage(f"a payload of {len(payload)} bytes that should start with the length of its attributes")
+    length = _LENGTH.unpack_from(payload)[0]
+    body_start = _LENGTH.size + length
+    if length < 0 or body_start > len(payload):
+        raise CorruptMessage(f"attributes of {length} bytes in a payload of {len(payload)}")
+    try:
+        return payload[body_start:], payload[_LENGTH.size : body_start].decode()
+    except UnicodeDecodeError as error:
+        raise CorruptMessage(f"attributes that are not UTF-8: {error}") from error
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode(), signed 32 bit: what brokers keep of a tag."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value

@@ -1,0 +1,157 @@
+"""The little languages inside TubeMQ's string fields: brokers, topic layouts, filters, subscriptions.
+
+Masters write a single blank for a broker's port where it is the default one; two lists give stores and partitions in
+opposite order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tubeclient.errors import ProtocolError
+from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, TopicLayout, is_int32
+
+__all__ = [
+    "DEFAULT_BROKER_PORT",
+    "DEFAULT_BROKER_TLS_PORT",
+    "DEFAULT_MASTER_PORT",
+    "DEFAULT_MASTER_WEB_PORT",
+    "encode_consumer_layouts",
+    "encode_filters",
+    "encode_producer_layouts",
+    "encode_report",
+    "encode_subscription",
+    "parse_broker",
+    "parse_consumer_layouts",
+    "parse_filters",
+    "parse_producer_layouts",
+    "parse_report",
+    "parse_subscription",
+]
+
+DEFAULT_MASTER_PORT = 8715
+DEFAULT_MASTER_WEB_PORT = 8080
+DEFAULT_BROKER_PORT = 8123
+DEFAULT_BROKER_TLS_PORT = 8124
+
+
+def parse_broker(text: str, *, tls: bool = False) -> BrokerInfo:
+    """Read "brokerId:host:port"; a blank port means the default one."""
+    parts = text.split(":")
+    if len(parts) != 3 or not is_int32(parts[0]) or not parts[1].strip():
+        raise ProtocolError(f"{text!r} does not describe a broker")
+    port = parts[2].strip() or str(DEFAULT_BROKER_TLS_PORT if tls else DEFAULT_BROKER_PORT)
+    if not is_int32(port) or not 0 < int(port) < 65536:
+        raise ProtocolError(f"{text!r} does not describe a broker: its port is none")
+    return BrokerInfo(int(parts[0]), parts[1].strip(), int(port))
+
+
+def encode_consumer_layouts(layouts: Iterable[TopicLayout]) -> list[str]:
+    """Write "topic#brokerId:stores:partitionsPerStore:status,..." for each topic (client-balance metadata)."""
+    by_topic: dict[str, list[str]] = {}
+    for item in layouts:
+        entry = f"{item.broker_id}:{item.stores}:{item.partitions_per_store}:{int(item.subscribable)}"
+        by_topic.setdefault(item.topic, []).append(entry)
+    return [f"{topic}#{','.join(entries)}" for topic, entries in by_topic.items()]
+
+
+def parse_consumer_layouts(texts: Iterable[str]) -> list[TopicLayout]:
+    """Read what `encode_consumer_layouts` writes."""
+    layouts = []
+    for text in texts:
+        topic, entries = _topic_entries(text)
+        for broker_id, stores, partitions, status in _numbers(text, entries, 4):
+            layouts.append(_layout(text, topic, broker_id, stores, partitions, status == 1))
+    return layouts
+
+
+def encode_producer_layouts(layouts: Iterable[TopicLayout], max_message_bytes: int | None = None) -> list[str]:
+    """Write "topic#brokerId:partitionsPerStore:stores,...#maxMessageBytes" for each topic (producer heartbeat)."""
+    by_topic: dict[str, list[str]] = {}
+    for item in layouts:
+        by_topic.setdefault(item.topic, []).append(f"{item.broker_id}:{item.partitions_per_store}:{item.stores}")
+    limit = "" if max_message_bytes is None else f"#{max_message_bytes}"
+    return [f"{topic}#{','.join(entries)}{limit}" for topic, entries in by_topic.items()]
+
+
+def parse_producer_layouts(texts: Iterable[str]) -> tuple[list[TopicLayout], dict[str, int]]:
+    """Read what `encode_producer_layouts` writes: the layouts, and the largest message in bytes of topics that tell."""
+    layouts: list[TopicLayout] = []
+    limits: dict[str, int] = {}
+    for text in texts:
+        topic, entries = _topic_entries(text)
+        limit = text.split("#")[2].strip() if text.count("#") >= 2 else ""
+        if is_int32(limit):
+            limits[topic] = int(limit)
+        for broker_id, partitions, stores in _numbers(text, entries, 3):
+            layouts.append(_layout(text, topic, broker_id, stores, partitions, True))
+    return layouts, limits
+
+
+def encode_filters(filters: Mapping[str, Iterable[str]]) -> list[str]:
+    """Write "topic#tag,tag" for each topic that has tags."""
+    return [f"{topic}#{','.join(sorted(tags))}" for topic, tags in sorted(filters.items()) if tags]
+
+
+def parse_filters(texts: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Read what `encode_filters` writes."""
+    filters = {}
+    for text in texts:
+        topic, entries = _topic_entries(text)
+        filters[topic] = frozenset(tag.strip() for tag in entries.split(",") if tag.strip())
+    return filters
+
+
+def encode_report(partitions: Iterable[PartitionKey]) -> list[str]:
+    """Write "topic#brokerId:partitionId,..." for each topic (ClientSubRepInfo.partSubInfo)."""
+    by_topic: dict[str, list[str]] = {}
+    for key in sorted(partitions):
+        by_topic.setdefault(key.topic, []).append(f"{key.broker_id}:{key.partition_id}")
+    return [f"{topic}#{','.join(entries)}" for topic, entries in by_topic.items()]
+
+
+def parse_report(texts: Iterable[str]) -> list[PartitionKey]:
+    """Read what `encode_report` writes."""
+    keys = []
+    for text in texts:
+        topic, entries = _topic_entries(text)
+        keys += [PartitionKey(broker_id, topic, partition_id) for broker_id, partition_id in _numbers(text, entries, 2)]
+    return keys
+
+
+def encode_subscription(broker: BrokerInfo, partition: PartitionKey) -> str:
+    """Write "brokerId:host:port#topic:partitionId" (partition heartbeats and their failures)."""
+    return f"{broker}#{partition.topic}:{partition.partition_id}"
+
+
+def parse_subscription(text: str) -> tuple[BrokerInfo, PartitionKey]:
+    """Read what `encode_subscription` writes; fields after the partition id are passed over."""
+    broker_text, mark, rest = text.partition("#")
+    fields = rest.split(":")
+    if not mark or len(fields) < 2 or not fields[0].strip() or not is_int32(fields[1]):
+        raise ProtocolError(f"{text!r} does not describe a partition of a broker")
+    broker = parse_broker(broker_text)
+    return broker, PartitionKey(broker.broker_id, fields[0].strip(), int(fields[1]))
+
+
+def _layout(text: str, topic: str, broker_id: int, stores: int, partitions: int, subscribable: bool) -> TopicLayout:
+    if partitions > MAX_STORE_PARTITIONS:  # their ids would be those of the next store
+        raise ProtocolError(f"{text!r} gives a store {partitions} partitions; {MAX_STORE_PARTITIONS} is the most")
+    return TopicLayout(topic, broker_id, stores, partitions, subscribable)
+
+
+def _topic_entries(text: str) -> tuple[str, str]:
+    parts = text.split("#")
+    if len(parts) < 2 or not parts[0].strip():
+        raise ProtocolError(f"{text!r} does not describe a topic")
+    return parts[0].strip(), parts[1]
+
+
+def _numbers(text: str, entries: str, count: int) -> Iterable[list[int]]:
+    for entry in entries.split(","):
+        if not entry.strip():
+            continue
+        numbers = entry.split(":")
+        if len(numbers) < count or not all(map(is_int32, numbers[:count])):
+            raise ProtocolError(f"{entry!r} in {text!r} is not {count} numbers")
+        yield [int(number) for number in numbers[:count]]
