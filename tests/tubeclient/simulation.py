@@ -1,6 +1,7 @@
 """Flows and server state machines in one process, on a clock of their own: no sockets, no threads, no waiting.
 
-What a run does depends on its seed alone: how long answers take, which requests or answers get lost, when connections break.
+What a run does depends on its seed alone: how long answers take, which requests or answers get lost, when connections
+break.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import itertools
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, cast
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import ConnectionLost, DeadlineExceeded, TubeError
+from embedded_tubemq.refusal import StandbyRefusal
+from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
 from tubeclient.flows.effects import Effect, Emit, Flow, Now, Receive, Send, Sleep
 from tubeclient.wire.methods import Method
 
@@ -132,8 +135,9 @@ class Simulation:
                     error = failure
             else:
                 assert isinstance(effect, Receive)
-                answer: Any = effect.ticket
-                self._at(max(answer.ready_at, self.now_ms), lambda a=answer: self._resume(actor, a.message, a.error))
+                answer = cast(_Answer, effect.ticket)
+                wake = partial(self._resume, actor, answer.message, answer.error)
+                self._at(max(answer.ready_at, self.now_ms), wake)
                 return
 
     def _send(self, effect: Send) -> Any:
@@ -145,7 +149,11 @@ class Simulation:
             return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
         # Through the bytes, so that what could not be sent is not sent here either.
         request = type(effect.request).FromString(effect.request.SerializeToString())
-        response = self._servers[effect.address].handle(effect.method, request, int(self.now_ms), "127.0.0.1:1")
+        arrival = self.now_ms + self.weather.latency_ms * (0.5 + draw())
+        try:
+            response = self._servers[effect.address].handle(effect.method, request, int(self.now_ms), "127.0.0.1:1")
+        except StandbyRefusal as refusal:
+            return _Answer(arrival, None, StandbyMaster("corerpc.exception.StandbyException", str(refusal)))
         if draw() < self.weather.lose_answer:
             return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
-        return _Answer(self.now_ms + self.weather.latency_ms * (0.5 + draw()), response)
+        return _Answer(arrival, response)

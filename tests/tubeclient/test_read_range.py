@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,8 @@ def assert_no_gaps(emitted: list[Any], offset_range: OffsetRange) -> None:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    yield Bench(tmp_path, partitions=3, seed=1)
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, partitions=3, seed=1)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -129,7 +129,7 @@ def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
     ranges = [
         bench.range(partition_id, start, end)
         for partition_id in range(partitions)
-        for start, end in zip(cuts, cuts[1:], strict=False)
+        for start, end in itertools.pairwise(cuts)
     ]
     actors = [bench.simulation.start(whole(bench.reading(piece))) for piece in ranges]
     for delay_ms in range(0, 200, 10):  # a producer writes all the time

@@ -9,7 +9,7 @@ from tubeclient.errors import ConnectionLost
 from tubeclient.net.connection import Connection
 from tubeclient.settings import ClientSettings
 
-__all__ = ["ConnectionPool", "shared_pool"]
+__all__ = ["ConnectionPool", "close_shared_pools", "shared_pool"]
 
 
 class ConnectionPool:
@@ -62,3 +62,11 @@ def shared_pool(settings: ClientSettings) -> ConnectionPool:
     key = (os.getpid(), settings)
     with _shared_lock:
         return _shared.setdefault(key, ConnectionPool(settings))
+
+
+def close_shared_pools() -> None:
+    """Close the pools that `shared_pool` gave to this process; the next call of it makes new ones."""
+    with _shared_lock:
+        own = [_shared.pop(key) for key in list(_shared) if key[0] == os.getpid()]
+    for pool in own:
+        pool.close()

@@ -1,0 +1,41 @@
+"""A running embedded TubeMQ, real sockets and all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tubeclient import ClientSettings
+from tubeclient.net.pool import close_shared_pools
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    topics = [TopicConfig("clicks", stores=2, partitions=2), TopicConfig("single")]
+    with EmbeddedTubeMQ(tmp_path / "tubemq", topics, brokers=2) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(cluster: EmbeddedTubeMQ) -> ClientSettings:
+    return ClientSettings(
+        (cluster.master_address,),
+        master_web_port=cluster.master_web_port,
+        connect_timeout_ms=1_000,
+        rpc_timeout_ms=2_000,
+        retry_limit_ms=20_000,
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Iterator[None]:
+    """Whatever a test closes must be gone afterwards: no thread of the client outlives it."""
+    yield
+    close_shared_pools()
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("tubeclient-")]
+    assert left == []

@@ -1,0 +1,146 @@
+"""One connection: answers find their callers, every fault is one error in bounded time, no thread stays."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+import pytest
+
+from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
+from tubeclient.net.connection import Connection, split_address
+from tubeclient.wire.framing import FrameDecoder, encode_frame
+
+WAIT_SECONDS = 10
+
+
+@contextmanager
+def peer(serve: Callable[[socket.socket], None]) -> Iterator[Connection]:
+    """A connection to a peer of a test's own making; `serve` gets the accepted socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(WAIT_SECONDS)
+
+        def accept() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.settimeout(WAIT_SECONDS)
+                serve(accepted)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        connection = Connection(
+            f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout_ms=1_000, send_timeout_ms=1_000
+        )
+        try:
+            yield connection
+        finally:
+            connection.close()
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive()
+
+
+def receive_frames(sock: socket.socket, count: int) -> list[tuple[int, bytes]]:
+    decoder = FrameDecoder()
+    frames: list[tuple[int, bytes]] = []
+    while len(frames) < count:
+        data = sock.recv(65536)
+        assert data
+        frames += decoder.feed(data)
+    return frames
+
+
+def wait_until_closed(sock: socket.socket) -> None:
+    while sock.recv(65536):
+        pass
+
+
+def fill(connection: Connection) -> None:
+    for _ in range(20):
+        connection.submit(bytes(4 << 20))
+
+
+def test_answers_in_any_order_reach_their_callers() -> None:
+    def serve(sock: socket.socket) -> None:
+        frames = receive_frames(sock, 20)
+        for serial, stream in reversed(frames):
+            sock.sendall(encode_frame(serial, b"re:" + stream))
+        wait_until_closed(sock)
+
+    with peer(serve) as connection:
+        futures = [connection.submit(b"question %d" % number) for number in range(20)]
+        answers = [future.result(WAIT_SECONDS) for future in futures]
+    assert answers == [b"re:question %d" % number for number in range(20)]
+
+
+def test_an_answer_nobody_asked_for_is_dropped() -> None:
+    def serve(sock: socket.socket) -> None:
+        ((serial, _),) = receive_frames(sock, 1)
+        sock.sendall(
+            encode_frame(serial + 77, b"late") + encode_frame(serial, b"right") + encode_frame(serial, b"twice")
+        )
+        wait_until_closed(sock)
+
+    with peer(serve) as connection:
+        assert connection.submit(b"hello").result(WAIT_SECONDS) == b"right"
+        assert not connection.closed
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", ProtocolError, "does not speak TubeMQ"),
+        (encode_frame(1, b"x" * 100)[:50], ConnectionLost, "closed the connection"),
+        (encode_frame(1, b"x")[:8] + b"\xff\xff\xff\xff", ProtocolError, "blocks"),
+        (b"", ConnectionLost, "closed the connection"),
+    ],
+)
+def test_a_broken_answer_fails_every_waiting_call(reply: bytes, error: type[TubeError], text: str) -> None:
+    def serve(sock: socket.socket) -> None:
+        receive_frames(sock, 2)
+        sock.sendall(reply)
+        sock.shutdown(socket.SHUT_WR)
+        wait_until_closed(sock)
+
+    with peer(serve) as connection:
+        futures: list[Future[bytes]] = [connection.submit(b"one"), connection.submit(b"two")]
+        for future in futures:
+            with pytest.raises(error, match=text):
+                future.result(WAIT_SECONDS)
+        assert connection.closed
+        with pytest.raises(ConnectionLost, match="closed"):
+            connection.submit(b"three")
+
+
+def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
+    done = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        done.wait(WAIT_SECONDS)
+
+    with peer(serve) as connection:
+        with pytest.raises(ConnectionLost, match="took too long"):
+            fill(connection)
+        done.set()
+
+
+def test_closing_fails_what_is_awaited() -> None:
+    with peer(wait_until_closed) as connection:
+        future = connection.submit(b"hello")
+        connection.close()
+        with pytest.raises(ConnectionLost, match="closed here"):
+            future.result(0)
+
+
+def test_nobody_listening_is_a_connect_error_naming_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(ConnectError, match=rf"cannot connect to {address}: .*refused"):
+        Connection(address, connect_timeout_ms=1_000, send_timeout_ms=1_000)
+
+
+def test_addresses() -> None:
+    assert split_address("10.0.0.1:8715") == ("10.0.0.1", 8715)
+    assert split_address("[::1]:8715") == ("::1", 8715)

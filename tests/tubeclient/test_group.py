@@ -1,0 +1,130 @@
+"""Membership over real sockets: what the master's own pages show, refusals in time, leaving."""
+
+from __future__ import annotations
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.waiting import wait_for
+from tubeclient import (
+    ClientSettings,
+    ConfigurationError,
+    ConnectError,
+    ConnectionLost,
+    GroupMembership,
+    NodeIdConflict,
+    PartitionKey,
+    SourceCountConflict,
+    TopicNotDeployed,
+    assign,
+    fetch_view,
+    reader_groups_of,
+)
+from tubeclient.net.http import query_master
+
+
+def group_page(cluster: EmbeddedTubeMQ, group: str) -> dict[int, list[str]]:
+    """nodeId to partitions, as the master's group page shows them."""
+    address = f"127.0.0.1:{cluster.master_web_port}"
+    answer = query_master(address, "admin_query_consume_group_detail", 2_000, groupName=group)
+    return {
+        client["nodeId"]: sorted(f"{part['topicName']}:{part['partId']}" for part in client["parInfo"])
+        for client in answer["data"]
+    }
+
+
+def test_the_masters_group_page_shows_nodes_and_what_they_were_dealt(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    membership = GroupMembership(settings, "etl", ["clicks"], 3)
+    try:
+        view = membership.join()
+        assert len(view.partitions()) == 8
+        plan = assign("modulo", view.partitions(), 3)
+        membership.report(dict(enumerate(plan)))
+        wait_for(lambda: sum(map(len, group_page(cluster, "etl").values())) == 8, "the report to arrive")
+        assert group_page(cluster, "etl") == {
+            node_id: sorted(f"{key.topic}:{key.partition_id}" for key in keys) for node_id, keys in enumerate(plan)
+        }
+    finally:
+        membership.close()
+    second = GroupMembership(settings, "etl", ["clicks"], 2)  # at once, with another sourceCount
+    second.join()
+    second.close()
+
+
+def test_a_group_has_one_owner(settings: ClientSettings) -> None:
+    holder = GroupMembership(settings, "etl", ["clicks"], 2)
+    rivals = [GroupMembership(settings, "etl", ["clicks"], 2), GroupMembership(settings, "etl", ["clicks"], 3)]
+    try:
+        holder.join()
+        with pytest.raises(NodeIdConflict, match=r"etl node 0 of 2.*430.*second query"):
+            rivals[0].join()
+        with pytest.raises(SourceCountConflict, match=r"etl node 0 of 3.*429.*sourceCount"):
+            rivals[1].join(patience_ms=100)
+        assert holder.view().partitions()
+    finally:
+        for membership in (*rivals, holder):
+            membership.close()
+
+
+def test_the_view_follows_the_cluster(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    membership = GroupMembership(settings, "etl", ["clicks"], 1)
+    try:
+        assert len(membership.join().partitions()) == 8
+        cluster.grow_topic("clicks", stores=3)
+        assert len(membership.refreshed_view().partitions()) == 12
+    finally:
+        membership.close()
+    with pytest.raises(ConnectionLost):
+        membership.view()
+
+
+def test_a_restarted_master_learns_its_members_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    membership = GroupMembership(settings, "etl", ["clicks"], 2)
+    try:
+        membership.join()
+        cluster.restart_master()
+        membership.report({0: [PartitionKey(1, "clicks", 0)], 1: []})  # beats at once, instead of in 13 s
+        wait_for(lambda: set(group_page(cluster, "etl")) == {0, 1}, "both nodes to be registered again")
+    finally:
+        membership.close()
+
+
+def test_an_unknown_topic_is_named(settings: ClientSettings) -> None:
+    membership = GroupMembership(settings, "etl", ["nosuch"], 2)
+    try:
+        with pytest.raises(TopicNotDeployed, match=r"nosuch.*431"):
+            membership.join()
+    finally:
+        membership.close()
+
+
+def test_a_wrong_master_address_is_named(settings: ClientSettings) -> None:
+    nowhere = ClientSettings(("127.0.0.1:1",), connect_timeout_ms=1_000)
+    membership = GroupMembership(nowhere, "etl", ["clicks"], 2)
+    try:
+        with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1 .*masterServers"):
+            membership.join()
+    finally:
+        membership.close()
+
+
+def test_impossible_memberships_are_refused_at_once(settings: ClientSettings) -> None:
+    with pytest.raises(ConfigurationError, match="sourceCount"):
+        GroupMembership(settings, "etl", ["clicks"], 0)
+    with pytest.raises(ConfigurationError, match="topic"):
+        GroupMembership(settings, "etl", [], 1)
+
+
+def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    groups = reader_groups_of("etl")
+    assert len(fetch_view(settings, ["clicks"], groups).partitions()) == 8
+    holder = GroupMembership(settings, groups[0], ["single"], 1)  # whose topics differ: the next group serves
+    try:
+        holder.join()
+        assert len(fetch_view(settings, ["clicks", "single"], groups).partitions()) == 10
+    finally:
+        holder.close()
+    answer = query_master(f"127.0.0.1:{cluster.master_web_port}", "admin_query_client_balance_group_set", 2_000)
+    assert answer["data"] == [] or answer["count"] == 0

@@ -1,0 +1,189 @@
+"""A group's nodes at the master: joining, being refused, staying, being forgotten, leaving."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
+from embedded_tubemq.master import Master
+from tests.tubeclient.simulation import Actor, Simulation, Weather
+from tubeclient.errors import ConnectError, NodeIdConflict, SourceCountConflict, TopicNotDeployed
+from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS, MASTER_LEASE_MS, GroupOrders, Waiting, hold_group
+from tubeclient.flows.master import GroupNode, MasterList
+from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.metadata import ClusterView
+from tubeclient.wire.methods import Method
+
+FIRST, SECOND = "10.0.0.1:8715", "10.0.0.2:8715"
+
+
+class Cluster:
+    """Two masters that share a catalogue, the first one active."""
+
+    def __init__(self, weather: Weather | None = None) -> None:
+        self.catalogue = Catalogue(1, [TopicConfig("clicks", 2, 2), TopicConfig("other")])
+        self.catalogue.put_broker(BrokerState(BrokerInfo(1, "10.0.0.9", 8123), 8081))
+        self.active, self.standby = Master(self.catalogue), Master(self.catalogue)
+        self.standby.faults.standby = True
+        self.simulation = Simulation({FIRST: self.active, SECOND: self.standby}, 5, weather)
+
+    def hold(
+        self,
+        run: str,
+        source_count: int,
+        *,
+        orders: GroupOrders | None = None,
+        patience_ms: float = 0,
+        masters: tuple[str, ...] = (SECOND, FIRST),
+        topic: str = "clicks",
+        after_ms: float = 0,
+    ) -> Actor:
+        nodes = [
+            GroupNode(f"{run}-{node_id}", "etl", (topic,), "host", source_count, node_id)
+            for node_id in range(source_count)
+        ]
+        flow = hold_group(
+            MasterList(masters),
+            nodes,
+            orders or GroupOrders(),
+            random.Random(1),
+            patience_ms=patience_ms,
+            refresh_interval_ms=10_000,
+        )
+        return self.simulation.start(flow, after_ms=after_ms)
+
+    def members(self, master: Master | None = None) -> dict[str, int]:
+        group = (master or self.active).groups.get("etl")
+        return {} if group is None else {c.client_id: c.node_id for c in group.consumers.values()}
+
+
+def views(actor: Actor) -> list[ClusterView]:
+    return [event for event in actor.emitted if isinstance(event, ClusterView)]
+
+
+def fail(actor: Actor) -> Any:
+    assert actor.done
+    assert actor.error is not None
+    raise actor.error
+
+
+def test_all_nodes_join_through_the_active_master_and_see_the_layout() -> None:
+    cluster = Cluster()
+    actor = cluster.hold("a", 3)
+    cluster.simulation.run(for_ms=1_000)
+    assert cluster.members() == {"a-0": 0, "a-1": 1, "a-2": 2}
+    (view,) = views(actor)
+    assert [str(key) for key in view.partitions()] == ["1:clicks:0", "1:clicks:1", "1:clicks:10000", "1:clicks:10001"]
+    assert view.brokers[1].address == "10.0.0.9:8123"
+
+
+def test_members_stay_for_hours_and_follow_the_layout() -> None:
+    cluster = Cluster(Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02))
+    actor = cluster.hold("a", 2)
+    cluster.simulation.run(for_ms=1_800_000)
+    cluster.catalogue.grow_topic("clicks", stores=3)
+    cluster.simulation.run(for_ms=120_000)
+    assert not actor.done
+    assert cluster.members() == {"a-0": 0, "a-1": 1}
+    assert len(views(actor)[-1].partitions()) == 6
+
+
+def test_a_second_run_is_refused_while_the_first_lives() -> None:
+    cluster = Cluster()
+    first = cluster.hold("a", 2)
+    second = cluster.hold("b", 2, patience_ms=120_000, after_ms=100)
+    other_count = cluster.hold("c", 3, patience_ms=1_000, after_ms=100)
+    cluster.simulation.run(for_ms=200_000)
+    assert not first.done
+    assert [type(event) for event in second.emitted] == [Waiting]
+    with pytest.raises(NodeIdConflict, match="etl node 0 of 2"):
+        fail(second)
+    with pytest.raises(SourceCountConflict, match="etl node 0 of 3"):
+        fail(other_count)
+    assert cluster.members() == {"a-0": 0, "a-1": 1}
+
+
+def test_two_runs_that_start_together_do_not_lock_each_other_out() -> None:
+    cluster = Cluster()
+    actors = [cluster.hold(run, 4, patience_ms=20_000) for run in "ab"]
+    cluster.simulation.run(for_ms=60_000)
+    assert sorted(actor.done for actor in actors) == [False, True]
+    assert len(cluster.members()) == 4
+    assert len({client_id[0] for client_id in cluster.members()}) == 1
+
+
+def test_a_dead_runs_nodes_are_had_when_its_lease_ends() -> None:
+    cluster = Cluster()
+    dead = cluster.hold("dead", 2)
+    cluster.simulation.run(for_ms=20_000)
+    cluster.simulation._agenda.clear()
+    assert not dead.done
+    started = cluster.simulation.now_ms
+    successor = cluster.hold("next", 2, patience_ms=40_000)
+    while not views(successor):
+        cluster.simulation.run(for_ms=100)
+        assert cluster.simulation.now_ms - started < MASTER_LEASE_MS + 5_000
+    assert cluster.members() == {"next-0": 0, "next-1": 1}
+
+
+def test_leaving_frees_the_nodes_at_once() -> None:
+    cluster = Cluster()
+    orders = GroupOrders()
+    actor = cluster.hold("a", 2, orders=orders)
+    cluster.simulation.run(for_ms=1_000)
+    orders.leave = True
+    cluster.simulation.run(for_ms=HEARTBEAT_INTERVAL_MS)
+    assert actor.done
+    assert actor.error is None
+    assert cluster.members() == {}
+
+
+def test_the_master_is_told_what_each_node_was_dealt() -> None:
+    cluster = Cluster()
+    orders = GroupOrders()
+    cluster.hold("a", 2, orders=orders)
+    cluster.simulation.run(for_ms=1_000)
+    orders.held = {0: [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)], 1: []}
+    cluster.simulation.run(for_ms=HEARTBEAT_INTERVAL_MS)
+    group = cluster.active.groups["etl"]
+    reported = {consumer.client_id: sorted(consumer.partitions) for consumer in group.consumers.values()}
+    assert reported == {"a-0": orders.held[0], "a-1": []}
+
+
+def test_a_forgotten_node_registers_again() -> None:
+    cluster = Cluster()
+    cluster.hold("a", 2)
+    cluster.simulation.run(for_ms=1_000)
+    cluster.active.faults.force(Method.CONSUMER_HEARTBEAT_V2, 411)
+    cluster.active.groups.clear()
+    cluster.simulation.run(for_ms=2 * HEARTBEAT_INTERVAL_MS)
+    assert cluster.members() == {"a-0": 0, "a-1": 1}
+
+
+def test_the_other_master_is_found_when_the_active_one_changes() -> None:
+    cluster = Cluster()
+    actor = cluster.hold("a", 2)
+    cluster.simulation.run(for_ms=1_000)
+    cluster.active.faults.standby, cluster.standby.faults.standby = True, False
+    cluster.simulation.run(for_ms=2 * HEARTBEAT_INTERVAL_MS)
+    assert not actor.done
+    assert cluster.members(cluster.standby) == {"a-0": 0, "a-1": 1}
+
+
+def test_an_unknown_topic_is_refused_with_advice() -> None:
+    cluster = Cluster()
+    actor = cluster.hold("a", 2, topic="nosuch", patience_ms=60_000)
+    cluster.simulation.run()
+    with pytest.raises(TopicNotDeployed, match=r"nosuch.*431.*spelling"):
+        fail(actor)
+
+
+def test_no_master_at_all_names_each_address_tried() -> None:
+    cluster = Cluster()
+    actor = cluster.hold("a", 1, masters=("10.9.9.9:1", "10.9.9.8:2"), patience_ms=60_000)
+    cluster.simulation.run()
+    with pytest.raises(ConnectError, match=r"10\.9\.9\.9:1.*10\.9\.9\.8:2.*masterServers"):
+        fail(actor)

@@ -1,0 +1,146 @@
+"""Sending: where messages go, what they carry, what happens when the broker or the network does not play along."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.faults import ConnectionFault
+from embedded_tubemq.records import Record
+from tubeclient import (
+    ClientSettings,
+    ConfigurationError,
+    ConnectionLost,
+    DeadlineExceeded,
+    NotAvailable,
+    Producer,
+    StoreKey,
+)
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import decode_payload, java_string_hash
+
+
+def everything(broker: Broker, topic: str, store_id: int) -> list[Record]:
+    return broker.stores.get(topic, store_id).records(0, 1 << 40)
+
+
+def stored(cluster: EmbeddedTubeMQ, topic: str = "clicks") -> dict[StoreKey, list[Record]]:
+    """Everything the brokers hold of a topic."""
+    found = {}
+    for broker_id in cluster.broker_ids:
+        for store_id in range(2 if topic == "clicks" else 1):
+            look = partial(everything, topic=topic, store_id=store_id)
+            records = cluster.inspect(look, broker_id=broker_id)
+            found[StoreKey(broker_id, topic, store_id)] = records
+    return found
+
+
+def bodies(cluster: EmbeddedTubeMQ) -> Counter[bytes]:
+    return Counter(decode_payload(r.payload, r.flag)[0] for records in stored(cluster).values() for r in records)
+
+
+def test_a_message_arrives_with_its_attributes_and_tag(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        result = producer.send("clicks", b"hello", tag="web", time="202601311259", attributes={"user": "7"})
+    (record,) = stored(cluster)[result.partition.store]
+    assert (record.partition_id, record.index_offset, record.message_id) == (
+        result.partition.partition_id,
+        result.offset,
+        result.message_id,
+    )
+    assert decode_payload(record.payload, record.flag) == (b"hello", "$msgType$=web,$msgTime$=202601311259,user=7")
+    assert record.tag_hash == java_string_hash("web")
+
+
+def test_many_messages_go_round_all_partitions_each_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings, max_in_flight=50) as producer:
+        producer.publish(["clicks"])
+        with ThreadPoolExecutor(4) as threads:
+            futures = list(threads.map(lambda n: producer.submit("clicks", b"%d" % n), range(800)))
+        results = [future.result(30) for future in futures]
+    assert Counter(result.partition for result in results) == {result.partition: 100 for result in results}
+    assert len({result.partition for result in results}) == 8
+    assert bodies(cluster) == {b"%d" % n: 1 for n in range(800)}
+
+
+@pytest.mark.parametrize("code", [403, 419, 500, 503])
+def test_a_refused_message_goes_elsewhere(cluster: EmbeddedTubeMQ, settings: ClientSettings, code: int) -> None:
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, code, times=3)
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        futures = [producer.submit("clicks", b"%d" % n) for n in range(20)]
+        assert all(future.result(30) for future in futures)
+    assert bodies(cluster) == {b"%d" % n: 1 for n in range(20)}
+
+
+@pytest.mark.parametrize("fault", list(ConnectionFault))
+def test_a_broken_connection_loses_no_message(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, fault: ConnectionFault
+) -> None:
+    cluster.broker_faults(1).break_connection(Method.SEND_MESSAGE, fault, nth=5)
+    with Producer(replace(settings, rpc_timeout_ms=500)) as producer:
+        producer.publish(["clicks"])
+        futures = [producer.submit("clicks", b"%d" % n) for n in range(40)]
+        assert all(future.result(30) for future in futures)
+    assert set(bodies(cluster)) == {b"%d" % n for n in range(40)}
+
+
+def test_a_broker_restart_loses_no_message(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        futures = [producer.submit("clicks", b"a%d" % n) for n in range(40)]
+        cluster.stop_broker(1)
+        futures += [producer.submit("clicks", b"b%d" % n) for n in range(40)]
+        cluster.start_broker(1)
+        assert all(future.result(30) for future in futures)
+    assert len(bodies(cluster)) == 80
+
+
+def test_giving_up_is_an_error_that_says_why(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(replace(settings, retry_limit_ms=600)) as producer:
+        producer.publish(["clicks"])
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).stop_writing = True
+        with pytest.raises(DeadlineExceeded, match=r"topic clicks after \d+ attempts: .*503"):
+            producer.send("clicks", b"x")
+
+
+def test_messages_a_cluster_would_refuse_are_not_sent(settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        with pytest.raises(ConfigurationError, match=r"empty message.*clicks"):
+            producer.submit("clicks", b"")
+        with pytest.raises(ConfigurationError, match=r"1048577 bytes.*1048576 bytes that topic clicks"):
+            producer.submit("clicks", bytes((1 << 20) + 1))
+        with pytest.raises(ConfigurationError, match="topic single was not published"):
+            producer.submit("single", b"x")
+        with pytest.raises(ConfigurationError, match="attribute"):
+            producer.submit("clicks", b"x", attributes={"a,b": "c"})
+        assert producer.send("clicks", bytes(1 << 20)).offset == 0
+
+
+def test_a_topic_that_does_not_exist_is_named(settings: ClientSettings) -> None:
+    with Producer(settings) as producer, pytest.raises(NotAvailable, match="publishing to nosuch"):
+        producer.publish(["nosuch"], timeout_ms=500)
+
+
+def test_a_closed_producer_sends_nothing(settings: ClientSettings) -> None:
+    producer = Producer(settings)
+    producer.publish(["clicks"])
+    producer.close()
+    producer.close()
+    with pytest.raises(ConnectionLost, match="closed"):
+        producer.submit("clicks", b"x")
+
+
+def test_max_in_flight_is_checked(settings: ClientSettings) -> None:
+    with pytest.raises(ConfigurationError, match="max_in_flight"):
+        Producer(settings, max_in_flight=0)

@@ -1,0 +1,118 @@
+"""Exact ranges over real sockets: broken connections, a broker restart, a consumer slower than the lease."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.faults import ConnectionFault
+from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.store import NewMessage
+from tests.waiting import wait_for
+from tubeclient import (
+    BrokerInfo,
+    ClientSettings,
+    DataLoss,
+    OffsetRange,
+    PartitionKey,
+    RangeReader,
+    fetch_view,
+    range_reader,
+    reader_groups_of,
+)
+from tubeclient.wire.methods import Method
+
+GROUPS = reader_groups_of("etl")
+KEY = PartitionKey(1, "clicks", 1)
+COUNT = 3_000
+
+
+@pytest.fixture
+def broker(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> BrokerInfo:
+    cluster.load("clicks", [NewMessage(n % 2, b"%06d" % n + bytes(1_000)) for n in range(COUNT)])
+    return fetch_view(settings, ["clicks"], GROUPS).brokers[1]
+
+
+def numbers(reader: RangeReader, broker: BrokerInfo, piece: OffsetRange) -> list[int]:
+    return [int(message.payLoadData[:6]) for pack in reader.read(broker, piece) for message in pack.messages]
+
+
+def test_ranges_one_after_the_other(settings: ClientSettings, broker: BrokerInfo) -> None:
+    with RangeReader(settings, GROUPS) as reader:
+        got = [number for start in range(0, COUNT, 500) for number in numbers(reader, broker, span(start, start + 500))]
+    assert got == list(range(1, COUNT, 2))
+
+
+@pytest.mark.parametrize("method", [Method.PARTITION_REGISTER, Method.GET_MESSAGES])
+@pytest.mark.parametrize("fault", list(ConnectionFault))
+def test_a_broken_connection_changes_nothing(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo, fault: ConnectionFault, method: Method
+) -> None:
+    cluster.broker_faults(1).break_connection(method, fault, nth=1 if method is Method.PARTITION_REGISTER else 3)
+    with RangeReader(settings, GROUPS) as reader:
+        assert numbers(reader, broker, span(100, 2_900)) == list(range(101, 2_900, 2))
+
+
+def test_a_broker_restart_in_mid_range_changes_nothing(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    got: list[int] = []
+    with RangeReader(settings, GROUPS) as reader:
+        for pack in reader.read(broker, span(0, COUNT)):
+            if not got:
+                cluster.stop_broker(1)
+                cluster.start_broker(1)
+            got += [int(message.payLoadData[:6]) for message in pack.messages]
+    assert got == list(range(1, COUNT, 2))
+
+
+def test_a_consumer_slower_than_the_lease_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_reader, "_LEASE_BEAT_SECONDS", 0.2)
+    with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=2_000) as cluster:
+        settings = ClientSettings((cluster.master_address,), master_web_port=cluster.master_web_port)
+        cluster.load("clicks", [NewMessage(n % 2, b"%06d" % n + bytes(1_000)) for n in range(COUNT)])
+        broker = fetch_view(settings, ["clicks"], GROUPS).brokers[1]
+        got: list[int] = []
+        with RangeReader(settings, GROUPS) as reader:
+            for pack in reader.read(broker, span(0, COUNT)):
+                if not got:
+                    time.sleep(4.5)  # more than two leases
+                    assert is_owned(cluster)
+                got += [int(message.payLoadData[:6]) for message in pack.messages]
+    assert got == list(range(1, COUNT, 2))
+
+
+def test_stopping_early_gives_the_partition_back(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    with RangeReader(settings, GROUPS) as reader:
+        packs = reader.read(broker, span(0, COUNT))
+        next(packs)
+        assert is_owned(cluster)
+        packs.close()  # type: ignore[attr-defined]
+        wait_for(lambda: not is_owned(cluster), "the release")
+
+
+def test_loss_that_may_be_passed_over_is_listed(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    cluster.expire("clicks", 28 * 1_000)
+    with RangeReader(settings, GROUPS) as strict, pytest.raises(DataLoss, match="failOnDataLoss"):
+        numbers(strict, broker, span(0, 2_000))
+    with RangeReader(settings, GROUPS, fail_on_data_loss=False) as lenient:
+        assert numbers(lenient, broker, span(0, 2_000)) == list(range(1_001, 2_000, 2))
+        assert [(loss.start, loss.end) for loss in lenient.losses] == [(0, 28_000)]
+
+
+def is_owned(cluster: EmbeddedTubeMQ) -> bool:
+    """Whether somebody reads the partition under the first reader group."""
+    cursor = Cursor(GROUPS[0], KEY.topic, KEY.partition_id)
+    return cluster.inspect(lambda machine: machine.ownership.owner(cursor)) is not None
+
+
+def span(start: int, end: int) -> OffsetRange:
+    return OffsetRange(KEY, start * 28, end * 28)
