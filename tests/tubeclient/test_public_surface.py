@@ -1,0 +1,63 @@
+"""What users may rely on: names, settings, identities."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import tubeclient
+from tubeclient import ClientSettings, ConfigurationError, OffsetRange, PartitionKey, errors, parse_master_servers
+from tubeclient.identity import new_client_id, reader_groups_of
+
+
+def test_all_is_complete_and_sorted() -> None:
+    assert tubeclient.__all__ == sorted(tubeclient.__all__)
+    public = {
+        name
+        for name, value in vars(tubeclient).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and getattr(value, "__module__", "") != "__future__"
+    }
+    assert public == set(tubeclient.__all__) - {"__version__"}
+    error_classes = {
+        name for name, value in vars(errors).items() if inspect.isclass(value) and not name.startswith("_")
+    }
+    assert {name for name in error_classes if issubclass(getattr(errors, name), errors.TubeError)} <= public
+
+
+@pytest.mark.parametrize("name", [name for name in tubeclient.__all__ if name != "__version__"])
+def test_everything_public_says_what_it_is(name: str) -> None:
+    assert inspect.getdoc(getattr(tubeclient, name))
+
+
+def test_master_servers() -> None:
+    assert parse_master_servers(" a:1, b ,a:1,[::1]:9 ") == ("a:1", "b:8715", "[::1]:9")
+    for text in ("", " , ", "a:b", "a:0", "a:70000", "http://a:1", "a b"):
+        with pytest.raises(ConfigurationError, match="masterServers"):
+            parse_master_servers(text)
+
+
+def test_settings_refuse_nonsense() -> None:
+    with pytest.raises(ConfigurationError, match="master_servers"):
+        ClientSettings(())
+    with pytest.raises(ConfigurationError, match="rpc_timeout_ms"):
+        ClientSettings(("a:1",), rpc_timeout_ms=0)
+
+
+def test_ranges_refuse_nonsense() -> None:
+    key = PartitionKey.parse(" 1:clicks:10000 ")
+    assert key == (1, "clicks", 10_000)
+    assert str(key.store) == "1:clicks:1"
+    assert OffsetRange(key, 28, 280).max_messages == 9
+    for start, end in ((1, 28), (0, 29), (-28, 0), (56, 28)):
+        with pytest.raises(ConfigurationError, match="1:clicks:10000"):
+            OffsetRange(key, start, end)
+    for text in ("", "1:clicks", "x:clicks:1", "1::1", "1:clicks:-1", "1:a:b:2"):
+        with pytest.raises(ConfigurationError, match="partition key"):
+            PartitionKey.parse(text)
+
+
+def test_no_two_clients_have_the_same_id() -> None:
+    assert len({new_client_id("etl", "n0") for _ in range(1_000)}) == 1_000
+    assert new_client_id("etl", "n0").startswith("etl_")
+    assert len(set(reader_groups_of("etl"))) == 8
