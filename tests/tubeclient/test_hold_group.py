@@ -12,7 +12,7 @@ from embedded_tubemq.master import Master
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import ConnectError, NodeIdConflict, SourceCountConflict, TopicNotDeployed
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS, MASTER_LEASE_MS, GroupOrders, Waiting, hold_group
-from tubeclient.flows.master import GroupNode, MasterList
+from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, register_node
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
@@ -187,3 +187,15 @@ def test_no_master_at_all_names_each_address_tried() -> None:
     cluster.simulation.run()
     with pytest.raises(ConnectError, match=r"10\.9\.9\.9:1.*10\.9\.9\.8:2.*masterServers"):
         fail(actor)
+
+
+def test_a_run_that_cannot_have_all_nodes_keeps_none() -> None:
+    cluster = Cluster()
+    stranger = GroupNode("stranger", "etl", ("clicks",), "host", 3, 2)
+    cluster.simulation.finish(register_node(MasterList([FIRST]), stranger, MetadataCache()))
+    actor = cluster.hold("a", 3)
+    cluster.simulation.run()
+    with pytest.raises(NodeIdConflict, match="etl node 2 of 3"):
+        fail(actor)
+    assert "a-0" not in cluster.members()
+    assert "a-1" not in cluster.members()
