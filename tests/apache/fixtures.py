@@ -1,0 +1,101 @@
+"""pytest fixtures: Apache TubeMQ itself for a whole test run, and its Java producer and consumer.
+
+A conftest takes them over with `from tests.apache.fixtures import *`; however many do, servers and client JVM are
+started once, at the first use. They fail, never skip, where the servers cannot run: a run without Apache's own broker
+would prove nothing about it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from tests.apache.admin import AdminError
+from tests.apache.jars import JarsError, class_path
+from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
+from tests.apache.java_gateway import JavaVM
+from tests.apache.jvm import ServerError
+from tests.apache.server import ApacheTubeMQ, TopicSpec
+
+__all__ = ["TOPICS", "apache", "java_consumer", "java_producer", "java_vm"]
+
+BROKERS: Final = 2
+
+# All made before the brokers start: topics that come later cost a test about 3 s.
+TOPICS: Final = (
+    TopicSpec("java_to_py", num_partitions=2, num_stores=2),
+    TopicSpec("py_to_java", num_partitions=2, num_stores=2),
+    TopicSpec("apache_stream", num_partitions=2, num_stores=2),
+    # Three partitions on one index: the case in which offsets are sparse.
+    TopicSpec("apache_shared", num_partitions=3, num_stores=1),
+    # One partition per index: the case in which every offset is a message's own.
+    TopicSpec("apache_single", num_partitions=1, num_stores=4),
+)
+
+
+# Kept with the run's config, not with a fixture: every conftest that imports the fixtures has its own copies of these.
+_CLUSTER: Final = pytest.StashKey[ApacheTubeMQ]()
+_JAVA: Final = pytest.StashKey[JavaVM]()
+
+
+@pytest.fixture(scope="session")
+def apache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> ApacheTubeMQ:
+    """A master and two brokers with TOPICS, ready for clients; 5 to 7 s once, 16 s more where jars must be fetched."""
+    if _CLUSTER not in pytestconfig.stash:
+        try:
+            pytestconfig.stash[_CLUSTER] = cluster = _start_cluster(tmp_path_factory)
+        except (JarsError, ServerError, AdminError, OSError) as error:
+            pytest.fail(f"Apache TubeMQ could not be started: {error}", pytrace=False)
+        # Its data goes with the run: no need to let it write everything down for 5 s.
+        pytestconfig.add_cleanup(lambda: cluster.stop(clean=False))
+    return pytestconfig.stash[_CLUSTER]
+
+
+def _start_cluster(tmp_path_factory: pytest.TempPathFactory) -> ApacheTubeMQ:
+    started = time.monotonic()
+    class_path()
+    fetched = time.monotonic() - started
+    cluster = ApacheTubeMQ(tmp_path_factory.mktemp("apache-tubemq"), brokers=BROKERS)
+    cluster.start(TOPICS)
+    steps = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in [("jars", fetched), *cluster.timings])
+    print(f"\nApache TubeMQ 2.4.0 ready after {time.monotonic() - started:.1f} s ({steps})")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def java_vm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> JavaVM:
+    """One JVM for all Java clients of the run; starts with the first of them."""
+    if _JAVA not in pytestconfig.stash:
+        pytestconfig.stash[_JAVA] = java = JavaVM(tmp_path_factory.mktemp("java-client"))
+        pytestconfig.add_cleanup(java.close)
+    return pytestconfig.stash[_JAVA]
+
+
+@pytest.fixture
+def java_producer(apache: ApacheTubeMQ, java_vm: JavaVM) -> Iterator[Callable[..., JavaProducer]]:
+    """`java_producer("topic", ...)`: a producer that has published these topics; closed after the test."""
+    with contextlib.ExitStack() as closing:
+
+        def make(*topics: str) -> JavaProducer:
+            producer = JavaProducer(java_vm, apache.master_address)
+            closing.callback(producer.close)
+            return producer.publish(topics)
+
+        yield make
+
+
+@pytest.fixture
+def java_consumer(apache: ApacheTubeMQ, java_vm: JavaVM) -> Iterator[Callable[..., JavaBalanceConsumer]]:
+    """`java_consumer(group, from_first=True)`: a consumer yet to be started; closed after the test."""
+    with contextlib.ExitStack() as closing:
+
+        def make(group: str, *, from_first: bool = True) -> JavaBalanceConsumer:
+            consumer = JavaBalanceConsumer(java_vm, apache.master_address, group, from_first=from_first)
+            closing.callback(consumer.close)
+            return consumer
+
+        yield make

@@ -1,0 +1,302 @@
+"""One Apache TubeMQ 2.4.0 cluster on loopback: a master and brokers as Java processes of this test run.
+
+Times in seconds unless a name says otherwise. Facts the code rests on, all seen on 2.4.0: a master takes one broker
+per IP, so broker i says it is 127.0.0.(i+1); a broker is refused until it was added and put online over HTTP; the
+servers bind all interfaces whatever their host name is (there is no setting), but nothing here is told any but
+loopback addresses.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from tests.apache.admin import AdminError, BrokerAdmin, MasterAdmin
+from tests.apache.hurry import WAIT_SUBSCRIBE_STEP, forget_broker
+from tests.apache.jvm import POLL_S, JvmProcess, ServerError, accepts, free_ports
+from tests.apache.settings import BrokerFiles, MasterFiles
+
+_TOOLS: Final = "org.apache.inlong.tubemq.server.tools"
+# Alone on two cores a server is up in 1.5 s; the bound is for a machine that is busy with everything else.
+_START_TIMEOUT: Final = 60.0
+# Clean stop of a broker is 4.4 s, of which 4 s are sleeps in its own code.
+_STOP_TIMEOUT: Final = 30.0
+# 30 s is what the master waits by itself (see hurry.py) when a broker cannot be hurried.
+_TOPIC_TIMEOUT: Final = 120.0
+# The TLS port every broker reports although TLS is off; the master refuses a broker whose record says otherwise.
+_TLS_PORT: Final = 8124
+# Not to ask twice while the broker's next heartbeat, which ends its wait, is on its way.
+_HURRY_AGAIN: Final = 4.0
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """A topic to deploy: `num_stores` indexes per broker, each shared by `num_partitions` partitions."""
+
+    name: str
+    num_partitions: int = 1
+    num_stores: int = 1
+    # Which brokers (0-based as in `broker_addresses`); None is all.
+    brokers: tuple[int, ...] | None = None
+    # Further topic properties by TubeMQ's own names, e.g. {"memCacheFlushIntvl": 4000} (milliseconds).
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+
+class ApacheTubeMQ:
+    """A master and `brokers` brokers below `workdir`. Brokers are numbered from 0 here; broker i has brokerId i+1."""
+
+    def __init__(
+        self,
+        workdir: Path,
+        brokers: int = 2,
+        *,
+        heap_mb: int = 512,
+        master_settings: Mapping[str, object] | None = None,
+        broker_settings: Mapping[str, object] | None = None,
+    ) -> None:
+        ports = free_ports(3 + 2 * brokers)
+        master_port, self.master_web_port, store_port = ports[:3]
+        self.master_address = f"127.0.0.1:{master_port}"
+        self._master_port = master_port
+        self._master_files = MasterFiles(
+            workdir / "master", master_port, self.master_web_port, store_port, master_settings or {}
+        )
+        self._broker_files = [
+            BrokerFiles(
+                workdir / f"broker{i + 1}",
+                broker_id=i + 1,
+                host=f"127.0.0.{i + 1}",
+                port=ports[3 + 2 * i],
+                web_port=ports[4 + 2 * i],
+                master_address=self.master_address,
+                extra=broker_settings or {},
+            )
+            for i in range(brokers)
+        ]
+        self.broker_ids = [files.broker_id for files in self._broker_files]
+        self.broker_addresses = [f"{files.host}:{files.port}" for files in self._broker_files]
+        self.broker_web_addresses = [f"{files.host}:{files.web_port}" for files in self._broker_files]
+        self.admin = MasterAdmin(f"127.0.0.1:{self.master_web_port}")
+        self._topics: dict[str, TopicSpec] = {}
+        # What took how long, in the order it happened: (what, seconds).
+        self.timings: list[tuple[str, float]] = []
+        self._master = JvmProcess(
+            "master", f"{_TOOLS}.MasterStartup", ["-f", str(self._master_files.write())], workdir / "logs", heap_mb
+        )
+        self._brokers = [
+            JvmProcess(
+                f"broker{files.broker_id}",
+                f"{_TOOLS}.BrokerStartup",
+                ["-f", str(files.write())],
+                workdir / "logs",
+                heap_mb,
+            )
+            for files in self._broker_files
+        ]
+
+    def broker_admin(self, broker: int) -> BrokerAdmin:
+        return BrokerAdmin(self.broker_web_addresses[broker])
+
+    # --- the whole cluster
+
+    def start(self, topics: Sequence[TopicSpec] = ()) -> None:
+        """Returns when every broker is online and every topic can be published to and subscribed: 5 to 7 s."""
+        # Even where the caller never gets to stop(): an interpreter that ends takes its servers along.
+        atexit.register(self._kill_all)
+        try:
+            self._timed("master", self._start_master)
+            self._configure_brokers()
+            # Before the brokers register, so that they are given the topics with the registration.
+            self._deploy(topics)
+            self._timed("brokers", lambda: self._start_brokers(range(len(self._brokers))))
+            self._timed("topics", lambda: self._await_topics(range(len(self._brokers)), hurry=True))
+        except BaseException:
+            self.stop(clean=False)
+            raise
+
+    def stop(self, *, clean: bool = True) -> None:
+        """Ends every process: SIGTERM and a bounded wait (5 s), or SIGKILL where the data is of no use anymore."""
+        if clean:
+            # All brokers at the same time: each spends 4 s asleep.
+            for process in self._brokers:
+                process.request_stop()
+            for process in (*self._brokers, self._master):
+                process.terminate(_STOP_TIMEOUT)
+        self._kill_all()
+        atexit.unregister(self._kill_all)
+
+    def __enter__(self) -> ApacheTubeMQ:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def tail(self, lines: int = 25) -> str:
+        """The last log lines of all servers, for a failure's message."""
+        return "\n".join(process.tail(lines) for process in (self._master, *self._brokers))
+
+    # --- one server
+
+    def restart_master(self) -> None:
+        """Clean stop and start on the same ports and data; returns when the running brokers and topics are back."""
+        self.stop_master()
+        self.start_master()
+
+    def stop_master(self) -> None:
+        self._end(self._master)
+
+    def start_master(self) -> None:
+        """Starts a stopped master; running brokers register again by themselves and bring their topics."""
+        self._timed("master again", self._start_master)
+        self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
+
+    def stop_broker(self, broker: int) -> None:
+        """SIGTERM: the broker says good-bye to the master, writes its memory and its groups' positions. About 4.5 s."""
+        self._end(self._brokers[broker])
+
+    def kill_broker(self, broker: int) -> None:
+        """SIGKILL: what was in its memory is lost. The master notices after its lease, 12 s."""
+        self._brokers[broker].kill()
+
+    def start_broker(self, broker: int) -> None:
+        """Starts a stopped or killed broker on the same ports and data; returns when its topics are to be had again."""
+        self._timed(f"broker {broker} again", lambda: self._start_brokers([broker]))
+        self._await_topics([broker], hurry=True)
+
+    def broker_running(self, broker: int) -> bool:
+        return self._brokers[broker].running
+
+    # --- topics
+
+    def create_topics(self, topics: Sequence[TopicSpec], *, hurry: bool = True) -> None:
+        """Deploys topics and waits until clients can publish and subscribe them: about 3 s, 35 s without `hurry`.
+
+        With `hurry` the master shows no topics of a broker for up to half a second (see hurry.py); pass False where
+        other clients run through it and must not notice.
+        """
+        started = time.monotonic()
+        self._deploy(topics)
+        self.admin.modify("admin_reload_broker_configure", brokerId=self.broker_ids)
+        self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry)
+        self.timings.append((f"{len(topics)} more topics", time.monotonic() - started))
+
+    # --- inside
+
+    def _timed(self, what: str, action: Callable[[], None]) -> None:
+        started = time.monotonic()
+        action()
+        self.timings.append((what, time.monotonic() - started))
+
+    def _kill_all(self) -> None:
+        for process in (*self._brokers, self._master):
+            process.kill()
+
+    @staticmethod
+    def _end(process: JvmProcess) -> None:
+        if not process.terminate(_STOP_TIMEOUT):
+            raise ServerError(f"{process.name} did not end within {_STOP_TIMEOUT:.0f} s of SIGTERM\n{process.tail()}")
+
+    def _start_master(self) -> None:
+        self._master.start()
+        self._master.wait_for("answers HTTP as the active master", self._master_answers, _START_TIMEOUT)
+
+    def _master_answers(self) -> bool:
+        try:
+            self.admin.broker_states()
+        except AdminError:
+            return False
+        return True
+
+    def _configure_brokers(self) -> None:
+        known = self.admin.broker_states()
+        for files in self._broker_files:
+            if files.broker_id not in known:
+                self.admin.modify(
+                    "admin_add_broker_configure",
+                    brokerId=files.broker_id,
+                    brokerIp=files.host,
+                    brokerPort=files.port,
+                    brokerWebPort=files.web_port,
+                    brokerTLSPort=_TLS_PORT,
+                )
+        # A broker that registers before it is "online" in the master's books is refused for good.
+        drafts = [i for i in self.broker_ids if known.get(i, {}).get("manageStatus") != "online"]
+        if drafts:
+            self.admin.modify("admin_online_broker_configure", brokerId=drafts)
+
+    def _deploy(self, topics: Sequence[TopicSpec]) -> None:
+        # Those of an earlier start() are still in the master's store.
+        for topic in [t for t in topics if t.name not in self._topics]:
+            self.admin.modify(
+                "admin_add_new_topic_record",
+                topicName=topic.name,
+                brokerId=[self.broker_ids[i] for i in self._brokers_of(topic)],
+                numPartitions=topic.num_partitions,
+                numTopicStores=topic.num_stores,
+                **topic.properties,
+            )
+            self._topics[topic.name] = topic
+
+    def _brokers_of(self, topic: TopicSpec) -> tuple[int, ...]:
+        return topic.brokers if topic.brokers is not None else tuple(range(len(self._brokers)))
+
+    def _start_brokers(self, brokers: Sequence[int]) -> None:
+        for i in brokers:
+            self._brokers[i].start()
+        for i in brokers:
+            files = self._broker_files[i]
+            # Its port opens after it registered, so what the master says of it from now on is about this start.
+            self._brokers[i].wait_for("listens", lambda f=files: accepts(f.host, f.port), _START_TIMEOUT)  # type: ignore[misc]
+
+    def _await_topics(self, brokers: Sequence[int], hurry: bool) -> None:
+        """Until the master shows clients every topic on every one of `brokers`; ServerError after 120 s."""
+        deadline = time.monotonic() + _TOPIC_TIMEOUT
+        hurried: dict[int, float] = {}
+        while True:
+            missing = self._missing(brokers, hurried if hurry else None)
+            if not missing:
+                return
+            dead = [self._brokers[i].name for i in brokers if self._brokers[i].failed_to_start()]
+            if dead or time.monotonic() >= deadline:
+                reason = f"{dead} died" if dead else f"not within {_TOPIC_TIMEOUT:.0f} s"
+                raise ServerError(f"topics: {reason}, missing: {missing}\n{self.tail()}")
+            time.sleep(POLL_S)
+
+    def _missing(self, brokers: Sequence[int], hurried: dict[int, float] | None) -> list[str]:
+        """What clients cannot use yet, in words; hurries brokers that do nothing but wait."""
+        states = self.admin.broker_states()
+        shown = self.admin.topic_states(list(self._topics)) if self._topics else {}
+        missing: list[str] = []
+        for i in brokers:
+            broker_id = self.broker_ids[i]
+            state = states.get(broker_id, {})
+            if state.get("runStatus") != "running":
+                missing.append(f"broker {broker_id} is {state.get('runStatus')}")
+            deployed = [topic for topic in self._topics.values() if i in self._brokers_of(topic)]
+            lacking = [topic.name for topic in deployed if not _shows(shown, topic, broker_id)]
+            missing += [f"{name} on broker {broker_id}" for name in lacking]
+            if hurried is not None and state.get("stepOp") == WAIT_SUBSCRIBE_STEP:
+                # Even with nothing lacking: whatever is changed next would have to wait for the end of this first.
+                missing.append(f"broker {broker_id} waits for subscribers")
+                if time.monotonic() - hurried.get(broker_id, -1e9) > _HURRY_AGAIN:
+                    forget_broker("127.0.0.1", self._master_port, broker_id)
+                    hurried[broker_id] = time.monotonic()
+        return missing
+
+
+def _shows(shown: Mapping[tuple[str, int], Mapping[str, object]], topic: TopicSpec, broker_id: int) -> bool:
+    run = shown.get((topic.name, broker_id), {})
+    return (
+        run.get("acceptPublish") is True
+        and run.get("acceptSubscribe") is True
+        and run.get("numPartitions") == topic.num_partitions
+        and run.get("numTopicStores") == topic.num_stores
+    )
