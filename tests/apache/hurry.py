@@ -9,50 +9,21 @@ again", and it does. In between, at most one heartbeat period, the master shows 
 
 from __future__ import annotations
 
-import socket
-import struct
 from typing import Final
 
 from tests.apache.admin import AdminError
+from tubeclient.errors import TubeError
+from tubeclient.net.connection import Connection
+from tubeclient.wire.envelope import encode_request
+from tubeclient.wire.methods import MASTER
+from tubeclient.wire.proto import master_pb2
 
-# The wire's begin token, and the numbers of the RPC "a broker leaves" (TubeMQ's RPC.proto and MasterService.proto).
-_TOKEN: Final = 0xFF7FF4FE
-_MASTER_SERVICE: Final = 1
-_PROTOCOL_VERSION: Final = 3
+# The number of the RPC "a broker leaves" (TubeMQ's MasterService.proto), which no client of ours sends otherwise.
 _BROKER_CLOSE: Final = 9
-# Milliseconds the master may take, as told to it, and seconds we wait.
-_RPC_TIMEOUT_MS: Final = 5_000
-_SOCKET_TIMEOUT: Final = 5.0
+_TIMEOUT_MS: Final = 5_000
 
 # The step of a broker's state at the master in which it waits out the 30 s.
 WAIT_SUBSCRIBE_STEP: Final = 4
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _close_frame(broker_id: int) -> bytes:
-    connection_header = _number(1, 0)
-    request_header = _number(1, _MASTER_SERVICE) + _number(2, _PROTOCOL_VERSION)
-    close_request = _bytes(1, str(broker_id).encode())
-    body = _number(1, _BROKER_CLOSE) + _number(2, _RPC_TIMEOUT_MS) + _bytes(3, close_request)
-    block = b"".join(_varint(len(part)) + part for part in (connection_header, request_header, body))
-    serial, blocks = 1, 1
-    return struct.pack(">IiiI", _TOKEN, serial, blocks, len(block)) + block
 
 
 def forget_broker(master_host: str, master_port: int, broker_id: int) -> None:
@@ -60,12 +31,15 @@ def forget_broker(master_host: str, master_port: int, broker_id: int) -> None:
 
     What the answer says is not read: the caller watches the broker's state anyway, and may ask again.
     """
+    # CloseRequestB2M has a producer's CloseRequestP2M's shape: one string, who leaves, as field 1.
+    request = master_pb2.CloseRequestP2M(clientId=str(broker_id)).SerializeToString()
+    address = f"{master_host}:{master_port}"
     try:
-        with socket.create_connection((master_host, master_port), timeout=_SOCKET_TIMEOUT) as connection:
-            connection.settimeout(_SOCKET_TIMEOUT)
-            connection.sendall(_close_frame(broker_id))
-            answer = connection.recv(4)
-    except OSError as error:
-        raise AdminError(f"master {master_host}:{master_port}: closing broker {broker_id}: {error}") from error
-    if not answer:
-        raise AdminError(f"master {master_host}:{master_port}: closed the connection when asked to forget a broker")
+        connection = Connection(address, connect_timeout_ms=_TIMEOUT_MS, send_timeout_ms=_TIMEOUT_MS)
+        try:
+            stream = encode_request(MASTER, _BROKER_CLOSE, request, _TIMEOUT_MS)
+            connection.submit(stream).result(_TIMEOUT_MS / 1000)
+        finally:
+            connection.close()
+    except (TubeError, TimeoutError) as error:
+        raise AdminError(f"master {address}: closing broker {broker_id}: {error}") from error
