@@ -1,0 +1,69 @@
+# `make` alone lists what there is. Each target does its own set-up from a bare clone, once.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= $(shell tools/find_python.sh)
+BIN := .venv/bin
+STAMPS := .venv/.stamps
+
+# Spark's workers take "python3" from PATH unless they are told.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test lint format types check proto dist clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what the targets below need
+
+demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
+	$(BIN)/python jobs/demo.py
+
+test: setup ## Run all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(STAMPS)/packages ## Look for likely mistakes and other than the common style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMPS)/packages ## Bring the code into the common style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMPS)/packages ## Check the types (mypy --strict)
+	$(BIN)/mypy
+
+check: lint types test ## lint, types and test
+
+proto: $(STAMPS)/protoc ## Generate the wire messages from their .proto files
+	$(BIN)/python tools/generate_proto.py
+
+dist: $(STAMPS)/packages ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel --outdir dist .
+
+clean: ## Remove what was built, .venv and .cache (downloads) included
+	rm -rf .venv .cache build dist demo-output metastore_db spark-warehouse derby.log
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
+	@tools/check_machine.sh "$(PYTHON)"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -e '.[all]'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
+	$(BIN)/python tools/fetch_jars.py
+	@touch $@
+
+$(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tests/apache/jars.py
+	$(BIN)/python -m tests.apache.jars
+	@touch $@
+
+$(STAMPS)/protoc: $(STAMPS)/packages tools/generate_proto.py
+	$(BIN)/python -c 'from tools.generate_proto import ensure_compiler; ensure_compiler()'
+	@touch $@

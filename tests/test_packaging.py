@@ -1,0 +1,340 @@
+"""What is installed and what it needs, and which part may know which: the layers, enforced."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import email
+import email.message
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "pyspark_tubeclient", "tubeclient_cli")
+# As a build from a fresh clone sees them: what git ignores is not there.
+BUILD_INPUTS = (
+    "setup.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "NOTICE",
+    "jobs",
+    "conf",
+    "tests",
+    "bench",
+    "tools",
+)
+
+
+def run_python(*arguments: str, cwd: Path = ROOT, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    """Run this Python with these arguments and return what it said; never raises for its exit status."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+# The wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy of the sources so that the build leaves nothing behind in the repository."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in (*PACKAGES, *BUILD_INPUTS):
+        if (ROOT / name).exists():
+            copy = run_python("-c", COPY_SCRIPT, str(ROOT / name), str(source / name))
+            assert copy.returncode == 0, copy.stderr
+    command = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    built = run_python(*command, str(source), cwd=folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    [path] = folder.glob("*.whl")
+    return path
+
+
+COPY_SCRIPT = """
+import shutil, sys
+from pathlib import Path
+source, target = map(Path, sys.argv[1:])
+if source.is_dir():
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+else:
+    shutil.copyfile(source, target)
+"""
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_the_wheel_holds_the_packages_and_nothing_else(names: list[str]) -> None:
+    top = {name.partition("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+
+
+def test_the_wheel_holds_every_module_of_the_packages(names: list[str]) -> None:
+    modules = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == modules
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_wheel_says_that_its_packages_are_typed(names: list[str], package: str) -> None:
+    assert f"{package}/py.typed" in names
+
+
+def test_the_wheel_holds_the_sources_and_types_of_the_wire_messages(names: list[str]) -> None:
+    for name in ("rpc", "master", "broker"):
+        for ending in (".proto", "_pb2.py", "_pb2.pyi"):
+            assert f"tubeclient/wire/proto/{name}{ending}" in names
+
+
+def test_the_wheel_holds_licence_and_notice(names: list[str]) -> None:
+    for name in ("LICENSE", "NOTICE"):
+        assert any(path.endswith(f".dist-info/licenses/{name}") for path in names)
+
+
+def test_the_wheel_installs_the_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        points = configparser.ConfigParser()
+        points.read_string(archive.read(name).decode())
+    assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.app:main"}
+
+
+def test_the_version_is_the_packages(metadata: email.message.Message) -> None:
+    from tubeclient._version import __version__
+
+    assert metadata["Name"] == "pyspark-tubeclient"
+    assert metadata["Version"] == __version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "Apache-2.0"
+
+
+def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.message.Message) -> None:
+    core = [item for item in metadata.get_all("Requires-Dist", []) if "extra ==" not in item]
+    assert [item.partition(">")[0].partition("<")[0] for item in core] == ["protobuf"]
+
+
+def test_the_extras(metadata: email.message.Message) -> None:
+    extras = set(metadata.get_all("Provides-Extra", []))
+    assert extras == {"spark", "delta", "embedded", "cli", "demo", "dev", "all"}
+    of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
+    for item in metadata.get_all("Requires-Dist", []):
+        requirement, mark, extra = item.partition('; extra == "')
+        if mark:
+            of_extra[extra.rstrip('"')].add(requirement)
+    assert of_extra["all"] == set().union(*(of_extra[extra] for extra in extras - {"all"}))
+    for requirement in of_extra["all"]:
+        assert any(mark in requirement for mark in ("<", "==", ">")), f"{requirement} has no range"
+
+
+# Imports without the optional parts
+
+
+BLOCKING_SCRIPT = """
+import importlib, pkgutil, sys
+
+blocked = set(sys.argv[2].split(","))
+
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"{name} is blocked in this test", name=name)
+
+sys.meta_path.insert(0, Block())
+package = importlib.import_module(sys.argv[1])
+if "--all" in sys.argv:
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+loaded = {name.partition(".")[0] for name in sys.modules}
+assert not loaded & blocked, loaded & blocked
+"""
+HEAVY = "pyspark,delta,deltalake,pyarrow,pandas,matplotlib,chispa,py4j"
+
+
+def test_every_module_of_the_client_imports_without_any_optional_package() -> None:
+    found = run_python("-c", BLOCKING_SCRIPT, "tubeclient", f"{HEAVY},numpy,aiohttp,typer,rich", "--all")
+    assert found.returncode == 0, found.stderr
+
+
+def test_every_module_of_the_embedded_cluster_imports_without_spark_and_delta() -> None:
+    found = run_python("-c", BLOCKING_SCRIPT, "embedded_tubemq", f"{HEAVY},typer,rich", "--all")
+    assert found.returncode == 0, found.stderr
+
+
+def test_the_offsets_store_imports_without_spark_and_before_deltalake() -> None:
+    found = run_python("-c", BLOCKING_SCRIPT, "offsets_store", "pyspark,delta,deltalake,pandas,typer,rich")
+    assert found.returncode == 0, found.stderr
+
+
+def test_the_source_imports_without_delta() -> None:
+    found = run_python("-c", BLOCKING_SCRIPT, "spark_source", "delta,deltalake,typer,rich")
+    assert found.returncode == 0, found.stderr
+
+
+# Layers
+
+
+class Import(NamedTuple):
+    """One imported module, and whether it is imported when its file is."""
+
+    file: str
+    line: int
+    module: str
+    at_import: bool
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.module}"
+
+
+def imports_of(folder: str) -> list[Import]:
+    """Every import below a folder of the repository; those for type checkers alone are left out."""
+    found = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.name.endswith("_pb2.py"):
+            continue
+        file = path.relative_to(ROOT).as_posix()
+        for node, at_import in import_nodes(ast.parse(path.read_text(encoding="utf-8")), True):
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                assert node.level == 0, f"{file}:{node.lineno}: a relative import"
+                # `from a import b` may import the module a.b; whichever it is, rules for a.b shall see it.
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [Import(file, node.lineno, module, at_import) for module in modules]
+    return found
+
+
+def import_nodes(tree: ast.AST, at_import: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node, at_import
+        elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for part in node.orelse:
+                yield from import_nodes(part, at_import)
+        else:
+            inside = at_import and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from import_nodes(node, inside)
+
+
+def below(module: str, names: set[str]) -> bool:
+    """Whether `module` is one of the names or lies below one."""
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+NETWORK = {"socket", "ssl", "selectors", "asyncio", "http", "urllib.request", "socketserver", "aiohttp"}
+OUTSIDE_WORLD = NETWORK | {"threading", "concurrent", "multiprocessing", "time", "os", "subprocess", "select"}
+
+
+class Layer(NamedTuple):
+    """What one folder may import besides the standard library and itself, and what it may not in any case."""
+
+    allowed: set[str]
+    forbidden: set[str]
+
+
+LAYERS = {
+    "tubeclient": Layer({"google.protobuf"}, {"asyncio"}),
+    # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
+    "tubeclient/wire": Layer({"google.protobuf", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}),
+    "tubeclient/flows": Layer(
+        {"google.protobuf", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors", "tubeclient.metadata"},
+        OUTSIDE_WORLD,
+    ),
+    "embedded_tubemq": Layer(
+        {"google.protobuf", "aiohttp", "numpy", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors"}, set()
+    ),
+    "spark_source": Layer({"pyspark", "pyarrow", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
+    "offsets_store": Layer(
+        {"deltalake", "pyarrow", "pyspark", "tubeclient.keys", "tubeclient.errors"}, NETWORK | {"spark_source"}
+    ),
+    "pyspark_tubeclient": Layer({"spark_source"}, OUTSIDE_WORLD),
+}
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_a_layer_imports_only_what_it_may_know(folder: str) -> None:
+    layer = LAYERS[folder]
+    own = folder.replace("/", ".")
+    allowed = layer.allowed | {own} | set(sys.stdlib_module_names)
+    found = imports_of(folder)
+    assert found, f"{folder} has no imports at all; is it empty?"
+    wrong = [item for item in found if not below(item.module, allowed) or below(item.module, layer.forbidden)]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_random_numbers_are_handed_to_the_state_machines() -> None:
+    # They may name the type; drawing from the module's own generator could not be repeated from a seed.
+    for path in sorted((ROOT / "tubeclient" / "flows").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
+                assert node.attr == "Random", f"{path.name}:{node.lineno} uses random.{node.attr}"
+            elif isinstance(node, ast.ImportFrom) and node.module == "random":
+                assert [alias.name for alias in node.names] == ["Random"], f"{path.name}:{node.lineno}"
+
+
+def test_spark_is_not_imported_with_the_offsets_store() -> None:
+    wrong = [
+        item for item in imports_of("offsets_store") if item.at_import and below(item.module, {"pyspark", "delta"})
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_nothing_installed_imports_what_stays_in_the_repository() -> None:
+    stays = {"jobs", "conf", "tests", "bench", "tools"}
+    wrong = [item for package in PACKAGES for item in imports_of(package) if below(item.module, stays)]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+# The README
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readmes_example_runs() -> None:
+    [code] = re.findall(r"<!-- example -->\n```python\n(.*?)```", README, re.DOTALL)
+    found = run_python("-c", code, timeout=120)
+    assert found.returncode == 0, found.stderr
+    lines = [line.split() for line in found.stdout.splitlines()]
+    assert [line[0] for line in lines] == ["1:clicks:0", "1:clicks:1"]
+    assert sum(int(line[1]) for line in lines) == 10
+
+
+def test_the_tests_and_folders_that_the_readme_names_exist() -> None:
+    tests = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", README)
+    assert len(tests) > 10
+    for path, name in tests:
+        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), f"{path}::{name}"
+
+
+@pytest.mark.parametrize("target", ["test", "demo"])
+def test_the_readmes_commands_are_targets(target: str) -> None:
+    assert f"make {target} " in README
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)

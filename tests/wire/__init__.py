@@ -1,0 +1,1 @@
+"""Tests of the wire layer: bytes, names and errors; no sockets."""

@@ -1,0 +1,139 @@
+"""Errors: one class per code that callers tell apart, messages that say what to do, and pickles that survive."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from tubeclient import errors
+from tubeclient.errors import (
+    ConfigurationError,
+    CorruptMessage,
+    DataLoss,
+    DeadlineExceeded,
+    ProtocolError,
+    RemoteError,
+    StandbyMaster,
+    StatusError,
+    TransportError,
+    TubeError,
+    status_error,
+)
+
+
+def all_classes(root: type[TubeError] = TubeError) -> list[type[TubeError]]:
+    """The class and all below it that the module defines."""
+    below = [kind for sub in root.__subclasses__() for kind in all_classes(sub) if kind.__module__ == errors.__name__]
+    return [root, *below]
+
+
+def sample(kind: type[TubeError]) -> TubeError:
+    """An error of that class with every argument given."""
+    if issubclass(kind, RemoteError):
+        return kind("org.example.SomeException", "it broke", address="10.0.0.1:8123")
+    if issubclass(kind, StatusError):
+        return kind(411, "no node", context="reading 1:clicks:0")
+    if issubclass(kind, TransportError):
+        return kind("gone", address="10.0.0.1:8123")
+    if issubclass(kind, DataLoss):
+        return kind("lost", partition="1:clicks:0", wanted=28, found=56)
+    return kind("a message")
+
+
+CODES = {
+    201: (errors.ServerBusy, True),
+    301: (errors.ServerBusy, True),
+    400: (StatusError, False),
+    401: (StatusError, False),
+    403: (errors.NotAvailable, False),
+    404: (errors.NothingToRead, True),
+    410: (errors.PartitionOccupied, True),
+    411: (errors.RegistrationLost, True),
+    412: (errors.PartitionTaken, False),
+    415: (errors.AuthenticationFailed, False),
+    419: (errors.ServerBusy, True),
+    424: (errors.GroupConflict, False),
+    425: (errors.GroupConflict, False),
+    426: (errors.GroupConflict, False),
+    429: (errors.SourceCountConflict, False),
+    430: (errors.NodeIdConflict, False),
+    431: (errors.TopicNotDeployed, False),
+    450: (errors.GroupForbidden, False),
+    452: (errors.SpeedLimited, True),
+    455: (errors.GroupForbidden, False),
+    500: (errors.ServerBusy, True),
+    503: (errors.ServerBusy, True),
+    599: (StatusError, False),
+    -1: (StatusError, False),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_each_code_has_its_class(code: int) -> None:
+    kind, retriable = CODES[code]
+    error = status_error(code, "what the server says", context="reading 1:clicks:0")
+    assert type(error) is kind
+    assert error.retriable is retriable
+    assert (error.code, error.server_text, error.context) == (code, "what the server says", "reading 1:clicks:0")
+    assert str(error).startswith(f"reading 1:clicks:0: the server answered {code} (what the server says)")
+    assert str(error).endswith(kind.advice)
+
+
+def test_the_table_of_codes_is_whole() -> None:
+    assert set(errors.STATUS_CLASSES) <= set(CODES)
+    used = set(errors.STATUS_CLASSES.values())
+    assert used == {kind for kind in all_classes(StatusError) if kind is not StatusError}
+
+
+def test_a_server_that_says_nothing() -> None:
+    assert str(status_error(599, "  ")) == "the server answered 599 (no text given)"
+    assert "no text given" in str(RemoteError("a.b.C", ""))
+
+
+def test_a_remote_error_names_the_class_shortly_and_where() -> None:
+    error = RemoteError("java.lang.reflect.InvocationTargetException", "", address="10.0.0.1:8715")
+    assert str(error) == "the server at 10.0.0.1:8715 failed with InvocationTargetException: no text given"
+    assert error.exception_name == "java.lang.reflect.InvocationTargetException"
+
+
+def test_errors_are_also_what_python_calls_them() -> None:
+    assert issubclass(ConfigurationError, ValueError)
+    assert issubclass(DeadlineExceeded, TimeoutError)
+    assert issubclass(CorruptMessage, ProtocolError)
+    assert issubclass(StandbyMaster, RemoteError)
+
+
+def test_every_public_error_is_in_the_tree_and_the_other_way_round() -> None:
+    public = {name for name in errors.__all__ if inspect.isclass(getattr(errors, name))}
+    assert public == {kind.__name__ for kind in all_classes()}
+
+
+@pytest.mark.parametrize("kind", all_classes(), ids=lambda kind: kind.__name__)
+def test_errors_survive_pickling_and_copying(kind: type[TubeError]) -> None:
+    error = sample(kind)
+    error.add_note("seen in task 7")
+    pickles = [pickle.loads(pickle.dumps(error, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    for found in [*pickles, copy.copy(error), copy.deepcopy(error)]:
+        assert type(found) is kind
+        assert str(found) == str(error)
+        assert found.args == error.args
+        assert vars(found) == vars(error)
+        assert found.retriable is error.retriable
+
+
+def raise_sample(name: str) -> None:
+    raise sample(getattr(errors, name)) from RuntimeError("the cause")
+
+
+def test_errors_cross_processes() -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for kind in all_classes():
+            with pytest.raises(kind) as caught:
+                pool.submit(raise_sample, kind.__name__).result(timeout=60)
+            assert type(caught.value) is kind
+            assert str(caught.value) == str(sample(kind))

@@ -1,0 +1,210 @@
+"""Frames: golden bytes, every cut, limits, and whatever a peer may send."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire.fuzz import FUZZ, chunks_of, damaged
+from tubeclient.errors import ProtocolError
+from tubeclient.wire import framing
+from tubeclient.wire.framing import (
+    BLOCK_BYTES,
+    MAX_BLOCKS,
+    MAX_STREAM_BYTES,
+    Frame,
+    FrameDecoder,
+    encode_frame,
+)
+
+TOKEN = bytes.fromhex("FF7FF4FE")
+MOST_BUFFERED = MAX_STREAM_BYTES + 12 + 4 * MAX_BLOCKS
+
+
+def frame_of(serial: int, *blocks: bytes) -> bytes:
+    """A frame with these blocks, written without the code under test."""
+    head = TOKEN + serial.to_bytes(4, "big", signed=True) + len(blocks).to_bytes(4, "big")
+    return head + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+
+
+serials = st.integers(-(1 << 31), (1 << 31) - 1)
+block_lists = st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=5)
+frames = st.builds(lambda serial, blocks: frame_of(serial, *blocks), serials, block_lists)
+streams_of_frames = st.lists(frames, min_size=1, max_size=3).map(b"".join)
+
+
+def test_a_short_stream_is_one_block() -> None:
+    assert encode_frame(7, b"abc").hex(" ") == "ff 7f f4 fe 00 00 00 07 00 00 00 01 00 00 00 03 61 62 63"
+
+
+def test_a_negative_serial_is_twos_complement() -> None:
+    assert encode_frame(-2, b"a").hex(" ") == "ff 7f f4 fe ff ff ff fe 00 00 00 01 00 00 00 01 61"
+
+
+@pytest.mark.parametrize(
+    ("length", "lengths"),
+    [
+        (1, [1]),
+        (8191, [8191]),
+        (8192, [8192]),
+        (8193, [8192, 1]),
+        (16384, [8192, 8192]),
+        (20000, [8192, 8192, 3616]),
+    ],
+)
+def test_streams_are_cut_into_blocks_of_8192_bytes(length: int, lengths: list[int]) -> None:
+    stream = bytes(index * 7 % 251 for index in range(length))
+    ends = [sum(lengths[: n + 1]) for n in range(len(lengths))]
+    expected = frame_of(5, *(stream[end - size : end] for end, size in zip(ends, lengths, strict=True)))
+    assert encode_frame(5, stream) == expected
+
+
+@pytest.mark.parametrize("length", [0, MAX_STREAM_BYTES + 1])
+def test_streams_no_reader_takes_are_not_written(length: int) -> None:
+    with pytest.raises(ProtocolError):
+        encode_frame(1, bytes(length))
+
+
+def test_the_largest_stream_goes_through() -> None:
+    stream = bytes(range(256)) * (MAX_STREAM_BYTES // 256)
+    encoded = encode_frame(1, stream)
+    assert struct.unpack_from(">I", encoded, 8) == (MAX_BLOCKS,)
+    decoder = FrameDecoder()
+    assert decoder.feed(encoded[:-1]) == []
+    assert decoder.buffered_bytes == MOST_BUFFERED - 1
+    assert decoder.feed(encoded[-1:]) == [Frame(1, stream)]
+    assert decoder.buffered_bytes == 0
+
+
+def test_the_bound_is_on_a_frame_and_not_on_a_connection() -> None:
+    decoder = FrameDecoder()
+    stream = bytes(MAX_STREAM_BYTES // 2)
+    data = encode_frame(1, stream)
+    assert [len(frame.stream) for _ in range(3) for frame in decoder.feed(data)] == [len(stream)] * 3
+
+
+def test_more_than_1024_blocks_are_read_back() -> None:
+    stream = bytes(BLOCK_BYTES * 1500 + 1)
+    assert FrameDecoder().feed(encode_frame(3, stream)) == [Frame(3, stream)]
+
+
+@pytest.mark.parametrize("sizes", [[1] * 3000, [8193], [100_000], [1, 20_000, 3], [MAX_STREAM_BYTES]])
+def test_blocks_of_any_length_are_read(sizes: list[int]) -> None:
+    blocks = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    assert FrameDecoder().feed(frame_of(9, *blocks)) == [Frame(9, b"".join(blocks))]
+
+
+def test_frames_cut_at_every_position() -> None:
+    data = frame_of(1, b"first", b"x") + frame_of(-1, b"second") + frame_of(2, b"y" * 30, b"z", b"w")
+    expected = [Frame(1, b"firstx"), Frame(-1, b"second"), Frame(2, b"y" * 30 + b"zw")]
+    for cut in range(len(data) + 1):
+        decoder = FrameDecoder()
+        assert decoder.feed(data[:cut]) + decoder.feed(data[cut:]) == expected, cut
+        assert decoder.buffered_bytes == 0
+
+
+def test_frames_fed_byte_by_byte_come_out_with_their_last_byte() -> None:
+    first, second = frame_of(1, b"ab", b"c"), frame_of(2, b"d")
+    decoder = FrameDecoder()
+    out = [(position, frame) for position, byte in enumerate(first + second) for frame in decoder.feed(bytes([byte]))]
+    assert out == [(len(first) - 1, Frame(1, b"abc")), (len(first) + len(second) - 1, Frame(2, b"d"))]
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_input_of_any_bytes_like_type_is_copied(kind: type[bytes]) -> None:
+    source = bytearray(frame_of(4, b"abcdef"))
+    decoder = FrameDecoder()
+    assert decoder.feed(kind(source[:20])) == []
+    source[:] = bytes(len(source))
+    assert decoder.feed(frame_of(4, b"abcdef")[20:]) == [Frame(4, b"abcdef")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP",
+        bytes.fromhex("FF7FF4FF"),
+        TOKEN + bytes.fromhex("00000001 00000000"),
+        TOKEN + bytes.fromhex("00000001 00000E01"),  # 3585 blocks
+        TOKEN + bytes.fromhex("00000001 FFFFFFFF"),
+        TOKEN + bytes.fromhex("00000001 00000001 00000000"),
+        TOKEN + bytes.fromhex("00000001 00000001 01C00001"),  # 28 MiB + 1
+        TOKEN + bytes.fromhex("00000001 00000001 FFFFFFFF"),
+        TOKEN + bytes.fromhex("00000001 00000002 00000001 61 01C00000"),  # 28 MiB and the one before
+    ],
+)
+def test_what_cannot_become_a_frame_is_refused_as_soon_as_it_is_seen(data: bytes) -> None:
+    decoder = FrameDecoder()
+    assert decoder.feed(data[:-1]) == []
+    with pytest.raises(ProtocolError):
+        decoder.feed(data[-1:])
+
+
+class CountingStruct:
+    """Stands in for a struct.Struct and counts how often it is read with."""
+
+    def __init__(self, layout: struct.Struct) -> None:
+        self.layout = layout
+        self.size = layout.size
+        self.reads = 0
+
+    def unpack_from(self, buffer: bytearray, offset: int = 0) -> tuple[int, ...]:
+        self.reads += 1
+        return self.layout.unpack_from(buffer, offset)
+
+
+def test_blocks_seen_are_not_looked_at_again_with_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = 1000
+    encoded = frame_of(1, *[b"x" * 60] * blocks)
+    pieces = [encoded[at : at + 16] for at in range(0, len(encoded), 16)]
+    counter = CountingStruct(framing._BLOCK_LENGTH)
+    monkeypatch.setattr(framing, "_BLOCK_LENGTH", counter)
+    decoder = FrameDecoder()
+    assert [len(frame.stream) for piece in pieces for frame in decoder.feed(piece)] == [60 * blocks]
+    # Counted and not timed, for machines stall: each piece may look at the length it waits for, each block once more.
+    assert counter.reads <= len(pieces) + blocks
+
+
+@given(serials, st.binary(min_size=1, max_size=50_000))
+@FUZZ
+def test_round_trip(serial: int, stream: bytes) -> None:
+    assert FrameDecoder().feed(encode_frame(serial, stream)) == [Frame(serial, stream)]
+
+
+@given(st.lists(st.tuples(serials, block_lists), min_size=1, max_size=4), st.data())
+@FUZZ
+def test_the_cuts_between_pieces_do_not_matter(items: list[tuple[int, list[bytes]]], data: st.DataObject) -> None:
+    whole = b"".join(frame_of(serial, *blocks) for serial, blocks in items)
+    decoder = FrameDecoder()
+    found = [frame for piece in data.draw(chunks_of(whole)) for frame in decoder.feed(piece)]
+    assert found == [Frame(serial, b"".join(blocks)) for serial, blocks in items]
+
+
+def feed_all(pieces: list[bytes]) -> tuple[list[Frame], bool]:
+    """The frames of these pieces, and whether they ended in a ProtocolError; any other exception goes through."""
+    decoder = FrameDecoder()
+    found: list[Frame] = []
+    for piece in pieces:
+        try:
+            found += decoder.feed(piece)
+        except ProtocolError:
+            return found, True
+        assert decoder.buffered_bytes <= MOST_BUFFERED
+    return found, False
+
+
+@given(
+    st.one_of(st.binary(max_size=200), st.binary(max_size=60).map(TOKEN.__add__), damaged(streams_of_frames)),
+    st.data(),
+)
+@FUZZ
+def test_any_bytes_in_any_pieces_give_frames_or_a_protocol_error(whole: bytes, data: st.DataObject) -> None:
+    by_byte, failed_by_byte = feed_all([whole[at : at + 1] for at in range(len(whole))])
+    found, failed = feed_all(data.draw(chunks_of(whole)))
+    assert failed == failed_by_byte
+    # A piece that ends in an error takes the frames completed in the same piece with it; none is ever made up.
+    assert found == by_byte[: len(found)]
+    assert failed or found == by_byte

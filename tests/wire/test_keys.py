@@ -1,0 +1,117 @@
+"""Names of partitions, stores and ranges."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire.fuzz import FUZZ
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey, TopicLayout, is_int32
+
+KEY = PartitionKey(1, "clicks", 20003)
+
+
+def test_a_partition_key_is_text_and_back() -> None:
+    assert str(KEY) == "1:clicks:20003"
+    assert PartitionKey.parse("1:clicks:20003") == KEY
+    assert PartitionKey.parse(" 1:clicks:20003\n") == KEY
+    assert PartitionKey.parse("1: clicks :20003") == KEY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "clicks",
+        "1:clicks",
+        "clicks:1",
+        "1:clicks:0:0",
+        "1::0",
+        "1: :0",
+        "x:clicks:0",
+        "1:clicks:x",
+        "-1:clicks:0",
+        "1:clicks:-1",
+        "1:clicks:\u0661",
+        "1:clicks:2147483648",
+        f"1:clicks:{'9' * 5_000}",
+    ],
+)
+def test_what_is_no_partition_key_is_a_configuration_error(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="brokerId:topic:partitionId"):
+        PartitionKey.parse(text)
+
+
+@given(st.text(max_size=30) | st.text("0123456789: ab-\u0661\u00b2", max_size=30))
+@FUZZ
+def test_any_text_is_a_partition_key_or_a_configuration_error(text: str) -> None:
+    try:
+        key = PartitionKey.parse(text)
+    except ConfigurationError:
+        return
+    assert PartitionKey.parse(str(key)) == key
+
+
+@given(st.text(max_size=14) | st.integers(-10, 1 << 33).map(str))
+@FUZZ
+def test_what_is_int32_is_one(text: str) -> None:
+    if is_int32(text):
+        assert 0 <= int(text) < 1 << 31
+
+
+def test_keys_sort_by_number_then_text_then_number() -> None:
+    texts = ["10:a:0", "2:a:10", "2:a:9", "2:b:0", "2:B:1"]
+    assert [str(key) for key in sorted(map(PartitionKey.parse, texts))] == [
+        "2:B:1",
+        "2:a:9",
+        "2:a:10",
+        "2:b:0",
+        "10:a:0",
+    ]
+
+
+@pytest.mark.parametrize(("partition_id", "store_id"), [(0, 0), (9999, 0), (10000, 1), (19999, 1), (20003, 2)])
+def test_a_store_has_ten_thousand_ids(partition_id: int, store_id: int) -> None:
+    assert PartitionKey(1, "clicks", partition_id).store == StoreKey(1, "clicks", store_id)
+    assert str(StoreKey(1, "clicks", store_id)) == f"1:clicks:{store_id}"
+
+
+def test_a_layout_lists_its_partitions_in_order() -> None:
+    layout = TopicLayout("clicks", 1, stores=3, partitions_per_store=2)
+    assert [key.partition_id for key in layout.partitions()] == [0, 1, 10000, 10001, 20000, 20001]
+    assert {(key.broker_id, key.topic) for key in layout.partitions()} == {(1, "clicks")}
+    assert TopicLayout("clicks", 1, 0, 4).partitions() == []
+
+
+def test_a_broker_is_text() -> None:
+    broker = BrokerInfo(1, "10.0.0.1", 8123)
+    assert (str(broker), broker.address) == ("1:10.0.0.1:8123", "10.0.0.1:8123")
+
+
+@pytest.mark.parametrize(("start", "end", "most"), [(0, 0, 0), (28, 28, 0), (0, 28, 1), (280, 2800, 90)])
+def test_a_range_counts_index_entries(start: int, end: int, most: int) -> None:
+    found = OffsetRange(KEY, start, end)
+    assert found.max_messages == most
+    assert str(found) == f"1:clicks:20003[{start}, {end})"
+
+
+@pytest.mark.parametrize(("start", "end"), [(1, 28), (0, 27), (-28, 0), (0, -28), (28, 0)])
+def test_what_is_no_range_is_refused(start: int, end: int) -> None:
+    with pytest.raises(ConfigurationError, match="1:clicks:20003"):
+        OffsetRange(KEY, start, end)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [KEY, KEY.store, OffsetRange(KEY, 28, 56), BrokerInfo(1, "h", 1), TopicLayout("clicks", 1, 2, 3, False)],
+    ids=lambda value: type(value).__name__,
+)
+def test_names_are_values(value: object) -> None:
+    copied = pickle.loads(pickle.dumps(value))
+    assert copied == value
+    assert type(copied) is type(value)
+    assert len({copied, value}) == 1

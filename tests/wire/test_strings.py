@@ -1,0 +1,220 @@
+"""The strings inside TubeMQ's messages: known examples, round trips, and whatever a server may write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire.fuzz import FUZZ
+from tubeclient.errors import ProtocolError
+from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
+from tubeclient.wire.strings import (
+    encode_consumer_layouts,
+    encode_filters,
+    encode_producer_layouts,
+    encode_report,
+    encode_subscription,
+    parse_broker,
+    parse_consumer_layouts,
+    parse_filters,
+    parse_producer_layouts,
+    parse_report,
+    parse_subscription,
+)
+
+HUGE = "9" * 5_000
+"""More digits than Python's int() takes from a text."""
+
+
+@pytest.mark.parametrize(
+    ("text", "tls", "broker"),
+    [
+        ("1:10.0.0.1:8123", False, BrokerInfo(1, "10.0.0.1", 8123)),
+        ("1:10.0.0.1: ", False, BrokerInfo(1, "10.0.0.1", 8123)),  # a master writes a blank for the default port
+        ("1:10.0.0.1: ", True, BrokerInfo(1, "10.0.0.1", 8124)),
+        ("1:10.0.0.1:", False, BrokerInfo(1, "10.0.0.1", 8123)),
+        ("1:10.0.0.1:9000", True, BrokerInfo(1, "10.0.0.1", 9000)),
+        ("2130706433:broker-a.example:1", False, BrokerInfo(2130706433, "broker-a.example", 1)),
+    ],
+)
+def test_brokers(text: str, tls: bool, broker: BrokerInfo) -> None:
+    assert parse_broker(text, tls=tls) == broker
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "1:host",
+        "1:host:1:2",
+        "x:host:1",
+        "-1:host:1",
+        "1:host:x",
+        "1:host:-1",
+        "1::8123",
+        "1: :8123",
+        "1:host:0",
+        "1:host:65536",
+        "2147483648:host:1",
+        "\u0661:host:1",  # a digit, but none of TubeMQ's
+        f"{HUGE}:host:1",
+        f"1:host:{HUGE}",
+    ],
+)
+def test_what_is_no_broker_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError):
+        parse_broker(text)
+
+
+def test_consumer_layouts_name_stores_before_partitions() -> None:
+    assert parse_consumer_layouts(["clicks#1:2:3:1,2:1:4:0", "views#1:1:1:1"]) == [
+        TopicLayout("clicks", 1, stores=2, partitions_per_store=3),
+        TopicLayout("clicks", 2, stores=1, partitions_per_store=4, subscribable=False),
+        TopicLayout("views", 1, stores=1, partitions_per_store=1),
+    ]
+
+
+def test_producer_layouts_name_partitions_before_stores() -> None:
+    assert parse_producer_layouts(["clicks#1:3:2,2:4:1#1048576", "views#1:1:1#", "orders#1:1:1"]) == (
+        [
+            TopicLayout("clicks", 1, stores=2, partitions_per_store=3),
+            TopicLayout("clicks", 2, stores=1, partitions_per_store=4),
+            TopicLayout("views", 1, stores=1, partitions_per_store=1),
+            TopicLayout("orders", 1, stores=1, partitions_per_store=1),
+        ],
+        {"clicks": 1048576},
+    )
+
+
+def test_layouts_are_written_in_the_order_each_list_has() -> None:
+    layouts = [TopicLayout("clicks", 1, 2, 3), TopicLayout("views", 1, 1, 1, False), TopicLayout("clicks", 2, 1, 4)]
+    assert encode_consumer_layouts(layouts) == ["clicks#1:2:3:1,2:1:4:1", "views#1:1:1:0"]
+    assert encode_producer_layouts(layouts) == ["clicks#1:3:2,2:4:1", "views#1:1:1"]
+    assert encode_producer_layouts(layouts, 500) == ["clicks#1:3:2,2:4:1#500", "views#1:1:1#500"]
+
+
+@pytest.mark.parametrize(("status", "subscribable"), [("1", True), ("0", False), ("2", False)])
+def test_a_layout_is_subscribable_with_status_1_only(status: str, subscribable: bool) -> None:
+    assert parse_consumer_layouts([f"t#1:1:1:{status}"]) == [TopicLayout("t", 1, 1, 1, subscribable)]
+
+
+def test_a_topic_without_brokers_has_no_layout() -> None:
+    assert parse_consumer_layouts(["clicks#"]) == []
+    assert parse_producer_layouts(["clicks##"]) == ([], {})
+
+
+@pytest.mark.parametrize("limit", ["", " ", "x", "-2", HUGE])
+def test_a_limit_that_is_no_number_is_no_limit(limit: str) -> None:
+    assert parse_producer_layouts([f"t#1:1:1#{limit}"]) == ([TopicLayout("t", 1, 1, 1)], {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "clicks",
+        "#1:1:1:1",
+        " #1:1:1:1",
+        "t#1",
+        "t#1:1",
+        "t#1:x:1:1",
+        "t#-1:1:1:1",
+        f"t#1:{HUGE}:1:1",
+        "t#1:10001:10001:1",  # more partitions than a store has ids
+    ],
+)
+def test_what_is_no_layout_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError):
+        parse_consumer_layouts([text])
+    with pytest.raises(ProtocolError):
+        parse_producer_layouts([text])
+
+
+def test_filters() -> None:
+    assert encode_filters({"b": ["y", "x"], "a": ["z"], "c": []}) == ["a#z", "b#x,y"]
+    assert parse_filters(["b#y, x,,", "a#"]) == {"b": frozenset({"x", "y"}), "a": frozenset()}
+
+
+def test_reports() -> None:
+    keys = [PartitionKey(2, "a", 0), PartitionKey(1, "a", 10001), PartitionKey(1, "b", 0)]
+    assert encode_report(keys) == ["a#1:10001,2:0", "b#1:0"]
+    assert parse_report(["a#1:10001,2:0", "b#1:0"]) == [
+        PartitionKey(1, "a", 10001),
+        PartitionKey(2, "a", 0),
+        PartitionKey(1, "b", 0),
+    ]
+
+
+def test_subscriptions() -> None:
+    broker, key = BrokerInfo(1, "10.0.0.1", 8123), PartitionKey(1, "clicks", 10002)
+    assert encode_subscription(broker, key) == "1:10.0.0.1:8123#clicks:10002"
+    assert parse_subscription("1:10.0.0.1:8123#clicks:10002") == (broker, key)
+    assert parse_subscription("1:10.0.0.1:8123#clicks:10002:more") == (broker, key)
+
+
+@pytest.mark.parametrize("text", ["", "1:h:1", "1:h:1#", "1:h:1#t", "1:h:1#t:x", "1:h:1#:0", f"1:h:1#t:{HUGE}", "#t:1"])
+def test_what_is_no_subscription_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError):
+        parse_subscription(text)
+
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    "broker": parse_broker,
+    "subscription": parse_subscription,
+    "consumer layouts": lambda text: parse_consumer_layouts([text]),
+    "producer layouts": lambda text: parse_producer_layouts([text]),
+    "filters": lambda text: parse_filters([text]),
+    "report": lambda text: parse_report([text]),
+}
+likely = st.text("0123456789:#,ab -@=\t\x1c\u00b2\u0661\u2003", max_size=40)
+pieces = st.sampled_from(["1", "0", "10000", "topic", "#", ":", ",", " ", "h", HUGE, "-1", ""])
+unlikely = st.lists(pieces, max_size=14).map("".join)
+
+
+@pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS.keys())
+@given(text=st.text(max_size=40) | likely | unlikely)
+@FUZZ
+def test_any_text_gives_a_value_or_a_protocol_error(parser: Callable[[str], object], text: str) -> None:
+    with suppress(ProtocolError):
+        parser(text)
+
+
+names = st.text("abcXYZ019_-. \u4e2d", min_size=1, max_size=10).map(str.strip).filter(bool)
+ids = st.integers(0, (1 << 31) - 1)
+layouts = st.builds(TopicLayout, names, ids, ids, st.integers(0, 10_000), st.booleans())
+keys = st.builds(PartitionKey, ids, names, ids)
+brokers = st.builds(BrokerInfo, ids, names, st.integers(1, 65535))
+
+
+@given(st.lists(layouts, max_size=6), st.none() | ids)
+@FUZZ
+def test_layouts_round_trip(items: list[TopicLayout], limit: int | None) -> None:
+    assert sorted(parse_consumer_layouts(encode_consumer_layouts(items))) == sorted(items)
+    found, limits = parse_producer_layouts(encode_producer_layouts(items, limit))
+    assert sorted(found) == sorted(item._replace(subscribable=True) for item in items)
+    assert limits == ({} if limit is None else {item.topic: limit for item in items})
+
+
+@given(st.dictionaries(names, st.frozensets(names, min_size=1, max_size=4), max_size=4))
+@FUZZ
+def test_filters_round_trip(filters: dict[str, frozenset[str]]) -> None:
+    assert parse_filters(encode_filters(filters)) == filters
+
+
+@given(st.lists(keys, max_size=8))
+@FUZZ
+def test_reports_round_trip(items: list[PartitionKey]) -> None:
+    assert sorted(parse_report(encode_report(items))) == sorted(items)
+
+
+@given(brokers, keys)
+@FUZZ
+def test_subscriptions_round_trip(broker: BrokerInfo, key: PartitionKey) -> None:
+    key = key._replace(broker_id=broker.broker_id)
+    assert parse_subscription(encode_subscription(broker, key)) == (broker, key)
+    assert parse_broker(str(broker)) == broker
