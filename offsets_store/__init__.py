@@ -1,0 +1,29 @@
+"""A Delta table that keeps how far consumer groups have read TubeMQ's topics.
+
+    table = OffsetsTable("s3://lake/_offsets/tubemq", storage_options)
+    run = table.open_run(GroupKey("clicks_etl", ["clicks"]), source_count=16)
+    run.record([PartitionProgress(PartitionKey(1, "clicks", 0), next_offset=2800, end_offset=5600, node_id=0)])
+
+It is written with delta-rs, in milliseconds and without a SparkSession, and can be read by whatever reads Delta: who
+reads what, how far, how much is behind; older states are versions of the table. `offsets_store.schema` documents the
+columns. Importing this package does not import deltalake.
+"""
+
+from __future__ import annotations
+
+from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, SupersededRun
+from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress
+from offsets_store.run import OffsetsRun
+from offsets_store.table import OffsetsTable
+
+__all__ = [
+    "CommitConflict",
+    "GroupKey",
+    "GroupProgress",
+    "OffsetsRun",
+    "OffsetsTable",
+    "OffsetsTableError",
+    "PartitionProgress",
+    "SchemaMismatch",
+    "SupersededRun",
+]

@@ -1,0 +1,93 @@
+"""What can go wrong with an offsets table.
+
+    OffsetsTableError           the table cannot be used; the message says what, where and what to do
+    ├── SchemaMismatch          it is a Delta table, but not one of ours
+    ├── CommitConflict          another writer kept winning
+    └── SupersededRun           a newer run of the same group has taken over
+
+No message holds the value of a storage option, and no error keeps delta-rs's own one as its cause: its text may.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+__all__ = ["CommitConflict", "OffsetsTableError", "SchemaMismatch", "SupersededRun", "display_uri", "scrub"]
+
+
+class OffsetsTableError(Exception):
+    """The offsets table cannot be read or written."""
+
+
+class SchemaMismatch(OffsetsTableError):
+    """The Delta table at this place does not have the columns of an offsets table."""
+
+
+class CommitConflict(OffsetsTableError):
+    """Other writers changed the group's rows at each try."""
+
+
+class SupersededRun(OffsetsTableError):
+    """A newer run of the group wrote to the table; this one has to stop.
+
+    `own_epoch` and `newer_epoch` are milliseconds since 1970; `updated_at` is when the newer run last wrote.
+    """
+
+    def __init__(self, consumer_group: str, own_epoch: int, newer_epoch: int, updated_at: datetime) -> None:
+        super().__init__(
+            f"group {consumer_group!r}: the run that started at {_moment(own_epoch)} (epoch {own_epoch}) was superseded"
+            f" by the run that started at {_moment(newer_epoch)} (epoch {newer_epoch}), which wrote offsets last at"
+            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}. Only one query may use a group:"
+            " stop one of the two, or give it a consumerGroup of its own"
+        )
+        self.consumer_group = consumer_group
+        self.own_epoch = own_epoch
+        self.newer_epoch = newer_epoch
+        self.updated_at = updated_at
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SupersededRun, (self.consumer_group, self.own_epoch, self.newer_epoch, self.updated_at)
+
+
+def _moment(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m|[^\x20-\x7e\u00a0-\uffff]+|[↳╰╭│─▶]+")
+# A native stack that delta-rs appends to some errors: " 0: <unknown> 1: ... at ./nptl/...".
+_NATIVE_STACK: Final = re.compile(r"\s0: (<unknown>|\S+) 1: .*$")
+# Words that are no secret even when somebody hands them in as a storage option.
+_HARMLESS: Final = frozenset({"", "true", "false", "0", "1"})
+_SECRET_NAME: Final = re.compile(r"secret|password|token|key|credential|sas", re.IGNORECASE)
+_SHORTEST_MASKED: Final = 4
+_LONGEST_TEXT: Final = 600
+
+
+def display_uri(uri: str) -> str:
+    """The URI without user, password and query, where some stores carry their secrets."""
+    if "://" not in uri:
+        return uri
+    parts = urlsplit(uri)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:
+    """Return `text` on one line, without colours, native stacks, or the value of any storage option."""
+    for secret in sorted(_secrets(storage_options), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    if uri:
+        text = text.replace(uri, display_uri(uri))
+    line = " ".join(_ESCAPES.sub(" ", text).split())
+    return _NATIVE_STACK.sub("", line)[:_LONGEST_TEXT]
+
+
+def _secrets(storage_options: Mapping[str, str]) -> Iterable[str]:
+    for name, value in storage_options.items():
+        # Short values are masked only where the name says secret: "***" all over the text would hide what went wrong.
+        if value.lower() not in _HARMLESS and (len(value) >= _SHORTEST_MASKED or _SECRET_NAME.search(name)):
+            yield from {value, quote(value, safe=""), quote(value)}

@@ -1,0 +1,107 @@
+"""What is kept for a consumer group, as values: who it is, how far it read, what is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
+
+__all__ = ["GroupKey", "GroupProgress", "PartitionProgress"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class GroupKey:
+    """A consumer group and the topics that its query subscribes: what one set of rows belongs to."""
+
+    consumer_group: str
+
+    topics: tuple[str, ...]
+    """Sorted, each once."""
+
+    def __init__(self, consumer_group: str, topics: Iterable[str]) -> None:
+        names = tuple(sorted(set(topics)))
+        if not consumer_group:
+            raise ValueError("the consumer group is empty")
+        if not names or any(not name or "," in name for name in names):
+            raise ValueError(f"{names!r} is no set of topics: name at least one, without commas")
+        object.__setattr__(self, "consumer_group", consumer_group)
+        object.__setattr__(self, "topics", names)
+
+    @property
+    def topic_set(self) -> str:
+        """The topics joined by commas, as the table's column `topicSet` has them."""
+        return ",".join(self.topics)
+
+    @property
+    def transaction_id(self) -> str:
+        """The application id of this key's Delta transactions; their version is the row's `sequence`."""
+        return f"tubeclient:{self.consumer_group}:{self.topic_set}"
+
+    def __str__(self) -> str:
+        return f"group {self.consumer_group!r} on {self.topic_set}"
+
+
+class PartitionProgress(NamedTuple):
+    """How far one partition was read. Offsets are index offsets, multiples of 28 bytes."""
+
+    partition: PartitionKey
+
+    next_offset: int
+    """Where the next batch starts."""
+
+    end_offset: int | None = None
+    """Where the broker's data ended when this was noted; None if nobody asked."""
+
+    node_id: int | None = None
+    """The group's node that reads the partition."""
+
+    @property
+    def lag(self) -> int | None:
+        """At most so many rows are behind: partitions of one store share its index entries."""
+        if self.end_offset is None:
+            return None
+        return max(0, self.end_offset - self.next_offset) // INDEX_ENTRY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """What the table holds for one `GroupKey`, as of its last commit."""
+
+    group: GroupKey
+
+    partitions: tuple[PartitionProgress, ...]
+    """Sorted by partition."""
+
+    source_count: int
+
+    run_epoch: int
+    """The run that wrote it: milliseconds since 1970 at that run's start."""
+
+    sequence: int
+    """Grows with each commit for the group."""
+
+    updated_at: datetime
+    """UTC."""
+
+    client_version: str
+
+    @property
+    def positions(self) -> dict[PartitionKey, int]:
+        """Partition to the index offset at which its next batch starts."""
+        return {row.partition: row.next_offset for row in self.partitions}
+
+    @property
+    def rows_behind(self) -> int | None:
+        """At most so many rows are behind, over all stores; None where one partition's end is unknown.
+
+        A store counts once, by its partition that is furthest behind: its partitions share one index.
+        """
+        by_store: dict[StoreKey, int] = {}
+        for row in self.partitions:
+            if row.lag is None:
+                return None
+            by_store[row.partition.store] = max(by_store.get(row.partition.store, 0), row.lag)
+        return sum(by_store.values())

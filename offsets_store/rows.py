@@ -1,0 +1,157 @@
+"""The table's rows as values, and what can be concluded from the rows of one group; pure, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress
+from offsets_store.schema import INITIAL, POSITION
+from tubeclient.keys import PartitionKey
+
+__all__ = [
+    "Row",
+    "Stamp",
+    "initial_of",
+    "initial_rows",
+    "newest_run",
+    "next_sequence",
+    "position_rows",
+    "positions_of",
+    "progress_of",
+]
+
+_NO_PARTITION = PartitionKey(-1, "", -1)
+"""Stands for "the first answer named no partition at all", which has to be remembered as well."""
+
+
+class Row(NamedTuple):
+    """One row; fields are the columns of `offsets_store.schema.COLUMNS`, in their order."""
+
+    consumer_group: str
+    topic_set: str
+    kind: str
+    broker_id: int
+    topic: str
+    partition_id: int
+    next_offset: int
+    end_offset: int | None
+    lag: int | None
+    node_id: int | None
+    source_count: int
+    run_epoch: int
+    sequence: int
+    starting_offsets: str | None
+    updated_at: datetime
+    client_version: str
+
+    @property
+    def partition(self) -> PartitionKey:
+        return PartitionKey(self.broker_id, self.topic, self.partition_id)
+
+    def belongs_to(self, key: GroupKey) -> bool:
+        return self.consumer_group == key.consumer_group and self.topic_set == key.topic_set
+
+
+class Stamp(NamedTuple):
+    """What all rows of one commit share."""
+
+    source_count: int
+    run_epoch: int
+    sequence: int
+    updated_at: datetime
+    client_version: str
+
+
+def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: Stamp) -> list[Row]:
+    """One row per partition: where its next batch starts."""
+    return [
+        _row(key, POSITION, p.partition, p.next_offset, p.end_offset, p.lag, p.node_id, None, stamp)
+        for p in sorted(progress, key=lambda p: p.partition)
+    ]
+
+
+def initial_rows(key: GroupKey, starting: str, offsets: Mapping[PartitionKey, int], stamp: Stamp) -> list[Row]:
+    """One row per partition: where `starting` made the query begin."""
+    answer = offsets or {_NO_PARTITION: 0}
+    return [
+        _row(key, INITIAL, partition, offset, None, None, None, starting, stamp)
+        for partition, offset in sorted(answer.items())
+    ]
+
+
+def _row(
+    key: GroupKey,
+    kind: str,
+    partition: PartitionKey,
+    next_offset: int,
+    end_offset: int | None,
+    lag: int | None,
+    node_id: int | None,
+    starting: str | None,
+    stamp: Stamp,
+) -> Row:
+    return Row(
+        key.consumer_group,
+        key.topic_set,
+        kind,
+        *partition,
+        next_offset,
+        end_offset,
+        lag,
+        node_id,
+        stamp.source_count,
+        stamp.run_epoch,
+        stamp.sequence,
+        starting,
+        stamp.updated_at,
+        stamp.client_version,
+    )
+
+
+def newest_run(group_rows: Iterable[Row]) -> Row | None:
+    """The row that the newest run of the group wrote last; None for a group without rows."""
+    return max(group_rows, key=lambda row: (row.run_epoch, row.sequence), default=None)
+
+
+def next_sequence(group_rows: Iterable[Row], transaction_version: int | None) -> int:
+    """The number of the group's next commit; `transaction_version` counts on where somebody deleted the rows."""
+    return 1 + max([transaction_version or 0, *(row.sequence for row in group_rows)])
+
+
+def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | None:
+    """What the group's rows say about `key`; None if no position is kept for it."""
+    rows = sorted((r for r in group_rows if r.belongs_to(key) and r.kind == POSITION), key=lambda r: r.partition)
+    if not rows:
+        return None
+    last = rows[0]
+    return GroupProgress(
+        group=key,
+        partitions=tuple(PartitionProgress(r.partition, r.next_offset, r.end_offset, r.node_id) for r in rows),
+        source_count=last.source_count,
+        run_epoch=last.run_epoch,
+        sequence=last.sequence,
+        updated_at=last.updated_at,
+        client_version=last.client_version,
+    )
+
+
+def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:
+    """The kept first answer to `starting`; None if none is kept."""
+    rows = [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
+    if not rows:
+        return None
+    return {row.partition: row.next_offset for row in rows if row.partition != _NO_PARTITION}
+
+
+def positions_of(topics: Collection[str], group_rows: Iterable[Row]) -> dict[PartitionKey, int]:
+    """The group's newest position in each partition of `topics`, whatever topic set it was recorded under."""
+    newest: dict[PartitionKey, Row] = {}
+    for row in group_rows:
+        if row.kind != POSITION or row.topic not in topics:
+            continue
+        known = newest.get(row.partition)
+        if known is None or (row.sequence, row.updated_at) > (known.sequence, known.updated_at):
+            newest[row.partition] = row
+    return {partition: newest[partition].next_offset for partition in sorted(newest)}

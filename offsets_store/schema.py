@@ -1,0 +1,86 @@
+"""The columns of an offsets table, once: what they are called, which types they have, what they mean.
+
+The table is a plain Delta table at protocol 1/2 without table features, so that delta-rs, delta-spark and whatever else
+reads Delta can share it. It is partitioned by `consumerGroup`: groups never touch each other's files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = [
+    "COLUMNS",
+    "INITIAL",
+    "PARTITION_COLUMN",
+    "POSITION",
+    "TABLE_PROPERTIES",
+    "Column",
+    "arrow_schema",
+    "markdown",
+]
+
+PARTITION_COLUMN: Final = "consumerGroup"
+
+POSITION: Final = "position"
+"""A row's `kind`: where the group's next batch starts."""
+
+INITIAL: Final = "initial"
+"""A row's `kind`: what the first answer to "where does a new query start" was, kept until batch 0 is complete."""
+
+
+class Column(NamedTuple):
+    """One column; `type` is written as Spark's DDL writes it."""
+
+    name: str
+    type: str
+    nullable: bool
+    doc: str
+
+
+COLUMNS: Final = (
+    Column(PARTITION_COLUMN, "string", False, "The consumer group; the table's partition column."),
+    Column("topicSet", "string", False, "The topics that the group's query subscribes, sorted and joined by commas."),
+    Column("kind", "string", False, "`position`, or `initial` while the first batch is not known complete."),
+    Column("brokerId", "int", False, "The partition's broker."),
+    Column("topic", "string", False, "The partition's topic."),
+    Column("partitionId", "int", False, "The partition's id on that broker; store s holds the ids from s * 10 000 on."),
+    Column("nextOffset", "bigint", False, "Index offset of the first entry that was not read yet, a multiple of 28."),
+    Column(
+        "endOffset", "bigint", True, "The broker's end of the partition at the time of the commit; null if unknown."
+    ),
+    Column("lag", "bigint", True, "(endOffset - nextOffset) / 28: at most so many rows were behind; null if unknown."),
+    Column("nodeId", "int", True, "The node of the group that read the partition; null where there is none."),
+    Column("sourceCount", "int", False, "How many nodes the group had."),
+    Column(
+        "runEpoch", "bigint", False, "The run that wrote the row: milliseconds since 1970 at its start, made unique."
+    ),
+    Column("sequence", "bigint", False, "Counts the group's commits, over all its topic sets."),
+    Column("startingOffsets", "string", True, "Only for `initial`: the starting options that the row answers."),
+    Column("updatedAt", "timestamp", False, "When the row was written, UTC."),
+    Column("clientVersion", "string", False, "Which release wrote the row."),
+)
+
+TABLE_PROPERTIES: Final = {
+    # Keeps delta-spark and Databricks from raising the protocol behind delta-rs's back.
+    "delta.enableDeletionVectors": "false",
+    # A commit per batch makes many small versions; a week of them is a history that people look at.
+    "delta.logRetentionDuration": "interval 7 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+}
+
+
+def arrow_schema() -> pyarrow.Schema:
+    """The same columns as an Arrow schema."""
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
+    return pa.schema([pa.field(column.name, types[column.type], column.nullable) for column in COLUMNS])
+
+
+def markdown() -> str:
+    """The columns as a Markdown table, for the documentation."""
+    rows = [f"| `{c.name}` | {c.type} | {c.doc} |" for c in COLUMNS]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows]) + "\n"

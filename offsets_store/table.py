@@ -1,0 +1,92 @@
+"""The offsets table as its users see it: what a group has read, and the run that goes on reading."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from offsets_store.errors import display_uri
+from offsets_store.progress import GroupKey, GroupProgress
+from offsets_store.rows import Row, newest_run, positions_of, progress_of
+from offsets_store.run import OffsetsRun
+from offsets_store.storage import Storage
+from tubeclient.keys import PartitionKey
+
+__all__ = ["OffsetsTable", "now_ms"]
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970 by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+class OffsetsTable:
+    """The Delta table that keeps how far consumer groups have read.
+
+    `uri` is a path or a URI that delta-rs knows; the table is made by the first write. `storage_options` are delta-rs's
+    (credentials, endpoints) and appear in no message and no repr. One table serves many groups, of one TubeMQ cluster:
+    two clusters may use the same group and topic names for different data. Opening costs nothing: the storage is first
+    touched by the first call. Safe for use by several threads. Every method raises `OffsetsTableError` where the table
+    cannot be used.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        client_version: str | None = None,
+    ) -> None:
+        self._uri = uri
+        self._options = dict(storage_options or {})
+        self._clock_ms = clock_ms
+        self._client_version = client_version or _installed_version()
+        self._storage = Storage(uri, self._options)
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"OffsetsTable({display_uri(self._uri)!r})"
+
+    def latest(self, key: GroupKey) -> GroupProgress | None:
+        """What is kept for exactly this group and topic set; None if nothing is."""
+        return progress_of(key, self._rows(key.consumer_group))
+
+    def positions(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, int]:
+        """Where the group's next batch starts in each known partition of `topics`, whatever else it subscribed then.
+
+        This is what a group that changes its topics goes on from. Empty if nothing is kept.
+        """
+        return positions_of(frozenset(topics), self._rows(consumer_group))
+
+    def open_run(self, key: GroupKey, source_count: int) -> OffsetsRun:
+        """Begin a run of the group: one query's life, which may record positions until a newer run does.
+
+        The run's epoch is this moment in milliseconds, but always above every epoch the group has in the table, so that
+        a clock that went backwards cannot make a new run older than a dead one. Writes nothing yet.
+        """
+        newest = newest_run(self._rows(key.consumer_group))
+        epoch = self._clock_ms() if newest is None else max(self._clock_ms(), newest.run_epoch + 1)
+        return OffsetsRun(self._storage, self._lock, key, source_count, epoch, self._clock_ms, self._client_version)
+
+    def maintain(self, retention_hours: int | None = None) -> int:
+        """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.
+
+        A query need not call it (delta-rs writes a checkpoint each 100 commits); without it, old files stay for ever.
+        Takes some tens of milliseconds and touches nothing that a running query uses: call it now and then from a
+        thread or a job of its own. `retention_hours` None keeps a week, as far as time travel then reaches back.
+        """
+        return Storage(self._uri, self._options).maintain(retention_hours)
+
+    def _rows(self, consumer_group: str) -> Sequence[Row]:
+        with self._lock:
+            return self._storage.rows(consumer_group)
+
+
+def _installed_version() -> str:
+    try:
+        return importlib.metadata.version("pyspark-tubeclient")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

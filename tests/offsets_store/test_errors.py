@@ -1,0 +1,95 @@
+"""Messages that say what, where and what to do, and no secrets."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, SchemaMismatch, SupersededRun
+from offsets_store.errors import display_uri, scrub
+
+KEY = GroupKey("g", ["a"])
+
+
+def test_scrub_masks_option_values_but_not_harmless_words() -> None:
+    options = {"AWS_SECRET_ACCESS_KEY": "a/b+c=d", "region": "eu", "allow_http": "true", "sas_token": "xyz"}
+    text = scrub("it is true that a/b+c=d and a%2Fb%2Bc%3Dd and xyz failed in eu", options)
+    assert text == "it is true that *** and *** and *** failed in eu"
+
+
+def test_scrub_makes_one_plain_line() -> None:
+    raw = "Generic S3 error\n   \x1b[31m↳\x1b[0m refused\n   0: <unknown>\n   1: clone3\n at ./x.S:81:0"
+    assert scrub(raw, {}) == "Generic S3 error refused"
+
+
+def test_uris_are_shown_without_their_secrets() -> None:
+    assert display_uri("s3://user:pw@host/path?sig=1#f") == "s3://host/path"
+    assert display_uri("/some/where") == "/some/where"
+    assert scrub("cannot reach s3://u:pw@h/p?sig=1", {}, "s3://u:pw@h/p?sig=1") == "cannot reach s3://h/p"
+
+
+def test_superseded_run_survives_a_pickle() -> None:
+    error = SupersededRun("g", 1, 2, datetime(2026, 1, 2, tzinfo=UTC))
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.consumer_group, copy.own_epoch, copy.newer_epoch, copy.updated_at) == ("g", 1, 2, error.updated_at)
+    assert str(copy) == str(error)
+
+
+def test_a_store_that_cannot_be_reached_is_named_without_the_options() -> None:
+    options = {
+        "AWS_ACCESS_KEY_ID": "the-access-id",
+        "AWS_SECRET_ACCESS_KEY": "the-secret-key",
+        "AWS_ENDPOINT_URL": "http://the-user:the-password@127.0.0.1:9",  # nothing listens on port 9
+        "AWS_REGION": "the-region",
+        "AWS_ALLOW_HTTP": "true",
+        "max_retries": "0",
+    }
+    table = OffsetsTable("s3://bucket/offsets", options)
+    with pytest.raises(OffsetsTableError) as caught:
+        table.latest(KEY)
+    text = "".join(traceback.format_exception(caught.value)) + repr(table)
+    assert "could not read the offsets table at s3://bucket/offsets" in str(caught.value)
+    assert "Check the path" in str(caught.value)
+    assert [value for value in options.values() if len(value) > 5 and value in text] == []
+    assert "the-password" not in text
+
+
+def test_a_folder_with_other_files_is_not_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(OffsetsTableError, match="is not a Delta table and not empty"):
+        OffsetsTable(str(tmp_path)).open_run(KEY, 1)
+
+
+def test_a_file_in_the_tables_place_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(OffsetsTableError, match=r"letter\.txt"):
+        OffsetsTable(str(tmp_path / "letter.txt")).open_run(KEY, 1)
+
+
+def test_a_broken_log_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("garbage")
+    with pytest.raises(OffsetsTableError, match="could not read the offsets table") as caught:
+        OffsetsTable(str(tmp_path)).latest(KEY)
+    assert "unknown>" not in str(caught.value)
+
+
+def test_an_unknown_kind_of_storage_is_an_error() -> None:
+    with pytest.raises(OffsetsTableError, match="nosuch://place"):
+        OffsetsTable("nosuch://place/table").latest(KEY)
+
+
+def test_another_delta_table_is_refused_and_left_alone(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    for columns in ([], ["consumerGroup"]):
+        uri = str(tmp_path / f"by-{len(columns)}")
+        write_deltalake(uri, pa.table({"consumerGroup": ["g"], "price": [1]}), partition_by=columns)
+        with pytest.raises(SchemaMismatch, match=r"differing: topicSet, .*price"):
+            OffsetsTable(uri).open_run(KEY, 1)
+        assert DeltaTable(uri).version() == 0

@@ -1,0 +1,70 @@
+"""The first answer to "where does the query start" outlives a crash of its first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltalake import DeltaTable
+
+from offsets_store import OffsetsTable
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+
+Open = Callable[[], OffsetsTable]
+
+
+def test_the_first_answer_is_found_by_the_next_run(open_table: Open, clock: Clock) -> None:
+    open_table().open_run(KEY, 1).keep_initial("latest", {FIRST: 280, SECOND: 0})
+    clock.now += 1
+    run = open_table().open_run(KEY, 1)
+    assert run.initial_offsets("latest") == {FIRST: 280, SECOND: 0}
+    assert run.initial_offsets("earliest") is None
+    assert open_table().latest(KEY) is None
+    assert open_table().positions("clicks_etl", ["clicks"]) == {}
+
+
+def test_an_answer_that_names_no_partition_is_an_answer(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.keep_initial("latest", {})
+    assert open_table().open_run(KEY, 1).initial_offsets("latest") == {}
+
+
+def test_a_new_answer_takes_the_place_of_the_old_one(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.keep_initial("latest", {FIRST: 280, SECOND: 280})
+    run.keep_initial("earliest", {FIRST: 0})
+    assert run.initial_offsets("latest") is None
+    assert run.initial_offsets("earliest") == {FIRST: 0}
+
+
+def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: Open, uri: str) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    run.keep_initial("latest", {FIRST: 280})
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28}
+    run.record(at({FIRST: 56}))
+    assert open_table().open_run(KEY, 1).initial_offsets("latest") == {FIRST: 280}
+    before = DeltaTable(uri).version()
+    run.clear_initial()
+    assert run.record(at({FIRST: 84})) is True
+    assert DeltaTable(uri).version() == before + 1
+    assert open_table().open_run(KEY, 1).initial_offsets("latest") is None
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 84}
+
+
+def test_clearing_is_news_even_if_the_positions_are_not(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    run.keep_initial("latest", {FIRST: 28})
+    run.clear_initial()
+    assert run.record(at({FIRST: 28})) is True
+    assert run.initial_offsets("latest") is None
+    run.clear_initial()
+    assert run.record(at({FIRST: 28})) is False
+
+
+def test_an_answer_kept_after_a_clear_stays(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.clear_initial()
+    run.keep_initial("latest", {FIRST: 28})
+    run.record(at({FIRST: 28}))
+    assert run.initial_offsets("latest") == {FIRST: 28}

@@ -1,0 +1,41 @@
+"""Groups and progress as values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from offsets_store import GroupKey, GroupProgress, PartitionProgress
+from tubeclient.keys import PartitionKey
+
+
+def test_equal_topic_sets_are_one_key_in_whatever_order_they_come() -> None:
+    assert GroupKey("g", ["b", "a", "b"]) == GroupKey("g", ("a", "b"))
+    assert GroupKey("g", ["b", "a"]).topic_set == "a,b"
+    assert GroupKey("g", ["b", "a"]).transaction_id == "tubeclient:g:a,b"
+
+
+@pytest.mark.parametrize(("group", "topics"), [("", ["a"]), ("g", []), ("g", [""]), ("g", ["a,b"])])
+def test_a_key_that_could_be_taken_for_another_is_refused(group: str, topics: list[str]) -> None:
+    with pytest.raises(ValueError):
+        GroupKey(group, topics)
+
+
+def test_lag_is_in_index_entries_and_never_negative() -> None:
+    partition = PartitionKey(1, "a", 0)
+    assert PartitionProgress(partition, 280, 840).lag == 20
+    assert PartitionProgress(partition, 840, 280).lag == 0
+    assert PartitionProgress(partition, 840).lag is None
+
+
+def test_rows_behind_counts_a_store_once() -> None:
+    """Two partitions of one store share its index entries: adding both lags would count the same rows twice."""
+
+    def behind(*rows: PartitionProgress) -> int | None:
+        return GroupProgress(GroupKey("g", ["a"]), rows, 1, 1, 1, datetime.now(UTC), "1").rows_behind
+
+    store_0 = [PartitionProgress(PartitionKey(1, "a", 0), 0, 280), PartitionProgress(PartitionKey(1, "a", 1), 140, 280)]
+    store_1 = PartitionProgress(PartitionKey(1, "a", 10_000), 0, 28)
+    assert behind(*store_0, store_1) == 10 + 1
+    assert behind(*store_0, PartitionProgress(PartitionKey(1, "a", 10_000), 0)) is None

@@ -1,0 +1,182 @@
+"""Recording positions: what is written, when nothing is, and how big the table stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from offsets_store.schema import COLUMNS
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tubeclient.keys import PartitionKey
+
+
+def test_nothing_is_known_and_nothing_is_made_before_the_first_record(table: OffsetsTable, uri: str) -> None:
+    run = table.open_run(KEY, 2)
+    assert (table.latest(KEY), table.positions("clicks_etl", ["clicks"])) == (None, {})
+    assert run.initial_offsets("latest") is None
+    assert not Path(uri).exists()
+
+
+def test_what_is_recorded_is_read_back_by_another_process(
+    table: OffsetsTable, open_table: Callable[[], OffsetsTable], clock: Clock
+) -> None:
+    run = table.open_run(KEY, 2)
+    clock.now += 5_000
+    progress = [PartitionProgress(SECOND, 28, None, 1), PartitionProgress(FIRST, 2800, 5600, 0)]
+    assert run.record(progress) is True
+    found = open_table().latest(KEY)
+    assert found is not None
+    assert found.partitions == (progress[1], progress[0])
+    assert found.positions == {FIRST: 2800, SECOND: 28}
+    assert (found.group, found.source_count, found.sequence) == (KEY, 2, 1)
+    assert (found.run_epoch, found.client_version) == (run.epoch, "9.9")
+    assert found.updated_at == datetime.fromtimestamp(clock.now / 1000, UTC)
+
+
+def test_the_same_positions_again_are_no_commit(
+    table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str
+) -> None:
+    run = table.open_run(KEY, 2)
+    run.record(at({FIRST: 28}))
+    version = DeltaTable(uri).version()
+    assert run.record(at({FIRST: 28})) is False
+    # Not even where only the broker's end moved, and not by the next run either: a replayed batch is not news.
+    assert run.record([PartitionProgress(FIRST, 28, 2_800_000, 1)]) is False
+    assert open_table().open_run(KEY, 2).record(at({FIRST: 28})) is False
+    assert DeltaTable(uri).version() == version
+    assert run.record(at({FIRST: 56})) is True
+
+
+def test_each_commit_replaces_the_rows_and_leaves_one_file(table: OffsetsTable, uri: str) -> None:
+    run = table.open_run(KEY, 2)
+    run.record(at({FIRST: 28, SECOND: 28}))
+    for step in range(2, 8):
+        run.record(at({FIRST: 28 * step}))
+    found = DeltaTable(uri)
+    assert found.to_pyarrow_table().num_rows == 1
+    assert len(found.file_uris()) == 1
+    assert found.to_pyarrow_table(columns=["lag"]).column("lag").to_pylist() == [10]
+
+
+def test_history_is_the_tables_versions(table: OffsetsTable, uri: str) -> None:
+    run = table.open_run(KEY, 2)
+    for offset in (28, 56, 84):
+        run.record(at({FIRST: offset}))
+    newest = DeltaTable(uri).version()
+    seen = [DeltaTable(uri, version=newest - back).to_pyarrow_table()["nextOffset"].to_pylist() for back in (0, 1, 2)]
+    assert seen == [[84], [56], [28]]
+
+
+def test_sequences_grow_over_runs_and_topic_sets_and_name_the_transactions(table: OffsetsTable, uri: str) -> None:
+    both = GroupKey("clicks_etl", ["views", "clicks"])
+    table.open_run(KEY, 1).record(at({FIRST: 28}))
+    table.open_run(both, 1).record(at({FIRST: 56}))
+    table.open_run(KEY, 1).record(at({FIRST: 84}))
+    found = DeltaTable(uri)
+    assert found.transaction_version("tubeclient:clicks_etl:clicks") == 3
+    assert found.transaction_version("tubeclient:clicks_etl:clicks,views") == 2
+
+
+def test_a_sequence_is_not_used_again_after_rows_were_deleted(table: OffsetsTable, uri: str) -> None:
+    run = table.open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    run.record(at({FIRST: 56}))
+    DeltaTable(uri).delete("consumerGroup = 'clicks_etl'")
+    assert table.latest(KEY) is None
+    table.open_run(KEY, 1).record(at({FIRST: 84}))
+    found = table.latest(KEY)
+    assert found is not None
+    assert found.sequence == 3
+
+
+def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable) -> None:
+    """A group that changes its topics goes on where it was in those it keeps."""
+    views = PartitionKey(1, "views", 0)
+    table.open_run(KEY, 1).record(at({FIRST: 280, SECOND: 280}))
+    table.open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1).record(at({FIRST: 56, views: 84}))
+    # SECOND is known from the older record only; FIRST went back, and the newer record counts, not the higher one.
+    assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 56, SECOND: 280}
+    assert table.positions("clicks_etl", ["views", "clicks"]) == {FIRST: 56, SECOND: 280, views: 84}
+    assert table.positions("other", ["clicks"]) == {}
+
+
+@pytest.mark.parametrize("group", ["it's a/b=c %41 ü", "a' OR '1'='1", 'quo"ted', "%"])
+def test_group_names_are_data_not_syntax(table: OffsetsTable, group: str) -> None:
+    table.open_run(KEY, 1).record(at({FIRST: 28}))
+    odd = GroupKey(group, ["clicks"])
+    run = table.open_run(odd, 1)
+    run.record(at({FIRST: 280}))
+    run.record(at({FIRST: 560}))
+    assert table.positions(group, ["clicks"]) == {FIRST: 560}
+    assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 28}
+
+
+def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable, uri: str) -> None:
+    run = table.open_run(KEY, 1)
+    with pytest.raises(ValueError, match="named twice"):
+        run.record([*at({FIRST: 28}), *at({FIRST: 56})])
+    with pytest.raises(ValueError, match="other topics were handed in: views"):
+        run.record(at({PartitionKey(1, "views", 0): 28}))
+    with pytest.raises(ValueError, match="other topics"):
+        run.keep_initial("latest", {PartitionKey(1, "views", 0): 28})
+    assert not Path(uri).exists()
+
+
+_offsets = st.dictionaries(
+    st.builds(PartitionKey, st.integers(1, 3), st.just("clicks"), st.sampled_from([0, 1, 10_000])),
+    st.integers(0, 2**40).map(lambda n: n * 28),
+    min_size=1,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_offsets)
+def test_the_table_holds_exactly_what_was_recorded_last(
+    open_table: Callable[[], OffsetsTable], offsets: dict[PartitionKey, int]
+) -> None:
+    open_table().open_run(KEY, 1).record(at(offsets))
+    assert open_table().positions("clicks_etl", ["clicks"]) == offsets
+
+
+def test_the_table_is_at_the_protocol_that_everybody_reads(table: OffsetsTable, uri: str) -> None:
+    table.open_run(KEY, 1).record(at({FIRST: 28}))
+    found = DeltaTable(uri)
+    protocol = found.protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert (protocol.reader_features, protocol.writer_features) == (None, None)
+    assert found.metadata().partition_columns == ["consumerGroup"]
+    assert found.metadata().configuration["delta.enableDeletionVectors"] == "false"
+    assert {f.name for f in found.schema().fields} == {c.name for c in COLUMNS}
+
+
+def test_maintenance_removes_old_files_and_keeps_the_state(table: OffsetsTable, uri: str) -> None:
+    run = table.open_run(KEY, 1)
+    for step in range(1, 6):
+        run.record(at({FIRST: 28 * step}))
+    assert table.maintain() == 0  # all are younger than a week
+    # Left behind by a writer that died before its commit.
+    next(Path(uri).glob("consumerGroup=*")).joinpath("part-orphan.parquet").write_bytes(b"")
+    assert table.maintain(retention_hours=0) == 5
+    assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
+    assert run.record(at({FIRST: 280})) is True
+    assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 280}
+
+
+def test_maintenance_of_a_table_that_is_not_there_does_nothing(table: OffsetsTable, uri: str) -> None:
+    assert table.maintain() == 0
+    assert not Path(uri).exists()
+
+
+def test_importing_the_package_does_not_load_deltalake() -> None:
+    code = "import sys, offsets_store; print(sorted({'deltalake', 'pyarrow', 'pyspark'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
