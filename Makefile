@@ -13,7 +13,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test lint format types check proto dist clean
+.PHONY: help setup demo test lint format types check docs proto dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ types: $(STAMPS)/packages ## Check the types (mypy --strict)
 	$(BIN)/mypy
 
 check: lint types test ## lint, types and test
+
+docs: $(STAMPS)/packages ## Generate the pages of docs/ that come from the code
+	$(BIN)/python -m tools.generate_docs
 
 proto: $(STAMPS)/protoc ## Generate the wire messages from their .proto files
 	$(BIN)/python tools/generate_proto.py
