@@ -10,9 +10,10 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from tubeclient.errors import (
@@ -45,6 +46,7 @@ _log = logging.getLogger(__name__)
 _JOIN_SECONDS = 5.0
 _PUBLISH_RETRY_SECONDS = 0.25
 _WATCH_SECONDS = 0.5
+_MESSAGES_PER_WRITE = 200
 _SEND = Method.SEND_MESSAGE.spec
 
 
@@ -139,22 +141,43 @@ class Producer:
     ) -> Future[SendResult]:
         """Send without waiting for the answer. `tag` is what consumers filter by, `time` is yyyyMMddHHmm.
 
-        Raises ConfigurationError for a message the cluster would refuse: empty, over the topic's limit, or of a
-        topic not published.
+        Raises ConfigurationError for a message the cluster would refuse: empty, over the topic's limit, or of a topic
+        not published.
         """
-        text = encode_attributes(attributes or {}, tag.strip(), time)
-        payload, flag = encode_payload(body, text)
-        self._check_message(topic, body, payload)
-        sending = _Sending(
-            topic, payload, flag, tag.strip(), time, Future(), _monotonic() + self._settings.retry_limit_ms / 1000
-        )
-        sending.result.set_running_or_notify_cancel()  # from here on it cannot be cancelled
-        with self._room:
-            self._room.wait_for(lambda: self._in_flight < self._max_in_flight)
-            self._in_flight += 1
-        sending.result.add_done_callback(self._leave)
-        self._attempt(sending)
-        return sending.result
+        return self.submit_many(topic, [body], tag=tag, time=time, attributes=attributes)[0]
+
+    def submit_many(
+        self,
+        topic: str,
+        bodies: Sequence[bytes],
+        *,
+        tag: str = "",
+        time: str = "",
+        attributes: Mapping[str, str] | None = None,
+    ) -> list[Future[SendResult]]:
+        """Send messages that differ in their bodies only, with few writes: several times faster than one by one.
+
+        The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
+        """
+        tag = tag.strip()
+        text = encode_attributes(attributes or {}, tag, time)
+        payloads = [encode_payload(body, text) for body in bodies]
+        self._check_messages(topic, bodies, [payload for payload, _ in payloads])
+        deadline = _monotonic() + self._settings.retry_limit_ms / 1000
+        sendings = [_Sending(topic, payload, flag, tag, time, Future(), deadline) for payload, flag in payloads]
+        position = 0
+        while position < len(sendings):
+            with self._room:
+                self._room.wait_for(lambda: self._in_flight < self._max_in_flight)
+                count = min(self._max_in_flight - self._in_flight, len(sendings) - position, _MESSAGES_PER_WRITE)
+                self._in_flight += count
+            batch = sendings[position : position + count]
+            for sending in batch:
+                sending.result.set_running_or_notify_cancel()  # from here on it cannot be cancelled
+                sending.result.add_done_callback(self._leave)
+            self._attempt(batch)
+            position += count
+        return [sending.result for sending in sendings]
 
     def send(
         self, topic: str, body: bytes, *, tag: str = "", time: str = "", attributes: Mapping[str, str] | None = None
@@ -196,18 +219,18 @@ class Producer:
         if self._closed:
             raise ConnectionLost("this producer is closed")
 
-    def _check_message(self, topic: str, body: bytes, payload: bytes) -> None:
+    def _check_messages(self, topic: str, bodies: Sequence[bytes], payloads: Sequence[bytes]) -> None:
         with self._lock:
             self._check_open()
             if topic not in self._choices:
                 raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
             limit = self._session.max_message_bytes(topic)
-        if not body:
+        if not all(bodies):
             raise ConfigurationError(f"an empty message cannot be sent to topic {topic}: TubeMQ refuses it")
-        if len(payload) > limit:
+        longest = max(map(len, payloads), default=0)
+        if longest > limit:
             raise ConfigurationError(
-                f"a message of {len(payload)} bytes, attributes included, is over the {limit} bytes "
-                f"that topic {topic} takes"
+                f"a message of {longest} bytes, attributes included, is over the {limit} bytes that topic {topic} takes"
             )
 
     def _leave(self, _: object) -> None:
@@ -215,42 +238,48 @@ class Producer:
             self._in_flight -= 1
             self._room.notify_all()
 
-    def _attempt(self, sending: _Sending) -> None:
-        """Send a message to the next partition; settle or retry when the answer is there."""
-        sending.attempts += 1
-        try:
+    def _attempt(self, sendings: Sequence[_Sending]) -> None:
+        """Send each message to its topic's next partition, with one write for each broker."""
+        by_broker: dict[str, list[tuple[_Sending, PartitionKey, bytes]]] = {}
+        for sending in sendings:
+            sending.attempts += 1
+            try:
+                with self._lock:
+                    key = self._choices[sending.topic].choose(_monotonic() * 1000)
+                    broker = self._session.brokers.get(key.broker_id)
+                if broker is None:
+                    raise ServerBusy(503, f"the master lists no broker {key.broker_id}", context=f"sending to {key}")
+            except TubeError as error:
+                self._failed(sending, None, error)
+                continue
+            by_broker.setdefault(broker.address, []).append((sending, key, self._encode(sending, key)))
+        for address, parts in by_broker.items():
+            due = _monotonic() + self._settings.rpc_timeout_ms / 1000
+            try:
+                answers = self._pool.get(address).submit_many([stream for _, _, stream in parts])
+            except TubeError as error:
+                for sending, key, _ in parts:
+                    self._failed(sending, key, error)
+                continue
+            for (sending, key, _), answer in zip(parts, answers, strict=True):
+                answer.add_done_callback(partial(self._answered, sending, key))
             with self._lock:
-                key = self._choices[sending.topic].choose(_monotonic() * 1000)
-                broker = self._session.brokers[key.broker_id]
-            request = broker_pb2.SendMessageRequestP2B(
-                clientId=self._client_id,
-                topicName=sending.topic,
-                partitionId=key.partition_id,
-                data=sending.payload,
-                flag=sending.flag,
-                checkSum=checksum(sending.payload),
-                sentAddr=self._sent_from,
-            )
-            if sending.tag:
-                request.msgType = sending.tag
-            if sending.time:
-                request.msgTime = sending.time
-        except (TubeError, KeyError) as error:
-            self._failed(
-                sending, None, error if isinstance(error, TubeError) else ServerBusy(503, "its broker is not listed")
-            )
-            return
-        stream = encode_request(
-            _SEND.service, _SEND.method_id, request.SerializeToString(), self._settings.rpc_timeout_ms
+                self._awaited.extend((due, answer) for answer in answers)
+
+    def _encode(self, sending: _Sending, key: PartitionKey) -> bytes:
+        request = broker_pb2.SendMessageRequestP2B(
+            clientId=self._client_id,
+            topicName=sending.topic,
+            partitionId=key.partition_id,
+            data=sending.payload,
+            flag=sending.flag,
+            checkSum=checksum(sending.payload),
+            sentAddr=self._sent_from,
+            msgType=sending.tag or None,
+            msgTime=sending.time or None,
         )
-        try:
-            answer = self._pool.get(broker.address).submit(stream)
-        except TubeError as error:
-            self._failed(sending, key, error)
-            return
-        answer.add_done_callback(lambda future: self._answered(sending, key, future))
-        with self._lock:
-            self._awaited.append((_monotonic() + self._settings.rpc_timeout_ms / 1000, answer))
+        body = request.SerializeToString()
+        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
 
     def _answered(self, sending: _Sending, key: PartitionKey, answer: Future[bytes]) -> None:
         if answer.cancelled():
@@ -308,8 +337,7 @@ class Producer:
                     continue
             for answer in late:
                 answer.cancel()  # its callback sees to the message
-            for sending in due:
-                self._attempt(sending)
+            self._attempt(due)
             if now >= next_beat:
                 next_beat = now + HEARTBEAT_INTERVAL_MS / 1000
                 try:

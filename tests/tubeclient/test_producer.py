@@ -144,3 +144,19 @@ def test_a_closed_producer_sends_nothing(settings: ClientSettings) -> None:
 def test_max_in_flight_is_checked(settings: ClientSettings) -> None:
     with pytest.raises(ConfigurationError, match="max_in_flight"):
         Producer(settings, max_in_flight=0)
+
+
+def test_many_at_once_arrive_each_once_with_the_same_attributes(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    cluster.broker_faults(1).break_connection(Method.SEND_MESSAGE, ConnectionFault.DROP_BEFORE, nth=100)
+    with Producer(settings, max_in_flight=300) as producer:
+        producer.publish(["clicks"])
+        futures = producer.submit_many("clicks", [b"%d" % n for n in range(1_000)], tag="web")
+        results = [future.result(30) for future in futures]
+    assert set(bodies(cluster)) == {b"%d" % n for n in range(1_000)}
+    records = {(store, r.index_offset): r for store, found in stored(cluster).items() for r in found}
+    for number, result in enumerate(results):
+        assert result.offset is not None
+        record = records[result.partition.store, result.offset]
+        assert decode_payload(record.payload, record.flag) == (b"%d" % number, "$msgType$=web")

@@ -12,6 +12,7 @@ import logging
 import socket
 import struct
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
@@ -68,26 +69,27 @@ class Connection:
         return self._end is not None
 
     def submit(self, stream: bytes) -> Future[bytes]:
-        """Send a request's stream; the future gives the response's stream.
+        """Send a request's stream; the future gives the response's stream. ConnectionLost where nothing can be sent."""
+        return self.submit_many([stream])[0]
 
-        Raises ConnectionLost where nothing can be sent.
-        """
-        future: Future[bytes] = Future()
+    def submit_many(self, streams: Sequence[bytes]) -> list[Future[bytes]]:
+        """Send requests with one write, in this order; ConnectionLost where they cannot be sent."""
+        futures: list[Future[bytes]] = [Future() for _ in streams]
         with self._lock:
             if self._end is not None:
                 raise ConnectionLost(f"the connection to {self.address} is closed: {self._end}", address=self.address)
-            serial = next(self._serials) & 0x7FFFFFFF
-            self._waiting[serial] = future
-        frame = encode_frame(serial, stream)
+            serials = [next(self._serials) & 0x7FFFFFFF for _ in streams]
+            self._waiting.update(zip(serials, futures, strict=True))
+        frames = b"".join(map(encode_frame, serials, streams))
         try:
             with self._write_lock:
-                self._socket.sendall(frame)
+                self._socket.sendall(frames)
         except OSError as error:
             reason = "it took too long" if isinstance(error, BlockingIOError) else error.strerror or error
             lost = ConnectionLost(f"sending to {self.address} failed: {reason}", address=self.address)
             self._finish(lost)
             raise lost from error
-        return future
+        return futures
 
     def close(self) -> None:
         """End the connection and its thread. Answers still awaited fail with ConnectionLost."""
