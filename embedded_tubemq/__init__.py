@@ -1,0 +1,17 @@
+"""An embedded TubeMQ: master and brokers in one Python process, on TubeMQ's wire, for tests, demos and benchmarks.
+
+    with EmbeddedTubeMQ(folder, [TopicConfig("flights", stores=2, partitions=4)]) as tube:
+        consume_from(tube.master_address)
+
+Or from a shell: `python -m embedded_tubemq --data-dir DIR --topic flights:2:4`. It is one process without
+replication and without flow control: not a place for data that matters.
+"""
+
+from __future__ import annotations
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
+from embedded_tubemq.faults import ConnectionFault, Faults
+from embedded_tubemq.store import Appended, NewMessage
+
+__all__ = ["DEFAULT_TOKEN", "Appended", "ConnectionFault", "EmbeddedTubeMQ", "Faults", "NewMessage", "TopicConfig"]

@@ -1,0 +1,146 @@
+"""`python -m embedded_tubemq`: run a TubeMQ master and brokers in this process until a signal ends it."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
+from embedded_tubemq.files import write_atomically
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["main"]
+
+_DESCRIPTION = (
+    "Run an embedded TubeMQ: one master and some brokers in this process, speaking TubeMQ's wire protocol. "
+    "It has no replication and no flow control: use it for tests, demos and benchmarks."
+)
+_EPILOG = """\
+examples:
+  python -m embedded_tubemq --data-dir demo-data --topic flights:2:4
+      one broker; topic flights has 2 stores of 4 partitions each; free ports are chosen and printed
+  python -m embedded_tubemq --data-dir demo-data --brokers 3 --master-port 8715 --master-web-port 8080 --topic clicks
+      three brokers; the master listens where clients look for it by default
+
+Everything is kept in the data directory and found again by the next start: topics, messages, groups' offsets.
+SIGINT or SIGTERM stop it cleanly. The line printed when it is ready, and the ready file, name all addresses.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGINT or SIGTERM; returns the exit code, 2 for what the user has to change."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # The handlers stand before anything is started: a signal during the start still stops cleanly.
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    try:
+        cluster = _cluster(options)
+        cluster.start()
+    except (ConfigurationError, OSError) as error:
+        print(f"embedded_tubemq: {error}", file=sys.stderr)
+        return 2
+    try:
+        _announce(cluster, options.ready_file)
+        # Waiting in slices lets signal handlers run soon on every platform.
+        while not stopped.wait(0.2):
+            pass
+    finally:
+        if options.ready_file is not None:
+            options.ready_file.unlink(missing_ok=True)
+        cluster.stop()
+    return 0
+
+
+def _cluster(options: argparse.Namespace) -> EmbeddedTubeMQ:
+    if not options.allow_remote and not _is_loopback(options.host):
+        raise ConfigurationError(
+            f"--host {options.host} is reachable from other machines, and this server asks nobody who they are; "
+            "add --allow-remote if that is meant"
+        )
+    return EmbeddedTubeMQ(
+        options.data_dir,
+        [TopicConfig.parse(text) for text in options.topic],
+        options.brokers,
+        host=options.host,
+        master_port=options.master_port,
+        master_web_port=options.master_web_port,
+        broker_port=options.broker_port,
+        token=options.token,
+    )
+
+
+def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
+    brokers = [
+        {"brokerId": broker_id, "address": address, "webPort": cluster.broker_web_ports[broker_id]}
+        for broker_id, address in cluster.broker_addresses.items()
+    ]
+    if ready_file is not None:
+        addresses = {"master": cluster.master_address, "masterWebPort": cluster.master_web_port, "brokers": brokers}
+        write_atomically(ready_file, json.dumps(addresses).encode())
+    listed = ", ".join(f"{item['brokerId']} at {item['address']} (web {item['webPort']})" for item in brokers)
+    master = f"{cluster.master_address} (web {cluster.master_web_port})"
+    print(f"embedded TubeMQ is ready: master {master}; brokers {listed}", flush=True)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m embedded_tubemq",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--data-dir", type=Path, required=True, metavar="DIR", help="where everything is kept; made if missing")
+    add(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:STORES[:PARTITIONS]]",
+        help="a topic to have on every broker, with that many stores, and partitions per store (default 1 and 1); "
+        "may be repeated; one that exists already may grow",
+    )
+    add("--brokers", type=int, default=1, metavar="N", help="number of brokers, ids 1 to N (default 1)")
+    add("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    add("--allow-remote", action="store_true", help="allow a --host that other machines can reach")
+    add("--master-port", type=int, default=0, metavar="P", help="the master's port (default: any free one)")
+    add("--master-web-port", type=int, default=0, metavar="P", help="the master's HTTP port (default: any free one)")
+    add("--broker-port", type=int, default=0, metavar="P", help="broker n listens on P+n-1 (default: any free ones)")
+    add(
+        "--token",
+        default=DEFAULT_TOKEN,
+        help=f"confModAuthToken that HTTP calls show to change something (default {DEFAULT_TOKEN})",
+    )
+    add(
+        "--ready-file",
+        type=Path,
+        metavar="F",
+        help="JSON file with all addresses: written when ready, removed at the end",
+    )
+    add(
+        "--log-level",
+        default="warning",
+        choices=["debug", "info", "warning", "error"],
+        help="what is logged to standard error (default warning)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""A whole TubeMQ in this process: one master and some brokers, on a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from embedded_tubemq.broker import Broker, BrokerSettings
+from embedded_tubemq.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.faults import Faults
+from embedded_tubemq.files import write_atomically
+from embedded_tubemq.loop_thread import LoopThread
+from embedded_tubemq.master import MasterSettings
+from embedded_tubemq.nodes import BrokerNode, MasterNode
+from embedded_tubemq.offsets import StoreBounds
+from embedded_tubemq.store import Appended, NewMessage, Store
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import MAX_STORE_PARTITIONS
+
+__all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
+
+T = TypeVar("T")
+
+DEFAULT_TOKEN = "embedded"
+"""What HTTP calls that change something show as confModAuthToken, unless another token was given."""
+
+_TICK_SECONDS = 1.0
+_LOAD_BATCH = 5000
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class EmbeddedTubeMQ:
+    """TubeMQ in one process. Start it, use its addresses with any TubeMQ client, stop it; also a context manager.
+
+    Everything is kept under `data_dir` and found again by the next start: topics, messages, groups' offsets. Ports
+    of 0 are chosen by the system at the first start and kept from then on. Brokers have the ids 1 to `brokers`;
+    with a `broker_port`, broker n listens on `broker_port + n - 1`. Times are in ms. All methods may be called from
+    any thread; none takes more than 30 s.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str],
+        topics: Iterable[TopicConfig] = (),
+        brokers: int = 1,
+        *,
+        host: str = "127.0.0.1",
+        master_port: int = 0,
+        master_web_port: int = 0,
+        broker_port: int = 0,
+        token: str = DEFAULT_TOKEN,
+        users: Mapping[str, str] | None = None,
+        lease_ms: int = 30_000,
+        clock: Callable[[], int] = _now_ms,
+    ) -> None:
+        if brokers < 1:
+            raise ConfigurationError(f"a cluster has at least one broker, not {brokers}")
+        self.data_dir = Path(data_dir)
+        self._wanted_topics = list(topics)
+        self._clock = clock
+        self._catalogue = Catalogue(clock())
+        accounts = dict(users or {})
+        self._master = MasterNode(
+            host,
+            self._catalogue,
+            MasterSettings(lease_ms, users=accounts),
+            clock,
+            _LiveTopics(self),
+            token,
+            master_port,
+            master_web_port,
+        )
+        self._brokers = {
+            broker_id: BrokerNode(
+                broker_id,
+                host,
+                self.data_dir / f"broker-{broker_id}",
+                self._catalogue,
+                BrokerSettings(lease_ms, accounts),
+                clock,
+                broker_port + broker_id - 1 if broker_port else 0,
+            )
+            for broker_id in range(1, brokers + 1)
+        }
+        self._running_thread: LoopThread | None = None
+        self._ticker: asyncio.Task[None] | None = None
+        self._lock_fd = -1
+
+    # Life
+
+    def start(self) -> Self:
+        """Start everything; returns when all ports answer."""
+        if self._running_thread is not None:
+            return self
+        self._take_data_dir()
+        self._running_thread = LoopThread("embedded-tubemq")
+        try:
+            self._thread.run(self._start_all())
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop everything cleanly: what groups have in flight is committed, all sockets are closed."""
+        if self._running_thread is None:
+            return
+        try:
+            self._thread.run(self._stop_all())
+        finally:
+            self._thread.stop()
+            self._running_thread = None
+            os.close(self._lock_fd)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Where it is
+
+    @property
+    def master_address(self) -> str:
+        """The master's "host:port"."""
+        return f"{self._master.host}:{self._master.port}"
+
+    @property
+    def master_web_port(self) -> int:
+        """The port of the master's HTTP interface."""
+        return self._master.web_port
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of all brokers, also of stopped ones."""
+        return sorted(self._brokers)
+
+    @property
+    def broker_addresses(self) -> dict[int, str]:
+        """ "host:port" of each broker."""
+        return {broker_id: f"{node.host}:{node.port}" for broker_id, node in self._brokers.items()}
+
+    @property
+    def broker_web_ports(self) -> dict[int, int]:
+        """The port of each broker's HTTP interface."""
+        return {broker_id: node.web_port for broker_id, node in self._brokers.items()}
+
+    # Faults
+
+    @property
+    def master_faults(self) -> Faults:
+        """The master's switches."""
+        return self._master.faults
+
+    def broker_faults(self, broker_id: int = 1) -> Faults:
+        """A broker's switches; they outlive its stops."""
+        return self._node(broker_id).faults
+
+    # Topics
+
+    def create_topic(self, topic: TopicConfig) -> None:
+        """Create a topic on all brokers; one that exists is an error."""
+        self._thread.call(lambda: self._create(topic))
+
+    def grow_topic(self, name: str, *, stores: int | None = None, partitions: int | None = None) -> None:
+        """Give a topic more stores, or more partitions per store."""
+        self._thread.call(lambda: self._put(self._catalogue.grow_topic(name, stores, partitions)))
+
+    def change_topic(self, topic: TopicConfig) -> None:
+        """Replace a topic's configuration; it may not shrink."""
+        self._thread.call(lambda: self._put(topic))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and its messages; groups keep their offsets of it."""
+        self._thread.call(lambda: self._remove(name))
+
+    # Brokers and master
+
+    def stop_broker(self, broker_id: int = 1, *, clean: bool = True) -> None:
+        """Stop one broker.
+
+        Clients lose their connections. `clean=False` is a crash: what was in flight is not committed, offsets fall
+        back by up to a second, and the master is not told.
+        """
+        self._thread.run(self._node(broker_id).stop(clean=clean))
+
+    def start_broker(self, broker_id: int = 1) -> None:
+        """Start a stopped broker on its former ports; leases are gone, messages and offsets are not."""
+        self._thread.run(self._node(broker_id).start())
+
+    def restart_master(self) -> None:
+        """Stop the master and start it on its former ports: it has forgotten all clients, and its versions are new."""
+        self._thread.run(self._restart_master())
+
+    # Messages
+
+    def load(self, topic: str, messages: Iterable[NewMessage], *, broker_id: int = 1) -> list[Appended]:
+        """Append messages without a client, for tests and benchmarks.
+
+        Much faster than sending them. In order within each store.
+        """
+        appended: list[Appended] = []
+        rest = iter(messages)
+        while batch := list(islice(rest, _LOAD_BATCH)):
+            appended += self._thread.call(partial(self._append, topic, batch, broker_id))
+        return appended
+
+    def expire(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
+        """Let retention take everything below an offset (bytes of the index)."""
+        self._thread.call(lambda: self._store(topic, store_id, broker_id).expire(up_to_offset))
+
+    def truncate(self, topic: str, end_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
+        """Lose everything from an offset on, as a crash before a flush does.
+
+        The offsets are then given to other messages.
+        """
+        self._thread.call(lambda: self._store(topic, store_id, broker_id).truncate(end_offset))
+
+    def bounds(self, topic: str, *, store_id: int = 0, broker_id: int = 1) -> StoreBounds:
+        """The smallest and the end offset of a store."""
+        return self._thread.call(lambda: self._store(topic, store_id, broker_id).bounds)
+
+    def inspect(self, look: Callable[[Broker], T], *, broker_id: int = 1) -> T:
+        """Call `look` with a running broker's state machine, on the thread it lives on."""
+        return self._thread.call(lambda: look(self._running(broker_id)))
+
+    # Inside
+
+    @property
+    def _thread(self) -> LoopThread:
+        if self._running_thread is None:
+            raise RuntimeError("the embedded TubeMQ is not running; start() it first")
+        return self._running_thread
+
+    async def _start_all(self) -> None:
+        path = self.data_dir / "topics.json"
+        for row in json.loads(path.read_text()) if path.exists() else []:
+            self._catalogue.put_topic(TopicConfig.from_json(row))
+        for topic in self._wanted_topics:
+            self._put(topic)
+        for node in self._brokers.values():
+            await node.start()
+        await self._master.start()
+        self._ticker = asyncio.get_running_loop().create_task(self._tick_forever())
+
+    async def _stop_all(self) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await self._master.stop()
+        for node in self._brokers.values():
+            await node.stop()
+
+    async def _restart_master(self) -> None:
+        await self._master.stop()
+        self._catalogue.renew_versions(self._clock())
+        await self._master.start()
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            if self._master.machine is not None:
+                self._master.machine.tick(self._clock())
+            for node in self._brokers.values():
+                node.tick()
+
+    def _take_data_dir(self) -> None:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock_fd = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock_fd)
+            raise ConfigurationError(
+                f"another embedded TubeMQ uses {self.data_dir}; stop it or take another folder"
+            ) from error
+
+    def _create(self, topic: TopicConfig) -> None:
+        if self._catalogue.topic(topic.name) is not None:
+            raise ConfigurationError(f"topic {topic.name} exists already")
+        self._put(topic)
+
+    def _put(self, topic: TopicConfig) -> None:
+        self._catalogue.put_topic(topic)
+        self._save_topics()
+
+    def _remove(self, name: str) -> None:
+        self._catalogue.remove_topic(name)
+        for node in self._brokers.values():
+            node.forget_topic(name)
+        self._save_topics()
+
+    def _save_topics(self) -> None:
+        rows = [topic.to_json() for topic in self._catalogue.topics()]
+        write_atomically(self.data_dir / "topics.json", json.dumps(rows, indent=1).encode())
+
+    def _append(self, topic: str, batch: list[NewMessage], broker_id: int) -> list[Appended]:
+        return self._running(broker_id).stores.append_all(topic, batch, self._clock())
+
+    def _store(self, topic: str, store_id: int, broker_id: int) -> Store:
+        config = self._catalogue.topic(topic)
+        if config is None or not config.has_partition(store_id * MAX_STORE_PARTITIONS):
+            raise ConfigurationError(f"topic {topic} has no store {store_id}")
+        return self._running(broker_id).stores.get(topic, store_id)
+
+    def _running(self, broker_id: int) -> Broker:
+        machine = self._node(broker_id).machine
+        if machine is None:
+            raise ConfigurationError(f"broker {broker_id} is stopped")
+        return machine
+
+    def _node(self, broker_id: int) -> BrokerNode:
+        if broker_id not in self._brokers:
+            raise ConfigurationError(f"there is no broker {broker_id}; this cluster has {self.broker_ids}")
+        return self._brokers[broker_id]
+
+
+class _LiveTopics:
+    """Topics changed over HTTP, where the caller is on the loop's thread already."""
+
+    def __init__(self, cluster: EmbeddedTubeMQ) -> None:
+        self._cluster = cluster
+
+    def put_topic(self, topic: TopicConfig) -> None:
+        self._cluster._put(topic)
+
+    def remove_topic(self, name: str) -> None:
+        self._cluster._remove(name)

@@ -1,0 +1,98 @@
+"""What can be made to go wrong, on purpose, while a server runs.
+
+One `Faults` belongs to the master and one to each broker. Plain attributes hold until they are changed; the methods
+arm something that happens to the next calls of a method and then is over. Tests change them from their own thread:
+every change is one assignment or one append.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tubeclient.wire.methods import Method
+
+__all__ = ["ConnectionFault", "Faults", "ForcedAnswer"]
+
+
+class ConnectionFault(Enum):
+    """What happens to the connection at an armed call."""
+
+    DROP_BEFORE = "drop the connection, the call is not carried out"
+    DROP_AFTER = "carry the call out, drop the connection instead of answering"
+    CORRUPT_FRAME = "answer with a frame whose begin token is wrong"
+    SILENCE = "carry the call out, never answer, keep the connection"
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedAnswer:
+    """A refusal that the call's own code has no part in; `wait_ms` is the minLimitTime that goes with 452."""
+
+    code: int
+    wait_ms: int = 0
+
+
+@dataclass(slots=True)
+class Faults:
+    """The switches of one server."""
+
+    standby: bool = False
+    """The master answers every call with StandbyException."""
+
+    half_packs: bool = False
+    """A fetch reads only the first half of the entries it looked up, so the borders of packs depend on how much is
+    there (TubeMQ's file reads)."""
+
+    advancing_404: bool = False
+    """A fetch that finds no message of its partition up to the end answers 404 and moves the position on (TubeMQ's
+    memory reads)."""
+
+    filtered_delay_ms: int = 0
+    """Readers with filters and without priority 303 see messages only this long after their receipt.
+
+    TubeMQ's see what was flushed, tens of seconds later.
+    """
+
+    answer_delay_ms: int = 0
+    """Every answer waits this long; other connections are not held up."""
+
+    stop_reading: bool = False
+    """The broker answers 503 to everything readers ask."""
+
+    stop_writing: bool = False
+    """The broker answers 503 to producers."""
+
+    corrupt_checksums: int = 0
+    """The first message of each of that many next packs carries a wrong checksum."""
+
+    _forced: dict[Method, deque[ForcedAnswer]] = field(default_factory=dict)
+    _connection: dict[Method, deque[ConnectionFault | None]] = field(default_factory=dict)
+
+    def force(self, method: Method, code: int, *, times: int = 1, wait_ms: int = 0) -> None:
+        """Answer the next `times` calls of `method` with `code` without carrying them out."""
+        self._forced.setdefault(method, deque()).extend([ForcedAnswer(code, wait_ms)] * times)
+
+    def break_connection(
+        self, method: Method, fault: ConnectionFault = ConnectionFault.DROP_BEFORE, *, nth: int = 1
+    ) -> None:
+        """Let `fault` happen at the `nth` call of `method` from now on (1 = the next one)."""
+        queue = self._connection.setdefault(method, deque())
+        queue.extend([None] * (nth - 1 - len(queue)))
+        queue.append(fault)
+
+    def clear(self) -> None:
+        """Back to a server without faults."""
+        fresh = Faults()
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
+
+    def take_forced(self, method: Method) -> ForcedAnswer | None:
+        """For the servers: the refusal armed for this call."""
+        queue = self._forced.get(method)
+        return queue.popleft() if queue else None
+
+    def take_connection_fault(self, method: Method) -> ConnectionFault | None:
+        """For the servers: what is to happen to the connection at this call."""
+        queue = self._connection.get(method)
+        return queue.popleft() if queue else None

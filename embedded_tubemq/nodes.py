@@ -1,0 +1,142 @@
+"""One master and one broker with their sockets and files: the shells around the state machines.
+
+Everything here runs on one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from embedded_tubemq.broker import Broker, BrokerSettings
+from embedded_tubemq.broker_admin import BrokerAdmin
+from embedded_tubemq.catalogue import BrokerState, Catalogue
+from embedded_tubemq.faults import Faults
+from embedded_tubemq.files import write_atomically
+from embedded_tubemq.http_api import HttpServer
+from embedded_tubemq.master import Master, MasterSettings
+from embedded_tubemq.master_admin import MasterAdmin, TopicKeeper
+from embedded_tubemq.offsets import GroupOffsets
+from embedded_tubemq.rpc import Endpoint
+from embedded_tubemq.server import TcpServer
+from embedded_tubemq.stores import StoreDirectory
+from tubeclient.keys import BrokerInfo
+
+__all__ = ["BrokerNode", "MasterNode"]
+
+
+@dataclass(slots=True)
+class MasterNode:
+    """A master that can be stopped and started; it forgets its clients then, and keeps its ports."""
+
+    host: str
+    catalogue: Catalogue
+    settings: MasterSettings
+    clock: Callable[[], int]
+    topics: TopicKeeper
+    token: str
+    port: int = 0
+    web_port: int = 0
+    faults: Faults = field(default_factory=Faults)
+    machine: Master | None = None
+    _servers: tuple[TcpServer, HttpServer] | None = None
+
+    async def start(self) -> None:
+        """Listen on both ports."""
+        self.machine = Master(self.catalogue, self.settings, self.faults)
+        admin = MasterAdmin(self.machine, self.topics, self.token, self.clock)
+        tcp, http = TcpServer(Endpoint(self.machine, self.clock), "master"), HttpServer(admin.call)
+        self.port = await tcp.start(self.host, self.port)
+        self.web_port = await http.start(self.host, self.web_port)
+        self._servers = tcp, http
+
+    async def stop(self) -> None:
+        """Cut all connections."""
+        self.machine = None
+        if self._servers is not None:
+            tcp, http = self._servers
+            self._servers = None
+            await tcp.stop()
+            await http.stop()
+
+
+@dataclass(slots=True)
+class BrokerNode:
+    """A broker that can be stopped, killed and started; it keeps its ports, its messages and the groups' offsets."""
+
+    broker_id: int
+    host: str
+    folder: Path
+    catalogue: Catalogue
+    settings: BrokerSettings
+    clock: Callable[[], int]
+    port: int = 0
+    web_port: int = 0
+    faults: Faults = field(default_factory=Faults)
+    machine: Broker | None = None
+    _servers: tuple[TcpServer, HttpServer] | None = None
+
+    async def start(self) -> None:
+        """Open the files, listen on both ports, and tell the master."""
+        if self.machine is not None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self._offsets_path
+        offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
+        stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
+        self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
+        name = f"broker {self.broker_id}"
+        tcp, http = TcpServer(Endpoint(self.machine, self.clock), name), HttpServer(BrokerAdmin(self.machine).call)
+        self.port = await tcp.start(self.host, self.port)
+        self.web_port = await http.start(self.host, self.web_port)
+        self._servers = tcp, http
+        self._announce(online=True)
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Cut all connections.
+
+        A clean stop commits what is in flight and tells the master; else offsets fall back to what was saved last.
+        """
+        machine, servers = self.machine, self._servers
+        if machine is None or servers is None:
+            return
+        self.machine = self._servers = None
+        for server in servers:
+            await server.stop()
+        if clean:
+            machine.offsets.commit_all()
+            self._save(machine)
+            self._announce(online=False)
+        machine.stores.close()
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted; its files go too, also while the broker is stopped."""
+        if self.machine is not None:
+            self.machine.forget_topic(topic)
+        else:
+            shutil.rmtree(self._stores_folder / topic, ignore_errors=True)
+
+    def tick(self) -> None:
+        """To be called every second: leases and offsets."""
+        if self.machine is not None:
+            self.machine.tick(self.clock())
+            if self.machine.offsets.changed:
+                self._save(self.machine)
+
+    @property
+    def _stores_folder(self) -> Path:
+        return self.folder / "stores"
+
+    @property
+    def _offsets_path(self) -> Path:
+        return self.folder / "offsets.json"
+
+    def _save(self, machine: Broker) -> None:
+        machine.offsets.changed = False
+        write_atomically(self._offsets_path, json.dumps(machine.offsets.dump()).encode())
+
+    def _announce(self, *, online: bool) -> None:
+        self.catalogue.put_broker(BrokerState(BrokerInfo(self.broker_id, self.host, self.port), self.web_port, online))

@@ -1,0 +1,148 @@
+"""The positions of consumer groups: what is committed, and what is in flight.
+
+Each step is TubeMQ's own, its oddities included (source: DefaultOffsetManager); they are what clients have to cope
+with: an automatic commit before a read, positions behind the end that snap back, positions before the start that
+are moved on and committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tubeclient.keys import INDEX_ENTRY_BYTES
+
+__all__ = ["READ_FROM_MAX", "READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets", "StoreBounds"]
+
+READ_NORMAL = 0
+READ_FROM_MAX = 1
+READ_FROM_MAX_ALWAYS = 2
+
+
+class Cursor(NamedTuple):
+    """Whose position: one partition of one broker, as one group sees it."""
+
+    group: str
+    topic: str
+    partition_id: int
+
+
+class StoreBounds(NamedTuple):
+    """Index offsets between which a store holds messages, in bytes; `max` is exclusive."""
+
+    min: int
+    max: int
+
+
+class GroupOffsets:
+    """All positions of one broker. `changed` says whether a committed one moved since it was last set to False."""
+
+    def __init__(self) -> None:
+        self._committed: dict[Cursor, int] = {}
+        self._in_flight: dict[Cursor, int] = {}
+        self.changed = False
+
+    def committed(self, cursor: Cursor) -> int | None:
+        """The committed position; None where the group never had one."""
+        return self._committed.get(cursor)
+
+    def in_flight(self, cursor: Cursor) -> int:
+        """Bytes of the index that were fetched beyond the committed position."""
+        return self._in_flight.get(cursor, 0)
+
+    def cursors(self) -> Iterator[Cursor]:
+        """All cursors with a committed position."""
+        return iter(list(self._committed))
+
+    def register(self, cursor: Cursor, bounds: StoreBounds, read_status: int, wanted: int) -> int:
+        """A reader starts or seeks; `wanted` < 0 keeps the stored position. Returns the position it starts from."""
+        self._in_flight.pop(cursor, None)
+        if cursor not in self._committed:
+            self._set(cursor, bounds.min if read_status == READ_NORMAL else bounds.max)
+        if read_status == READ_FROM_MAX_ALWAYS:
+            self._set(cursor, bounds.max)
+        elif wanted >= 0:
+            self._set(cursor, clamp(wanted, bounds))
+        return self._committed[cursor]
+
+    def begin_read(self, cursor: Cursor, bounds: StoreBounds, *, manual: bool, last_consumed: bool) -> tuple[int, bool]:
+        """Where the next read starts, and whether there is anything to read from there on."""
+        if manual:
+            position = self._committed.get(cursor, 0) + self.in_flight(cursor)
+        elif last_consumed:
+            position = self.commit(cursor, consumed=True)
+        else:
+            position = self._committed.get(cursor, 0)
+        if position > bounds.max:
+            self._set_in_flight(cursor, bounds.max - position)
+            if not manual:
+                position = self.commit(cursor, consumed=True)
+            return position, False
+        if position == bounds.max:
+            return position, False
+        if position < bounds.min:
+            self._set_in_flight(cursor, bounds.min - position)
+            position = self.commit(cursor, consumed=True)
+        return position, True
+
+    def end_read(self, cursor: Cursor, index_bytes: int, *, manual: bool, empty: bool) -> None:
+        """A read went over `index_bytes`; without messages there is nothing to confirm, so it is committed at once."""
+        if not index_bytes:
+            return
+        if manual:
+            self._set_in_flight(cursor, self.in_flight(cursor) + index_bytes)
+            return
+        self._set_in_flight(cursor, index_bytes)
+        if empty:
+            self.commit(cursor, consumed=True)
+
+    def commit(self, cursor: Cursor, *, consumed: bool) -> int:
+        """Move the position over what is in flight, or roll it back; returns the committed position."""
+        delta = self._in_flight.pop(cursor, 0)
+        if consumed and delta:
+            self._set(cursor, self._committed.get(cursor, 0) + delta)
+        return self._committed.get(cursor, 0)
+
+    def commit_all(self) -> None:
+        """Commit everything in flight, as a broker does that stops cleanly."""
+        for cursor in list(self._in_flight):
+            self.commit(cursor, consumed=True)
+
+    def reset(self, cursor: Cursor, offset: int, bounds: StoreBounds) -> int:
+        """Set a position from outside, clamped; returns the former one (0 where there was none)."""
+        self._in_flight.pop(cursor, None)
+        former = self._committed.get(cursor, 0)
+        self._set(cursor, clamp(offset, bounds))
+        return former
+
+    def forget(self, cursor: Cursor) -> None:
+        """Remove a position."""
+        self._in_flight.pop(cursor, None)
+        if self._committed.pop(cursor, None) is not None:
+            self.changed = True
+
+    def dump(self) -> list[list[str | int]]:
+        """The committed positions as JSON can hold them: [group, topic, partition id, offset] each."""
+        return [[*cursor, offset] for cursor, offset in sorted(self._committed.items())]
+
+    @classmethod
+    def load(cls, rows: list[list[str | int]]) -> GroupOffsets:
+        """What `dump` wrote."""
+        offsets = cls()
+        for group, topic, partition_id, offset in rows:
+            offsets._committed[Cursor(str(group), str(topic), int(partition_id))] = int(offset)
+        return offsets
+
+    def _set(self, cursor: Cursor, offset: int) -> None:
+        offset -= offset % INDEX_ENTRY_BYTES
+        if self._committed.get(cursor) != offset:
+            self._committed[cursor] = offset
+            self.changed = True
+
+    def _set_in_flight(self, cursor: Cursor, index_bytes: int) -> None:
+        self._in_flight[cursor] = index_bytes - index_bytes % INDEX_ENTRY_BYTES
+
+
+def clamp(offset: int, bounds: StoreBounds) -> int:
+    """The nearest offset within the bounds."""
+    return max(bounds.min, min(offset, bounds.max))

@@ -1,0 +1,65 @@
+"""Which messages go into one answer to a fetch.
+
+The borders are TubeMQ's: in order, the entries of one partition that pass the filter, until their records reach a
+number of bytes (the one that crosses it is still in) or the scanned entries reach a budget (source:
+MsgFileStore.getMessages, MessageStore).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedded_tubemq.records import HEADER_BYTES, WIRE_PREFIX_BYTES
+
+__all__ = ["FIRST_FETCH_BYTES", "LATER_FETCH_BYTES", "Pack", "choose_pack", "entry_budget"]
+
+FIRST_FETCH_BYTES = 327_680
+LATER_FETCH_BYTES = 524_288
+
+
+class Pack(NamedTuple):
+    """The choice.
+
+    Where the wire parts start and end in the data file, and how many index entries were read for them.
+    """
+
+    starts: list[int]
+    ends: list[int]
+    entries_read: int
+    data_end: int  # position in the data file behind the last entry read; -1 where none was read
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes of all wire parts together."""
+        return sum(self.ends) - sum(self.starts)
+
+
+def entry_budget(partitions: int, *, filtered: bool) -> int:
+    """Index entries that one fetch may look at, by the number of partitions of the store."""
+    budget = min(max(1000 * partitions, 8000), 13_500)
+    return 3 * budget if filtered else budget
+
+
+def choose_pack(entries: NDArray[Any], partition_id: int, tag_hashes: Sequence[int] | None, byte_limit: int) -> Pack:
+    """Choose from index entries (`INDEX_DTYPE`); `tag_hashes` None means no filter."""
+    count = len(entries)
+    if not count:
+        return Pack([], [], 0, -1)
+    wanted = entries["partition"] == partition_id
+    if tag_hashes is not None:
+        wanted &= np.isin(entries["tag_hash"], np.asarray(tag_hashes, dtype=np.int64))
+    rows = np.flatnonzero(wanted)
+    # Records count as TubeMQ's own, so that packs hold as many messages as there.
+    sizes = np.cumsum(entries["size"][rows].astype(np.int64) - WIRE_PREFIX_BYTES)
+    taken = min(int(np.searchsorted(sizes, byte_limit)) + 1, len(rows))
+    if taken and sizes[taken - 1] >= byte_limit:
+        rows = rows[:taken]
+        count = int(rows[-1]) + 1
+    positions = entries["position"][rows].astype(np.int64)
+    ends = positions + entries["size"][rows]
+    last = entries[count - 1]
+    return Pack((positions + HEADER_BYTES).tolist(), ends.tolist(), count, int(last["position"]) + int(last["size"]))

@@ -1,0 +1,196 @@
+"""One store: an append-only index file and data file that all partitions of a (topic, store id) share.
+
+A record is written before its index entry, and both before the message is acknowledged: what was acknowledged
+survives the death of the process. Positions survive everything else too: the state file says from which offset on
+the store still answers.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedded_tubemq.files import write_atomically
+from embedded_tubemq.offsets import StoreBounds
+from embedded_tubemq.packs import Pack
+from embedded_tubemq.records import INDEX_DTYPE, Record, decode_record, encode_index_entry, encode_record
+from embedded_tubemq.recovery import recover
+from tubeclient.keys import INDEX_ENTRY_BYTES
+
+__all__ = ["Appended", "NewMessage", "Store"]
+
+_ID_FACTOR = 0x9E37_79B9_7F4A_7C15
+_ID_MASK = (1 << 63) - 1
+_ID_INVERSE = pow(_ID_FACTOR, -1, _ID_MASK + 1)
+_LOAD_BATCH = 2000
+
+
+class NewMessage(NamedTuple):
+    """A message to append."""
+
+    partition_id: int
+    payload: bytes
+    flag: int = 0
+    tag_hash: int = -1
+    sender_ip: int = 0
+
+
+class Appended(NamedTuple):
+    """Where a message went."""
+
+    message_id: int
+    index_offset: int  # bytes
+
+
+class Store:
+    """Files of one store in `folder`, made when they are missing and repaired when they end in the middle of something.
+
+    Offsets are bytes of the index file, multiples of 28; positions are bytes of the data file. Not for several threads.
+    """
+
+    def __init__(self, folder: Path, now_ms: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._state_path = folder / "state.json"
+        self._index_fd = os.open(folder / "index", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        recovered = recover(self._index_fd, self._data_fd)
+        self.max_offset = recovered.index_end
+        self.data_max = recovered.data_end
+        self.min_offset = 0
+        if self._state_path.exists():
+            self.min_offset = min(json.loads(self._state_path.read_text())["minOffset"], self.max_offset)
+        self._map: mmap.mmap | None = None
+        # Ids are unique within a store, also after a tail was lost, and not in order, as TubeMQ's are: a counter that
+        # starts at the time, or behind the last id where clocks went back, times an odd number.
+        last = self.records(self.max_offset - INDEX_ENTRY_BYTES, self.max_offset) if self.max_offset else []
+        self._last_id = max([now_ms << 20, *(record.message_id * _ID_INVERSE & _ID_MASK for record in last)])
+
+    @property
+    def bounds(self) -> StoreBounds:
+        """Smallest and end offset."""
+        return StoreBounds(self.min_offset, self.max_offset)
+
+    @property
+    def data_min(self) -> int:
+        """Position of the oldest record that is still served."""
+        if self.min_offset >= self.max_offset:
+            return self.data_max
+        return int(self.entries(self.min_offset, self.min_offset + INDEX_ENTRY_BYTES)["position"][0])
+
+    def append(self, message: NewMessage, now_ms: int) -> Appended:
+        """Append one message; it is in the files when this returns."""
+        return self.append_all([message], now_ms)[0]
+
+    def append_all(self, messages: Iterable[NewMessage], now_ms: int) -> list[Appended]:
+        """Append messages in order, many with one write."""
+        appended: list[Appended] = []
+        data: list[bytes] = []
+        index: list[bytes] = []
+        offset, position = self.max_offset, self.data_max
+        for message in messages:
+            self._last_id += 1
+            message_id = self._last_id * _ID_FACTOR & _ID_MASK
+            record = Record(
+                message.partition_id,
+                offset,
+                now_ms,
+                message.sender_ip,
+                message.tag_hash,
+                message_id,
+                message.flag,
+                message.payload,
+            )
+            data.append(encode_record(record))
+            index.append(encode_index_entry(record, position))
+            appended.append(Appended(message_id, offset))
+            offset += INDEX_ENTRY_BYTES
+            position += record.size
+            if len(data) == _LOAD_BATCH:
+                self._write(data, index, offset, position)
+                data, index = [], []
+        if data:
+            self._write(data, index, offset, position)
+        return appended
+
+    def entries(self, start: int, end: int) -> NDArray[Any]:
+        """Index entries of [start, end), as far as they exist (`INDEX_DTYPE`)."""
+        end = min(end, self.max_offset)
+        if start >= end:
+            return np.empty(0, INDEX_DTYPE)
+        return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
+
+    def wire_parts(self, pack: Pack) -> list[bytes]:
+        """The chosen messages, ready for the wire."""
+        if not pack.starts:
+            return []
+        data = self._mapped(pack.ends[-1])
+        return [data[start:end] for start, end in zip(pack.starts, pack.ends, strict=True)]
+
+    def records(self, start: int, end: int) -> list[Record]:
+        """The records of [start, end), decoded one by one."""
+        found = []
+        for entry in self.entries(start, end):
+            record = decode_record(os.pread(self._data_fd, int(entry["size"]), int(entry["position"])))
+            if record is not None:
+                found.append(record)
+        return found
+
+    def end_before(self, received_ms: int) -> int:
+        """Offset behind the last message that was received before `received_ms`."""
+        times = self.entries(0, self.max_offset)["received_ms"]
+        return int(np.searchsorted(times, received_ms)) * INDEX_ENTRY_BYTES
+
+    def expire(self, up_to: int) -> None:
+        """Serve nothing below the offset `up_to` any more; the newest messages cannot be skipped beyond the end."""
+        up_to -= up_to % INDEX_ENTRY_BYTES
+        self.min_offset = max(self.min_offset, min(up_to, self.max_offset))
+        write_atomically(self._state_path, json.dumps({"minOffset": self.min_offset}).encode())
+
+    def truncate(self, end: int) -> None:
+        """Lose everything from the offset `end` on, as a broker does that dies before it flushed.
+
+        Offsets are then given out again.
+        """
+        end = max(self.min_offset, end - end % INDEX_ENTRY_BYTES)
+        if end >= self.max_offset:
+            return
+        position = int(self.entries(end, end + INDEX_ENTRY_BYTES)["position"][0])
+        os.ftruncate(self._index_fd, end)
+        os.ftruncate(self._data_fd, position)
+        self.max_offset, self.data_max = end, position
+
+    def close(self) -> None:
+        """Close the files; the store is of no further use."""
+        self._unmap()
+        os.close(self._index_fd)
+        os.close(self._data_fd)
+
+    def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
+        _write_fully(self._data_fd, b"".join(data))
+        _write_fully(self._index_fd, b"".join(index))
+        self.max_offset, self.data_max = offset, position
+
+    def _mapped(self, end: int) -> mmap.mmap:
+        """The data file as memory, at least up to `end`."""
+        if self._map is None or len(self._map) < end:
+            self._unmap()
+            self._map = mmap.mmap(self._data_fd, self.data_max, access=mmap.ACCESS_READ)
+        return self._map
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+def _write_fully(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,196 @@
+"""A cluster's life: starts and stops, clean and not, topics that come, grow and go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from tests.embedded_tubemq.raw_client import RawClient
+from tubeclient.errors import ConfigurationError
+from tubeclient.wire.methods import Method
+
+READER = {"clientId": "c", "groupName": "g", "topicName": "flights", "partitionId": 0}
+
+
+def register(address: str, **fields: Any) -> Any:
+    with RawClient(address) as client:
+        return client.call(Method.PARTITION_REGISTER, **({**READER, "opType": 31, "readStatus": 0} | fields))
+
+
+def read_without_commit(address: str) -> None:
+    with RawClient(address) as client:
+        client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0, currOffset=28)
+        assert len(client.call(Method.GET_MESSAGES, **READER).messages) == 2
+
+
+@pytest.mark.parametrize(("clean", "position"), [(True, 84), (False, 28)])
+def test_a_clean_stop_commits_what_is_in_flight_a_crash_does_not(tmp_path: Path, clean: bool, position: int) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("flights")]) as tube:
+        tube.load("flights", (NewMessage(0, b"m") for _ in range(3)))
+        address = tube.broker_addresses[1]
+        read_without_commit(address)
+        # What a crash keeps is what was saved before it, once a second.
+        deadline = time.monotonic() + 10
+        while not (tmp_path / "broker-1" / "offsets.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        tube.stop_broker(clean=clean)
+        with pytest.raises(ConnectionRefusedError):
+            RawClient(address)
+        tube.start_broker()
+        assert tube.broker_addresses[1] == address
+        # Another client: leases do not survive.
+        assert register(address, clientId="other").currOffset == position
+
+
+def test_everything_is_found_again_by_the_next_process(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("flights", 2, 3)], brokers=2) as tube:
+        tube.load("flights", [NewMessage(10_001, b"m")], broker_id=2)
+        tube.create_topic(TopicConfig("clicks"))
+        register(tube.broker_addresses[2], partitionId=10_001, readStatus=1)
+        tube.expire("flights", 28, store_id=1, broker_id=2)
+    with EmbeddedTubeMQ(tmp_path, brokers=2) as tube:
+        assert tube.bounds("flights", store_id=1, broker_id=2) == (28, 28)
+        assert tube.bounds("clicks") == (0, 0)
+        assert register(tube.broker_addresses[2], partitionId=10_001).currOffset == 28
+
+
+def test_connections_end_when_their_server_does(tube: EmbeddedTubeMQ) -> None:
+    with RawClient(tube.broker_addresses[1]) as one, RawClient(tube.broker_addresses[2]) as two:
+        tube.stop_broker(1)
+        with pytest.raises(ConnectionError):
+            one.next_frame()
+        assert two.call(Method.PARTITION_HEARTBEAT, clientId="c", groupName="g", readStatus=0).success
+
+
+def test_the_master_is_told_of_a_clean_stop(tube: EmbeddedTubeMQ, to_master: RawClient) -> None:
+    to_master.call(Method.PRODUCER_REGISTER, clientId="p", hostName="h", brokerCheckSum=-1)
+
+    def topics() -> list[str]:
+        fields = {"clientId": "p", "hostName": "h", "brokerCheckSum": -1, "topicList": ["flights"]}
+        return list(to_master.call(Method.PRODUCER_HEARTBEAT, **fields).topicInfos)
+
+    assert topics() == ["flights#1:2:2,2:2:2#1048576"]
+    tube.stop_broker(2)
+    assert topics() == ["flights#1:2:2#1048576"]
+    tube.start_broker(2)
+    assert topics() == ["flights#1:2:2,2:2:2#1048576"]
+
+
+def test_a_restarted_master_has_forgotten_its_clients(tube: EmbeddedTubeMQ) -> None:
+    def join() -> Any:
+        fields = {"clientId": "c", "groupName": "g", "hostName": "h", "sourceCount": 1, "nodeId": 0}
+        with RawClient(tube.master_address) as client:
+            beat = client.call(Method.CONSUMER_HEARTBEAT_V2, clientId="c", groupName="g")
+            return beat.errCode, client.call(
+                Method.CONSUMER_REGISTER_V2, **fields, topicList=["flights"]
+            ).brokerConfigId
+
+    address, (unknown, version) = tube.master_address, join()
+    assert (unknown, join()[0]) == (411, 200)
+    tube.restart_master()
+    assert tube.master_address == address
+    after, newer = join()
+    assert after == 411
+    assert newer != version
+
+
+def test_topics_come_grow_and_go(tube: EmbeddedTubeMQ, to_broker: RawClient) -> None:
+    def send(topic: str, partition: int) -> int:
+        fields = {"clientId": "p", "flag": 0, "checkSum": -1, "sentAddr": 0, "data": b"m"}
+        code: int = to_broker.call(Method.SEND_MESSAGE, **fields, topicName=topic, partitionId=partition).errCode
+        return code
+
+    assert send("clicks", 0) == 403
+    tube.create_topic(TopicConfig("clicks"))
+    assert (send("clicks", 0), send("clicks", 1), send("clicks", 10_000)) == (200, 403, 403)
+    tube.grow_topic("clicks", partitions=2)
+    assert (send("clicks", 1), send("clicks", 10_000)) == (200, 403)
+    tube.grow_topic("clicks", stores=2)
+    assert send("clicks", 10_001) == 200
+    assert tube.bounds("clicks") == (0, 56)
+    tube.stop_broker(2)
+    tube.delete_topic("clicks")
+    assert send("clicks", 0) == 403
+    tube.create_topic(TopicConfig("clicks"))
+    tube.start_broker(2)
+    assert tube.bounds("clicks") == tube.bounds("clicks", broker_id=2) == (0, 0)
+
+
+def test_a_topic_deleted_while_a_broker_is_stopped_is_gone_there_too(tube: EmbeddedTubeMQ) -> None:
+    tube.load("flights", [NewMessage(0, b"m")], broker_id=2)
+    tube.stop_broker(2)
+    tube.delete_topic("flights")
+    tube.create_topic(TopicConfig("flights"))
+    tube.start_broker(2)
+    assert tube.bounds("flights", broker_id=2) == (0, 0)
+
+
+def test_loading_spreads_over_stores_and_keeps_the_order(tube: EmbeddedTubeMQ) -> None:
+    keys = (0, 10_000, 1, 10_001)
+    appended = tube.load("flights", (NewMessage(keys[n % 4], b"%d" % n) for n in range(10_001)))
+    assert [item.index_offset for item in appended[:6]] == [0, 0, 28, 28, 56, 56]
+    assert tube.bounds("flights") == (0, 5001 * 28)
+    assert tube.bounds("flights", store_id=1) == (0, 5000 * 28)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda tube: tube.create_topic(TopicConfig("flights", 2, 2)),
+        lambda tube: tube.grow_topic("nowhere", stores=2),
+        lambda tube: tube.grow_topic("flights", stores=1),
+        lambda tube: tube.delete_topic("nowhere"),
+        lambda tube: tube.stop_broker(3),
+        lambda tube: tube.bounds("flights", store_id=2),
+        lambda tube: (tube.stop_broker(1), tube.bounds("flights")),
+    ],
+)
+def test_mistakes_are_named(tube: EmbeddedTubeMQ, mistake: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        mistake(tube)
+
+
+def test_two_clusters_do_not_share_a_folder(tube: EmbeddedTubeMQ) -> None:
+    with pytest.raises(ConfigurationError, match="another"):
+        EmbeddedTubeMQ(tube.data_dir).start()
+
+
+def test_a_start_that_fails_leaves_nothing_behind(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    taken = int(tube.master_address.rpartition(":")[2])
+    threads = threading.active_count()
+    other = EmbeddedTubeMQ(tmp_path / "other", master_port=taken)
+    with pytest.raises(OSError, match="address"):
+        other.start()
+    assert threading.active_count() == threads
+    with EmbeddedTubeMQ(tmp_path / "other"):
+        pass
+
+
+def test_stopping_ends_the_thread_and_may_be_repeated(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    tube = EmbeddedTubeMQ(tmp_path)
+    tube.stop()
+    assert tube.start() is tube.start()
+    tube.stop()
+    tube.stop()
+    assert threading.active_count() == threads
+    with pytest.raises(RuntimeError, match="not running"):
+        tube.bounds("flights")
+
+
+@pytest.mark.parametrize("text", ["", "flights:x", "flights:1:2:3", "flights:0", "flights:1:10000", "9lives", "a b"])
+def test_topics_that_cannot_be(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        TopicConfig.parse(text)
+
+
+def test_topics_as_texts() -> None:
+    assert TopicConfig.parse("flights") == TopicConfig("flights", 1, 1)
+    assert TopicConfig.parse("flights:2") == TopicConfig("flights", 2, 1)
+    assert TopicConfig.parse("flights:2:4").partition_ids() == [0, 1, 2, 3, 10_000, 10_001, 10_002, 10_003]

@@ -1,0 +1,139 @@
+"""`python -m embedded_tubemq` as a process: ready, stopped by a signal, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.__main__ import main
+from tests.embedded_tubemq.raw_client import RawClient, http_get
+from tubeclient.wire.methods import Method
+
+SECONDS = 30
+SEND = {"clientId": "p", "topicName": "flights", "partitionId": 0, "flag": 0, "checkSum": -1, "sentAddr": 0}
+READER = {"clientId": "c", "groupName": "g", "topicName": "flights", "partitionId": 0}
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """The process and its ready file; killed at the end if it still runs."""
+    ready = folder / "ready.json"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "embedded_tubemq", "--data-dir", str(folder / "data"), "--ready-file", str(ready)]
+    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + SECONDS
+        while not ready.exists():
+            assert process.poll() is None, process.communicate(timeout=SECONDS)
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield process, json.loads(ready.read_text())
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ready_line_ready_file_and_a_clean_stop(tmp_path: Path, number: signal.Signals) -> None:
+    with running(tmp_path, "--topic", "flights:2:3", "--brokers", "2") as (process, addresses):
+        first, second = addresses["brokers"]
+        assert (first["brokerId"], second["brokerId"]) == (1, 2)
+        (topic,) = http_get(addresses["masterWebPort"], "admin_query_topic_info")["data"]
+        assert topic["totalRunNumPartCount"] == 12
+        with RawClient(second["address"]) as client:
+            assert client.call(Method.SEND_MESSAGE, **SEND, data=b"m").success
+            client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0)
+            assert len(client.call(Method.GET_MESSAGES, **READER).messages) == 1
+            process.send_signal(number)
+            with pytest.raises(ConnectionError):
+                client.next_frame()
+        out, err = process.communicate(timeout=SECONDS)
+        assert (process.returncode, err) == (0, "")
+        (line,) = out.splitlines()
+        for word in (addresses["master"], first["address"], second["address"]):
+            assert word in line
+        assert not (tmp_path / "ready.json").exists()
+    # In flight at the stop, so committed by it.
+    with running(tmp_path, "--brokers", "2") as (_, addresses), RawClient(addresses["brokers"][1]["address"]) as client:
+        assert client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0).currOffset == 28
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    acknowledged: dict[int, bytes] = {}
+    with running(tmp_path, "--topic", "flights") as (process, addresses):
+        with RawClient(addresses["brokers"][0]["address"]) as client:
+            bodies = [b"message %d " % n * (n % 50 + 1) for n in range(3000)]
+            serials = [client.send(Method.SEND_MESSAGE, **SEND, data=body) for body in bodies[:1000]]
+            for n, body in enumerate(bodies):
+                # Ever more requests are on their way, and the process dies in the midst of them.
+                if n + 1000 < len(bodies) and n < 700:
+                    serials.append(client.send(Method.SEND_MESSAGE, **SEND, data=bodies[n + 1000]))
+                if n == 700:
+                    os.kill(process.pid, signal.SIGKILL)
+                try:
+                    answer = client.answer(Method.SEND_MESSAGE, serials[n])
+                except ConnectionError:
+                    break
+                acknowledged[answer.appendOffset] = body
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == -signal.SIGKILL
+    assert 700 <= len(acknowledged) < len(bodies)
+    with running(tmp_path) as (_, addresses), RawClient(addresses["brokers"][0]["address"]) as client:
+        end = client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0, currOffset=0).maxOffset
+        found: list[bytes] = []
+        while len(found) * 28 < end:
+            answer = client.call(Method.GET_MESSAGES, **READER, lastPackConsumed=True)
+            assert answer.currOffset == len(found) * 28
+            found += [message.payLoadData for message in answer.messages]
+    # What came last may be there without having been acknowledged; everything else is exactly what was sent.
+    assert found == bodies[: len(found)]
+    assert all(found[offset // 28] == body for offset, body in acknowledged.items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--host", "0.0.0.0"], "--allow-remote"),
+        (["--host", "example.org"], "--allow-remote"),
+        (["--topic", "flights:0"], "flights"),
+        (["--topic", "a:b:c"], "name:stores:partitions"),
+        (["--brokers", "0"], "broker"),
+    ],
+)
+def test_mistakes_end_with_2_and_a_word_of_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert main(["--data-dir", str(tmp_path), *arguments]) == 2
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert says in capsys.readouterr().err
+
+
+def test_help_names_every_option_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for word in (
+        "--data-dir",
+        "--topic",
+        "--brokers",
+        "--master-port",
+        "--master-web-port",
+        "--ready-file",
+        "flights:2:4",
+    ):
+        assert word in text
