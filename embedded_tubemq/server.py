@@ -17,6 +17,7 @@ __all__ = ["TcpServer"]
 _LOG = logging.getLogger("embedded_tubemq")
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
 _BACKLOG = 1024
+_WRITE_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0
 
 
@@ -90,6 +91,8 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._decoder = FrameDecoder()
         self._waiting: deque[Frame] = deque()
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
         self._peer_is_slow = False
         self._answer_is_delayed = False
         self._transport: asyncio.Transport | None = None
@@ -144,6 +147,7 @@ class _Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(reply.delay_ms / 1000, self._after_delay, frame.serial, reply)
             else:
                 self._send(frame.serial, reply)
+        self._flush()
         if self._transport is None:
             return
         # While requests are held, the peer's further ones stay in the socket: memory stays bounded.
@@ -155,15 +159,26 @@ class _Connection(asyncio.Protocol):
     def _after_delay(self, serial: int, reply: Reply) -> None:
         self._answer_is_delayed = False
         self._send(serial, reply)
+        self._flush()
         self._work()
 
     def _send(self, serial: int, reply: Reply) -> None:
         if self._transport is None:
             return
         if reply.fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
+            self._flush()
             self.cut()
         elif reply.stream is not None:
             data = encode_frame(serial, reply.stream)
             if reply.fault is ConnectionFault.CORRUPT_FRAME:
                 data = _WRONG_TOKEN + data[len(_WRONG_TOKEN) :]
-            self._transport.write(data)
+            self._unsent.append(data)
+            self._unsent_bytes += len(data)
+            if self._unsent_bytes >= _WRITE_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        """Write what is ready: one write for the small answers to many requests that came together."""
+        ready, self._unsent, self._unsent_bytes = self._unsent, [], 0  # first: the write may call back into here
+        if ready and self._transport is not None:
+            self._transport.write(b"".join(ready))
