@@ -29,7 +29,7 @@ def test_links_within_the_repository_lead_somewhere(path: Path) -> None:
 def table_rows(path: Path) -> dict[str, str]:
     """First to second column of a page's tables, for rows that begin with a name in backticks."""
     rows = re.findall(r"^\| (`[^|]+`) \| ([^|]*) \|", path.read_text(encoding="utf-8"), re.MULTILINE)
-    found = {}
+    found: dict[str, str] = {}
     for names, kinds in rows:
         name_list = re.findall(r"`(\w+)`", names)
         kind_list = kinds.split(", ") if kinds.count(",") == len(name_list) - 1 else [kinds] * len(name_list)

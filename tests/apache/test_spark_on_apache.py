@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.utils import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 
 from offsets_store import GroupKey, OffsetsTable
 from tests.apache.java_client import JavaProducer

@@ -1,0 +1,95 @@
+"""Batch reads: everything between two lists of offsets, planned once. Registers nothing under the user's group."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_source.node_partition import NodePartition
+from spark_source.options import SourceOptions
+from spark_source.task_read import read_node
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from spark_source.cluster import Cluster
+    from spark_source.progress_table import ProgressTable
+
+__all__ = ["TubeBatchReader", "plan_batch"]
+
+_log = logging.getLogger(__name__)
+
+
+class TubeBatchReader(DataSourceReader):
+    """One read of exact ranges. Opens nothing before Spark asks for partitions."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the tasks, which need no access to the offsets table."""
+        return {"_options": self._options.for_tasks()}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from spark_source.cluster import TubeCluster
+        from spark_source.progress_table import ProgressTable
+
+        return plan_batch(self._options, TubeCluster(self._options), ProgressTable(self._options))
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        # Spark turns an empty list of partitions into one that holds nothing.
+        return read_node(self._options, partition) if isinstance(partition, NodePartition) else iter(())
+
+
+def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[NodePartition]:
+    """Return the tasks of a batch read, as the cluster is at this moment.
+
+    DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before
+    it begins.
+    """
+    from spark_source.cluster import node_count, scope
+    from spark_source.group_positions import group_positions
+    from spark_source.node_partition import Deal, deal
+    from spark_source.offset_spec import resolve
+    from spark_source.planning import data_loss, find_lost
+
+    view = cluster.fetch_view()
+    partitions = scope(options, view)
+    lookup = cluster.lookup()
+    try:
+        bounds = lookup.bounds(view)
+        start = resolve(
+            options.start_of("batch"),
+            partitions,
+            bounds,
+            lambda: group_positions(options, view, lookup, progress),
+            options.group_fallback,
+        )
+    finally:
+        lookup.close()
+    end = resolve(options.ending, partitions, bounds, dict)
+    for one in find_lost(end, bounds):
+        raise ConfigurationError(
+            f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
+            f"{one.low} to {one.high}; name an offset in there, or latest"
+        )
+    lost = find_lost(start, bounds)
+    if lost and options.fail_on_data_loss:
+        raise data_loss(lost)
+    for one in lost:
+        _log.warning("failOnDataLoss is false, going on: %s", one)
+    start = start.clamp(
+        {key: bounds[key.store].min_offset for key in start}, {key: bounds[key.store].max_offset for key in start}
+    )
+    backward = [key for key in start if end[key] < start[key]]
+    if backward:
+        key = backward[0]
+        raise ConfigurationError(
+            f"endingOffsets {end[key]} of partition {key} lies before its beginning at {start[key]}; exchange or "
+            "move them"
+        )
+    return deal(options, start, end, view, Deal.of(options, partitions, node_count(options, partitions)))

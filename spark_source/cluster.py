@@ -1,0 +1,131 @@
+"""What planning asks of a cluster, as protocols, and the client that answers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from spark_source.offset_spec import Bounds
+from spark_source.options import SourceOptions
+from tubeclient.errors import ConfigurationError
+from tubeclient.group import GroupMembership, fetch_view
+from tubeclient.identity import reader_groups_of
+from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.settings import ClientSettings
+
+__all__ = ["Cluster", "Lookup", "Membership", "TubeCluster", "client_settings", "node_count", "reader_groups", "scope"]
+
+_log = logging.getLogger(__name__)
+
+
+class Membership(Protocol):
+    """A group's nodes, held at the master; see tubeclient.group.GroupMembership."""
+
+    def join(self, patience_ms: float) -> ClusterView: ...
+    def view(self) -> ClusterView: ...
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Lookup(Protocol):
+    """First and last offsets, and positions of groups; see tubeclient.offset_lookup.OffsetLookup."""
+
+    def bounds(self, view: ClusterView) -> Mapping[StoreKey, Bounds]: ...
+    def group_positions(self, view: ClusterView, consumer_group: str) -> Mapping[PartitionKey, int]: ...
+    def close(self) -> None: ...
+
+
+class Cluster(Protocol):
+    """How the planner and batch reads reach a cluster. Nothing is contacted before a method is called."""
+
+    def fetch_view(self) -> ClusterView:
+        """The cluster's layout, without joining the group."""
+        ...
+
+    def membership(self, source_count: int) -> Membership:
+        """The group's nodes, not joined yet."""
+        ...
+
+    def lookup(self) -> Lookup:
+        """A new lookup; to be closed."""
+        ...
+
+
+class TubeCluster:
+    """The cluster that the options name."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._settings = client_settings(options)
+
+    def fetch_view(self) -> ClusterView:
+        options = self._options
+        return fetch_view(self._settings, options.topics, reader_groups(options), options.filters)
+
+    def membership(self, source_count: int) -> Membership:
+        options = self._options
+        return GroupMembership(
+            self._settings,
+            options.consumer_group,
+            options.topics,
+            source_count,
+            filters=options.filters,
+            client_name="spark",
+            refresh_interval_ms=options.partition_refresh_interval_ms,
+        )
+
+    def lookup(self) -> Lookup:
+        return OffsetLookup(self._settings, reader_groups(self._options))
+
+
+def client_settings(options: SourceOptions) -> ClientSettings:
+    """Return how to reach the cluster; the same for planner and tasks, and without secrets."""
+    return ClientSettings(
+        options.master_servers,
+        master_web_port=options.master_web_port,
+        rpc_timeout_ms=options.rpc_timeout_ms,
+        retry_limit_ms=options.retry_limit_ms,
+    )
+
+
+def reader_groups(options: SourceOptions) -> tuple[str, ...]:
+    """Return the groups to read under."""
+    return options.reader_groups or reader_groups_of(options.consumer_group)
+
+
+def scope(options: SourceOptions, view: ClusterView) -> list[PartitionKey]:
+    """Return the partitions that are read, sorted, whether or not they can be read at this moment.
+
+    ConfigurationError: a topic, or a partition of `assign`, that the cluster does not have.
+    """
+    there = view.partitions()
+    missing = sorted(set(options.topics) - {key.topic for key in there})
+    if missing:
+        raise ConfigurationError(
+            f"no broker of the cluster has topic {missing[0]}; create and deploy it, or take it out of subscribe"
+        )
+    if not options.assigned:
+        return there
+    strange = sorted(set(options.assigned_keys) - set(there))
+    if strange:
+        raise ConfigurationError(
+            f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "
+            f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}"
+        )
+    return list(options.assigned_keys)
+
+
+def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> int:
+    """Return sourceCount, or its default: as many as partitions, at most this machine's cores.
+
+    The planner's process is told nothing of the session, so this machine, the driver's, has to speak for the cluster.
+    """
+    if options.source_count is not None:
+        return options.source_count
+    count = max(1, min(len(partitions), os.cpu_count() or 1))
+    _log.info("sourceCount is not set and becomes %d; on a cluster, set it to the cores that shall read", count)
+    return count

@@ -1,0 +1,88 @@
+"""What one task of a batch reads: the ranges of one node of the group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+from spark_source.offset_rule import OffsetRule
+from spark_source.offsets import Offsets
+from spark_source.options import SourceOptions
+from spark_source.planning import ranges
+from tubeclient.assignment import assign
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["Deal", "NodePartition", "PlannedRange", "deal"]
+
+
+@dataclass(frozen=True)
+class PlannedRange:
+    """A range, and what is known about the offsets of its messages."""
+
+    range: OffsetRange
+    offset_rule: OffsetRule
+
+
+@dataclass(frozen=True)
+class NodePartition(InputPartition):
+    """The ranges of one node, and the brokers that hold them. Travels to the executor; holds no secrets."""
+
+    node_id: int
+    reads: tuple[PlannedRange, ...]
+    brokers: tuple[BrokerInfo, ...]
+
+    def broker_of(self, key: PartitionKey) -> BrokerInfo:
+        """The broker that holds `key`."""
+        return next(broker for broker in self.brokers if broker.broker_id == key.broker_id)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Which node has which partitions."""
+
+    by_node: Sequence[Sequence[PartitionKey]]
+    node_of: Mapping[PartitionKey, int]
+
+    @classmethod
+    def of(cls, options: SourceOptions, partitions: Sequence[PartitionKey], source_count: int) -> Deal:
+        """Deal `partitions`, the full configured set, as the options say."""
+        by_node = assign(options.assignment_strategy, partitions, source_count)
+        return cls(by_node, {key: node for node, keys in enumerate(by_node) for key in keys})
+
+
+def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView, nodes: Deal) -> list[NodePartition]:
+    """Return one partition for each node with something to read between `start` and `end`.
+
+    TubeError where the cluster no longer lists the broker of a range: it is never left out in silence.
+    """
+    rules = _offset_rules(options, end, view)
+    return [
+        NodePartition(
+            node,
+            tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in of_node),
+            tuple(sorted({view.broker_of(one.partition) for one in of_node})),
+        )
+        for node, of_node in ranges(start, end, nodes.by_node).items()
+    ]
+
+
+def _offset_rules(options: SourceOptions, end: Offsets, view: ClusterView) -> dict[StoreKey, OffsetRule]:
+    """Return the rule of each store whose messages' offsets can be known; the others are not named.
+
+    A replay has to give equal rows, and between a batch's first run and its replay partitions can be added to a store.
+    So what the recorded offsets say comes first: a store with one partition in them had one when the batch was planned.
+    """
+    if options.assigned:
+        return {}  # other partitions may share the store
+    members = Counter(key.store for key in end)
+    rules = {}
+    for store, count in members.items():
+        layout = view.layout_of(store)
+        if count == 1 and not options.filters.get(store.topic):
+            alone_now = layout is not None and layout.partitions_per_store == 1
+            rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE
+    return rules

@@ -1,0 +1,148 @@
+"""Where to begin, and where a batch read ends: the option values `earliest`, `latest`, `group` and JSON.
+
+    earliest
+    {"1:clicks:0": 2800, "1:clicks:1": "earliest", "default": "latest"}
+
+JSON maps partition keys (brokerId:topic:partitionId) to offsets. As in Kafka's source -2 stands for earliest and -1 for
+latest; unlike there, "default" speaks for all partitions that are not named. Offsets as a query's progress shows them,
+by store and runs of partition ids, are understood too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from spark_source.offsets import Offsets, checked_offset
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey, StoreKey
+
+__all__ = ["Bounds", "GroupFallback", "OffsetSpec", "Place", "resolve"]
+
+Place = int | Literal["earliest", "latest", "group"]
+"""One partition's place: an offset, or a word for one."""
+
+GroupFallback = Literal["earliest", "latest", "error"]
+"""What to do where `group` finds no position."""
+
+_NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
+_WORDS: dict[str, Place] = {"earliest": "earliest", "latest": "latest", "group": "group"}
+_DEFAULT = "default"
+
+
+class Bounds(Protocol):
+    """The first offset that a store still holds, and the one after its last."""
+
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSpec:
+    """The parsed value of startingOffsets or endingOffsets."""
+
+    option: str
+    """The option's name, for messages."""
+    default: Place | None
+    """The place of all partitions not named; None: each has to be named."""
+    named: tuple[tuple[PartitionKey, Place], ...] = ()
+    """Partitions with a place of their own, sorted by key."""
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> OffsetSpec:
+        """Read an option's value; ConfigurationError says what is wrong with it."""
+        word = _WORDS.get(text.strip().lower())
+        if word is not None:
+            return cls(option, word)
+        try:
+            entries = json.loads(text)
+        except ValueError:
+            entries = None
+        if not isinstance(entries, dict):
+            raise ConfigurationError(
+                f"{option} is {text!r}; write earliest, latest, group, or JSON from partition keys to offsets, as "
+                'in {"1:clicks:0": 2800, "default": "earliest"}'
+            )
+        default: Place | None = None
+        named: dict[PartitionKey, Place] = {}
+        for key, value in entries.items():
+            if key == _DEFAULT:
+                default = _place(value, f"{option}'s default entry")
+            elif isinstance(value, dict):
+                named.update(Offsets.from_dict({key: value}))
+            else:
+                named[PartitionKey.parse(key)] = _place(value, f"{key} in {option}")
+        return cls(option, default, tuple(sorted(named.items())))
+
+    @property
+    def text(self) -> str:
+        """One text for equal specs; tells a query's start from another's."""
+        places: dict[str, Place | None] = {str(key): place for key, place in self.named}
+        return json.dumps({**places, _DEFAULT: self.default})
+
+    def uses(self, word: Place) -> bool:
+        """Whether any partition's place is `word`."""
+        return word == self.default or any(place == word for _, place in self.named)
+
+
+def _place(value: object, where: str) -> Place:
+    found = _WORDS.get(value) if isinstance(value, str) else _NUMBERS.get(value) if isinstance(value, int) else None
+    return checked_offset(value, where) if found is None else found
+
+
+def resolve(
+    spec: OffsetSpec,
+    partitions: Iterable[PartitionKey],
+    bounds: Mapping[StoreKey, Bounds],
+    group_positions: Callable[[], Mapping[PartitionKey, int]],
+    fallback: GroupFallback = "error",
+) -> Offsets:
+    """Return the offset of each of `partitions`.
+
+    `group_positions` is called once, and only if `group` is asked for. A partition that it does not know is read from
+    its beginning if the group has a position elsewhere in the topic (then this partition is new), and by `fallback`
+    else. ConfigurationError: a named partition does not exist, or one that exists has no place.
+    """
+    keys = sorted(partitions)
+    named = dict(spec.named)
+    unknown = [key for key in named if key not in set(keys)]
+    if unknown:
+        raise ConfigurationError(
+            f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}"
+        )
+    missing = [key for key in keys if key not in named] if spec.default is None else []
+    if missing:
+        raise ConfigurationError(
+            f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default": "earliest" or '
+            '"latest"'
+        )
+    positions = group_positions() if spec.uses("group") else {}
+    known_topics = {key.topic for key in positions}
+    lost = [
+        key
+        for key in keys
+        if fallback == "error" and named.get(key, spec.default) == "group" and key.topic not in known_topics
+    ]
+    if lost:
+        raise ConfigurationError(
+            f"{spec.option} is group, but neither the offsets table nor the brokers know a position of the group "
+            f"for {_some(lost)}; set groupFallback to earliest or latest, or {spec.option} to another value"
+        )
+    without: Place = "latest" if fallback == "latest" else "earliest"
+    resolved: dict[PartitionKey, int] = {}
+    for key in keys:
+        place = named.get(key, spec.default)
+        if place == "group":
+            place = positions.get(key, "earliest" if key.topic in known_topics else without)
+        held = bounds[key.store]
+        resolved[key] = place if isinstance(place, int) else held.max_offset if place == "latest" else held.min_offset
+    return Offsets(resolved)
+
+
+def _some(keys: list[PartitionKey]) -> str:
+    shown = ", ".join(str(key) for key in keys[:3])
+    return f"{shown} and {len(keys) - 3} more partitions" if len(keys) > 3 else shown or "no partition"

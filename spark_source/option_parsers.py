@@ -1,0 +1,165 @@
+"""From an option's text to its value. Each raises ValueError with the rest of the sentence "<option> ..."."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.settings import parse_master_servers
+
+__all__ = [
+    "boolean",
+    "choice",
+    "duration_ms",
+    "filters",
+    "integer",
+    "name",
+    "names",
+    "partition_keys",
+    "servers",
+    "text",
+    "topics",
+    "zone",
+]
+
+MAX_TOPIC_CHARS: Final = 64
+MAX_TAGS: Final = 500
+MAX_TAG_CHARS: Final = 256
+
+_NAME = re.compile(r"[^\s#@:,=]+")
+_TAG = re.compile(r"[^\s#@:,=]+")
+_DURATION = re.compile(r"(\d+)\s*([a-z]+)", re.IGNORECASE)
+_UNITS_MS: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+
+def text(value: str) -> str:
+    """Any text that is not blank."""
+    if not value.strip():
+        raise ValueError("is blank; leave it out or give it a value")
+    return value.strip()
+
+
+def name(value: str) -> str:
+    """A group's name."""
+    if not _NAME.fullmatch(value.strip()):
+        raise ValueError(f"is {value!r}; a name has no blanks and none of # @ : , =")
+    return value.strip()
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Names separated by commas, each once, in the given order."""
+    return tuple(dict.fromkeys(name(part) for part in text(value).split(",")))
+
+
+def topics(value: str) -> tuple[str, ...]:
+    """Topic names separated by commas, sorted."""
+    found = names(value)
+    for topic in found:
+        if len(topic) > MAX_TOPIC_CHARS:
+            raise ValueError(f"names a topic of {len(topic)} characters; TubeMQ allows {MAX_TOPIC_CHARS}")
+    return tuple(sorted(found))
+
+
+def boolean(value: str) -> bool:
+    """true or false."""
+    if value.strip().lower() not in ("true", "false"):
+        raise ValueError(f"is {value!r}; write true or false")
+    return value.strip().lower() == "true"
+
+
+def integer(low: int, high: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `low` to `high`."""
+
+    def parse(value: str) -> int:
+        number = int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else None
+        if number is None or number < low or (high is not None and number > high):
+            limits = f"from {low} on" if high is None else f"from {low} to {high}"
+            raise ValueError(f"is {value!r}; write a whole number {limits}")
+        return number
+
+    return parse
+
+
+def duration_ms(low_ms: int) -> Callable[[str], int]:
+    """Return a parser of durations as Spark writes them, "10s" or "15 minutes", to milliseconds from `low_ms` on."""
+
+    def parse(value: str) -> int:
+        match = _DURATION.fullmatch(value.strip())
+        unit = _UNITS_MS.get(match[2].lower()) if match else None
+        if match is None or unit is None:
+            raise ValueError(f"is {value!r}; write a number and a unit, as in 500ms, 10s, 15m, 2h")
+        if int(match[1]) * unit < low_ms:
+            raise ValueError(f"is {value!r}; the least is {low_ms}ms")
+        return int(match[1]) * unit
+
+    return parse
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """Return a parser of one of `words`, in any case."""
+
+    def parse(value: str) -> str:
+        if value.strip().lower() not in words:
+            raise ValueError(f"is {value!r}; write one of {', '.join(words)}")
+        return value.strip().lower()
+
+    return parse
+
+
+def servers(value: str) -> tuple[str, ...]:
+    """Addresses "host:port" separated by commas; without a port 8715, the master's usual one."""
+    try:
+        return parse_master_servers(value)
+    except ConfigurationError as error:
+        raise ValueError(f"is not usable: {error}") from None
+
+
+def zone(value: str) -> str:
+    """The name of a time zone that this machine knows."""
+    try:
+        return ZoneInfo(value.strip()).key
+    except (ValueError, KeyError, OSError) as error:
+        raise ValueError(f"is {value!r}; write a zone of the IANA data base, as in UTC or Asia/Shanghai") from error
+
+
+def partition_keys(value: str) -> tuple[str, ...]:
+    """A JSON list of partition keys, as texts; their form is checked by whoever makes keys of them."""
+    try:
+        keys = json.loads(value)
+    except ValueError:
+        keys = None
+    if not isinstance(keys, list) or not keys or not all(isinstance(key, str) for key in keys):
+        raise ValueError(f'is {value!r}; write a JSON list of partition keys, as in ["1:clicks:0", "1:clicks:1"]')
+    return tuple(keys)
+
+
+def filters(value: str) -> Mapping[str, frozenset[str]]:
+    """JSON from topics to lists of tags."""
+    try:
+        entries = json.loads(value)
+    except ValueError:
+        entries = None
+    if not isinstance(entries, dict) or not entries:
+        raise ValueError(f'is {value!r}; write JSON from topics to lists of tags, as in {{"clicks": ["web", "app"]}}')
+    for topic, tags in entries.items():
+        if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
+            raise ValueError(f"gives topic {topic!r} no list of tags; leave a topic out to read all of it")
+        for tag in tags:
+            if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARS:
+                raise ValueError(
+                    f"gives topic {topic!r} the tag {tag!r}; a tag has 1 to {MAX_TAG_CHARS} characters, no blanks "
+                    "and none of # @ : , ="
+                )
+        if len(set(tags)) > MAX_TAGS:
+            raise ValueError(f"gives topic {topic!r} {len(set(tags))} tags; TubeMQ allows {MAX_TAGS}")
+    return {topic: frozenset(tags) for topic, tags in sorted(entries.items())}

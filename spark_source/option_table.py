@@ -1,0 +1,287 @@
+"""Every option of the source, one row each, which parses, documents and masks it; those not built yet included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from spark_source import option_parsers as to
+from spark_source.offset_spec import OffsetSpec
+
+__all__ = ["OPTIONS", "REQUIRED", "OptionRow", "find_row", "markdown"]
+
+REQUIRED: Final = object()
+"""The default of an option that has to be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRow:
+    """One option. Spark hands names over in lower case; users write them in any."""
+
+    name: str
+    """As documented. A trailing `*` stands for any rest: such options make one mapping from the rest to the value."""
+    field: str
+    """The field of SourceOptions; "" where this version does not have the option."""
+    parse: Callable[[str], Any] | None
+    """From the user's text; raises ValueError with the rest of the sentence "<name> ..."."""
+    default: Any
+    """The field's value where the option is not given."""
+    default_doc: str
+    """The default as the documentation writes it."""
+    doc: str
+    reads: Literal["both", "stream", "batch"] = "both"
+    """Which reads it applies to."""
+    secret: bool = False
+    """Its value may appear nowhere."""
+
+    @property
+    def available(self) -> bool:
+        return self.parse is not None
+
+    def matches(self, key: str) -> bool:
+        """Whether `key`, in any case, is this option."""
+        wanted = self.name.lower()
+        if wanted.endswith("*"):
+            return key.lower().startswith(wanted[:-1]) and len(key) >= len(wanted)
+        return key.lower() == wanted
+
+
+def _starting(text: str) -> OffsetSpec:
+    return OffsetSpec.parse(text, "startingOffsets")
+
+
+def _ending(text: str) -> OffsetSpec:
+    return OffsetSpec.parse(text, "endingOffsets")
+
+
+def _later(name: str, doc: str, reads: Literal["both", "stream", "batch"] = "both", secret: bool = False) -> OptionRow:
+    """A row for an option that is planned; giving it is an error, so that nobody believes it works."""
+    return OptionRow(name, "", None, None, "", doc, reads, secret)
+
+
+OPTIONS: Final[tuple[OptionRow, ...]] = (
+    OptionRow(
+        "masterServers",
+        "master_servers",
+        to.servers,
+        REQUIRED,
+        "required",
+        "The cluster's masters, active and standby: `host:port` separated by commas; without a port 8715.",
+    ),
+    OptionRow(
+        "consumerGroup",
+        "consumer_group",
+        to.name,
+        REQUIRED,
+        "required",
+        "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
+        "refused; a batch read registers nothing under it.",
+    ),
+    OptionRow("subscribe", "subscribe", to.topics, (), "", "Topics, separated by commas. Either this or `assign`."),
+    OptionRow(
+        "assign",
+        "assigned",
+        to.partition_keys,
+        (),
+        "",
+        'Only these partitions: a JSON list of keys `brokerId:topic:partitionId`, as in `["1:clicks:0"]`.',
+    ),
+    _later("subscribePattern", "Topics by a regular expression."),
+    OptionRow(
+        "filters",
+        "filters",
+        to.filters,
+        {},
+        "none",
+        'JSON from topics to tags, as in `{"clicks": ["web", "app"]}`: only messages with one of the tags are '
+        "read. Offsets move past the others too, so row limits become upper bounds.",
+    ),
+    OptionRow(
+        "sourceCount",
+        "source_count",
+        to.integer(1),
+        None,
+        "as many as partitions, at most the driver machine's cores",
+        "How many nodes the group has; each node with something to read is one Spark task. On a cluster, set it to "
+        "the number of cores that shall read.",
+    ),
+    OptionRow(
+        "assignmentStrategy",
+        "assignment_strategy",
+        to.choice("modulo", "hash_modulo"),
+        "modulo",
+        "`modulo`",
+        "How partitions are dealt to nodes. `modulo`: sorted and dealt in turn, always even. `hash_modulo`: by a "
+        "hash of the partition's key, for groups shared with Apache's example client.",
+    ),
+    OptionRow(
+        "startingOffsets",
+        "starting",
+        _starting,
+        None,
+        "`latest`; for a batch read `earliest`",
+        "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's "
+        'position on the brokers, then `groupFallback`), or JSON from partition keys to offsets with a `"default"` '
+        "entry for all others; -2 stands for earliest, -1 for latest. A query with a checkpoint goes on from "
+        "there. Partitions that appear later are read from their beginning. A batch read may not start at `latest`.",
+    ),
+    OptionRow(
+        "groupFallback",
+        "group_fallback",
+        to.choice("earliest", "latest", "error"),
+        "error",
+        "`error`",
+        "Where `group` begins in a topic in which the group has no position yet.",
+    ),
+    OptionRow(
+        "endingOffsets",
+        "ending",
+        _ending,
+        OffsetSpec("endingOffsets", "latest"),
+        "`latest`",
+        "Where a batch read ends: `latest`, or JSON as for `startingOffsets` (-1 for latest; -2 is not allowed).",
+        "batch",
+    ),
+    _later("startingTimestamp", "Begin at the first message of this minute or later."),
+    _later("endingTimestamp", "End before the first message later than this minute.", "batch"),
+    OptionRow(
+        "maxOffsetsPerTrigger",
+        "max_offsets_per_trigger",
+        to.integer(1),
+        None,
+        "no limit",
+        "The most rows of one micro-batch, dealt to the stores in proportion to what is behind in each. Exact "
+        "while there is that much to read, the partitions of each store stand at the same offset, and nothing is "
+        "filtered; an upper bound else.",
+        "stream",
+    ),
+    _later("minOffsetsPerTrigger", "The fewest rows of one micro-batch.", "stream"),
+    _later("maxTriggerDelay", "How long to wait for `minOffsetsPerTrigger`.", "stream"),
+    _later("minPartitions", "Split ranges until there are this many tasks."),
+    _later("maxRecordsPerPartition", "Split ranges so that no task has more rows."),
+    OptionRow(
+        "failOnDataLoss",
+        "fail_on_data_loss",
+        to.boolean,
+        True,
+        "`true`",
+        "What to do where the brokers no longer hold what is to be read: end with an error that names partition "
+        "and range, or (`false`) write a warning that counts what is lost and go on.",
+    ),
+    OptionRow(
+        "includeAttributes",
+        "include_attributes",
+        to.boolean,
+        False,
+        "`false`",
+        "Add the column `attributes map<string,string>`: what the producer attached besides tag and time.",
+    ),
+    OptionRow(
+        "messageTimeZone",
+        "message_time_zone",
+        to.zone,
+        "UTC",
+        "`UTC`",
+        "The zone of the producers' clocks. Messages carry their time as text without a zone; Java producers write "
+        "it in the default zone of their machine, in China as a rule `Asia/Shanghai`.",
+    ),
+    OptionRow(
+        "offsetsTable",
+        "offsets_table",
+        to.text,
+        None,
+        "none",
+        "Path or URI of a Delta table that keeps the group's position: what was read for certain. A streaming "
+        "query writes it; `startingOffsets=group` reads it.",
+    ),
+    _later("offsetsTableMode", "What a failing offsets table means for the query.", "stream"),
+    OptionRow(
+        "storageOption.*",
+        "storage_options",
+        to.text,
+        {},
+        "",
+        "Access to the offsets table's storage, handed to delta-rs under the name behind the dot. Values are never "
+        "shown.",
+        secret=True,
+    ),
+    _later(
+        "commitOffsetsToBroker", "Set the group's position on the brokers after each batch, for lag tools.", "stream"
+    ),
+    OptionRow(
+        "readerGroups",
+        "reader_groups",
+        to.names,
+        None,
+        "`GROUP-r0` to `GROUP-r7`",
+        "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "
+        "broker, so it never happens under `consumerGroup`. A cluster that authorises groups must know these.",
+    ),
+    OptionRow(
+        "partitionRefreshInterval",
+        "partition_refresh_interval_ms",
+        to.duration_ms(1_000),
+        30_000,
+        "`30s`",
+        "How often to ask the master for new partitions.",
+        "stream",
+    ),
+    OptionRow(
+        "masterWebPort",
+        "master_web_port",
+        to.integer(1, 65535),
+        8080,
+        "`8080`",
+        "The masters' HTTP port; the brokers' ones are found there. Where they cannot be reached, offsets are "
+        "asked for over TubeMQ's own protocol.",
+    ),
+    OptionRow(
+        "rpcTimeout",
+        "rpc_timeout_ms",
+        to.duration_ms(100),
+        10_000,
+        "`10s`",
+        "How long one call to a master or broker may take.",
+    ),
+    OptionRow(
+        "retryLimit",
+        "retry_limit_ms",
+        to.duration_ms(1_000),
+        60_000,
+        "`60s`",
+        "How long reading goes on trying without any progress before it fails.",
+    ),
+    OptionRow(
+        "groupJoinTimeout",
+        "group_join_timeout_ms",
+        to.duration_ms(0),
+        40_000,
+        "`40s`",
+        "How long to wait for the group's nodes. A query that was killed holds them until the master's lease of 30 "
+        "s ends.",
+        "stream",
+    ),
+    _later("authUser", "The user that masters and brokers ask for."),
+    _later("authPassword", "Its password.", secret=True),
+    _later("authPasswordFile", "A file that holds the password."),
+    _later("authPasswordEnv", "An environment variable that holds the password."),
+    _later("tls.*", "Encrypted connections."),
+)
+"""In the order of the documentation."""
+
+
+def find_row(key: str) -> OptionRow | None:
+    """The row of an option by its name in any case; None for an unknown one."""
+    return next((row for row in OPTIONS if row.matches(key)), None)
+
+
+def markdown() -> str:
+    """The options that this version has as a Markdown table, and the names of the others."""
+    reads = {"both": "both", "stream": "streaming", "batch": "batch"}
+    lines = ["| option | default | reads | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{row.name}` | {row.default_doc} | {reads[row.reads]} | {row.doc} |" for row in OPTIONS if row.available
+    ]
+    later = ", ".join(f"`{row.name}`" for row in OPTIONS if not row.available)
+    return "\n".join([*lines, "", f"Not available in this version, and refused: {later}.", ""])

@@ -1,0 +1,176 @@
+"""From the user's options to one frozen value, checked as a whole before anything is contacted."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from spark_source.offset_spec import GroupFallback, OffsetSpec
+from spark_source.option_table import OPTIONS, REQUIRED, OptionRow, find_row
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+__all__ = ["Masked", "SourceOptions", "parse_options"]
+
+_log = logging.getLogger(__name__)
+
+
+class Masked(Mapping[str, str]):
+    """A mapping whose values show up nowhere by accident: not in its text, not in that of whatever holds it."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key}: ***" for key in sorted(self._values)) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What the user asked for. One field for each available row of `option_table.OPTIONS`, which documents it."""
+
+    master_servers: tuple[str, ...]
+    consumer_group: str
+    subscribe: tuple[str, ...]
+    assigned: tuple[str, ...]
+    filters: Mapping[str, frozenset[str]]
+    source_count: int | None
+    assignment_strategy: str
+    starting: OffsetSpec | None
+    group_fallback: GroupFallback
+    ending: OffsetSpec
+    max_offsets_per_trigger: int | None
+    fail_on_data_loss: bool
+    include_attributes: bool
+    message_time_zone: str
+    offsets_table: str | None
+    storage_options: Mapping[str, str]
+    reader_groups: tuple[str, ...] | None
+    partition_refresh_interval_ms: int
+    master_web_port: int
+    rpc_timeout_ms: int
+    retry_limit_ms: int
+    group_join_timeout_ms: int
+    given: frozenset[str]
+    """Names of the options that the user gave."""
+
+    @property
+    def assigned_keys(self) -> tuple[PartitionKey, ...]:
+        """The partitions of `assign`, sorted; () where all partitions of the topics are read."""
+        return tuple(sorted({PartitionKey.parse(text) for text in self.assigned}))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics to register for, sorted."""
+        return self.subscribe or tuple(sorted({key.topic for key in self.assigned_keys}))
+
+    def start_of(self, read: Literal["stream", "batch"]) -> OffsetSpec:
+        """Where a read begins, its own default included."""
+        return self.starting or OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
+
+    def for_tasks(self) -> SourceOptions:
+        """These options without what only the planner needs: tasks are sent no access to the offsets table."""
+        return replace(self, offsets_table=None, storage_options=Masked({}))
+
+    def check_stream(self) -> None:
+        """Raise ConfigurationError for what makes no sense in a streaming read."""
+        if "endingOffsets" in self.given:
+            raise ConfigurationError(
+                "endingOffsets belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
+            )
+
+    def check_batch(self) -> None:
+        """Raise ConfigurationError for what makes no sense in a batch read; warn of what has no effect there."""
+        if self.start_of("batch").uses("latest"):
+            raise ConfigurationError(
+                "startingOffsets may not be latest in a batch read: it would read nothing; use earliest"
+            )
+        if self.ending.uses("earliest") or self.ending.uses("group"):
+            raise ConfigurationError(
+                "endingOffsets may only be latest, or offsets; earliest (-2) and group are no ends"
+            )
+        idle = sorted(row.name for row in OPTIONS if row.reads == "stream" and row.name in self.given)
+        if idle:
+            _log.warning("options without effect in a batch read: %s", ", ".join(idle))
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Return the parsed options; their names may come in any case, as Spark lower-cases them.
+
+    Raises ConfigurationError that names one option, what is wrong and what to do; it quotes no secret.
+    """
+    values: dict[str, Any] = {row.field: row.default for row in OPTIONS if row.available}
+    given = set()
+    for key in sorted(options):
+        row = find_row(key)
+        if row is None:
+            raise ConfigurationError(_unknown(key))
+        given.add(row.name)
+        if row.parse is None:
+            raise ConfigurationError(f"option {row.name} is not available in this version; leave it out")
+        if row.name.endswith("*"):
+            rest = key[len(row.name) - 1 :]
+            values[row.field] = {**values[row.field], rest: _parse(row, key, options[key])}
+        else:
+            values[row.field] = _parse(row, row.name, options[key])
+    missing = [row.name for row in OPTIONS if row.available and values[row.field] is REQUIRED]
+    if missing:
+        raise ConfigurationError(f'option {missing[0]} is required; add .option("{missing[0]}", ...)')
+    values["storage_options"] = Masked(values["storage_options"])
+    parsed = SourceOptions(given=frozenset(given), **values)
+    _check_together(parsed)
+    return parsed
+
+
+def _parse(row: OptionRow, name: str, text: str) -> Any:
+    assert row.parse is not None
+    try:
+        return row.parse(text)
+    except ConfigurationError:
+        raise  # says by itself which option it is about
+    except ValueError as error:
+        if row.secret:
+            raise ConfigurationError(f"option {name} has a value that cannot be used") from None
+        raise ConfigurationError(f"option {name} {error}") from None
+
+
+def _unknown(key: str) -> str:
+    names = {row.name.rstrip("*").lower(): row.name for row in OPTIONS}
+    if key.lower() == "path":
+        return "the source tubeclient has no path: call .load() without one and name topics with subscribe"
+    nearest = difflib.get_close_matches(key.lower(), names, n=1)
+    hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"
+    return f"option {key} is unknown; {hint}"
+
+
+def _check_together(options: SourceOptions) -> None:
+    """Check what no option can be checked for alone."""
+    if bool(options.subscribe) == bool(options.assigned):
+        raise ConfigurationError("give exactly one of subscribe and assign: which topics, or which partitions, to read")
+    _ = options.assigned_keys  # parses the keys
+    strange = sorted(options.filters.keys() - set(options.topics))
+    if strange:
+        raise ConfigurationError(
+            f"filters names topic {strange[0]}, which is not read; the topics are {', '.join(options.topics)}"
+        )
+    if options.storage_options and options.offsets_table is None:
+        raise ConfigurationError("storageOption.* is given without offsetsTable, the only thing that it is for")
+    if options.reader_groups is not None and options.consumer_group in options.reader_groups:
+        raise ConfigurationError(
+            f"readerGroups names consumerGroup {options.consumer_group}; reading moves a reader group's position on "
+            "the broker, so it has to be another group"
+        )

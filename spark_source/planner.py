@@ -1,0 +1,207 @@
+"""The long-lived side of a streaming query: holds the group, says where batches begin and end, deals their ranges.
+
+Lives in the one driver-side process that Spark keeps per query and source, and starts with the first call that needs a
+cluster. That process has no time-out above it and no retry: every wait in here is bounded, and an exception ends the
+query.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from spark_source.cluster import Cluster, Lookup, Membership, node_count, scope
+from spark_source.group_positions import group_positions
+from spark_source.node_partition import Deal, NodePartition, deal
+from spark_source.offset_spec import resolve
+from spark_source.offsets import Offsets
+from spark_source.options import SourceOptions
+from spark_source.planning import LostOffsets, data_loss, find_lost, plan
+from spark_source.progress_table import ProgressTable
+from spark_source.snapshot import Snapshot, SnapshotCache
+from tubeclient.keys import PartitionKey
+
+__all__ = ["StreamPlanner"]
+
+_log = logging.getLogger(__name__)
+
+Json = dict[str, dict[str, int]]
+"""Offsets as they stand in Spark's checkpoint."""
+
+
+class StreamPlanner:
+    """Plans the batches of one query. Nothing is contacted before the first call; `close` may come at any moment."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        cluster: Cluster,
+        progress: ProgressTable,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._progress = progress
+        self._clock = clock
+        self._membership: Membership | None = None
+        self._lookup: Lookup | None = None
+        self._snapshots: SnapshotCache | None = None
+        self._source_count = 0
+        self._initial: Offsets | None = None
+        self._target: Snapshot | None = None
+        self._deal: tuple[tuple[PartitionKey, ...], Deal] | None = None
+        self._first_look: Snapshot | None = None
+        self._idle: tuple[Json, int | None, Snapshot] | None = None
+        self._latest: tuple[Snapshot, Json] | None = None
+        self._parsed: tuple[Json, Offsets] | None = None
+        self._warned: set[object] = set()
+
+    def initial(self) -> Json:
+        """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
+        complete."""
+        snapshots = self._start()
+        if self._initial is None:
+            spec = self._options.start_of("stream")
+            starting = f"{spec.text} {self._options.group_fallback}" if spec.uses("group") else spec.text
+            self._initial = self._progress.initial(starting)
+            if self._initial is None:
+                if not self._progress.exists and (spec.uses("latest") or spec.uses("group")):
+                    _log.warning(
+                        "where the query begins is settled when Spark has planned its first batch; if it stops "
+                        "before, it begins later the next time. Set offsetsTable, which keeps the first answer"
+                    )
+                # Not past the target: what lies between would look like data that the brokers lost.
+                snapshot = self._target or snapshots.get(fresh=True)
+                self._initial = resolve(
+                    spec,
+                    snapshot.configured,
+                    snapshot.bounds,
+                    lambda: group_positions(self._options, snapshot.view, self._lookup_open(), self._progress),
+                    self._options.group_fallback,
+                )
+                self._progress.keep_initial(starting, self._initial)
+                self._first_look = snapshot
+        return self._initial.to_dict()
+
+    def latest(self, start: Json, max_rows: int | None) -> Json:
+        """Where the batch that begins at `start` ends; `start` itself where nothing is new.
+
+        Spark asks only when the batch before is complete, so `start` is what the offsets table may be told.
+        """
+        recent = self._start().get()
+        if self._first_look is not None:
+            # The first batch ends by the look that its beginning comes from, so that nothing of `latest` is in it: a
+            # restart asks for the beginning again, and what was between the two answers would be read by nobody.
+            recent, self._first_look = self._first_look, None
+        begin = self._parse(start)
+        if begin != self._initial:
+            self._record(begin, recent)
+        if self._idle is not None and self._idle[2] is (self._target or recent) and self._idle[:2] == (start, max_rows):
+            return start
+        recent = self._check_lost(begin, recent)
+        snapshot = self._target or recent
+        self._warn_unreadable(snapshot)
+        end = plan(begin, snapshot.readable, snapshot.bounds, max_rows)
+        if end is begin:
+            self._idle = start, max_rows, snapshot
+            return start
+        return end.to_dict()
+
+    def complete(self, end: Json) -> None:
+        """Note that everything before `end` is in the sink for certain."""
+        self._record(self._parse(end), self._start().get())
+
+    def partitions(self, start: Json, end: Json) -> list[NodePartition]:
+        """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
+        snapshot = self._start().get()
+        begin, until = Offsets.from_dict(start), Offsets.from_dict(end)
+        if begin == self._initial:
+            # This may be the first batch of an earlier run, which began and ended before what is `latest` now.
+            begin = begin.clamp({}, until)
+        return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
+
+    def freeze_target(self) -> None:
+        """From now on end where the cluster ends at this moment: Trigger.AvailableNow."""
+        self._target = self._start().get(fresh=True)
+
+    def reported_latest(self) -> Json | None:
+        """The ends of all partitions as of the last look, for Spark's progress; asks nobody."""
+        snapshot = self._snapshots.held if self._snapshots is not None else None
+        if snapshot is None:
+            return None
+        if self._latest is None or self._latest[0] is not snapshot:
+            self._latest = snapshot, snapshot.latest.to_dict()
+        return self._latest[1]
+
+    def close(self) -> None:
+        """Give the group back, so that the next run need not wait for the master's lease to end."""
+        membership, lookup = self._membership, self._lookup
+        self._membership = self._lookup = self._snapshots = None
+        if membership is not None:
+            membership.close()
+        if lookup is not None:
+            lookup.close()
+
+    def _start(self) -> SnapshotCache:
+        """Join the group and begin a run, once."""
+        if self._snapshots is None:
+            if self._options.source_count is None:
+                self._source_count = node_count(self._options, scope(self._options, self._cluster.fetch_view()))
+            else:
+                self._source_count = self._options.source_count
+            # Kept at once: a join that is broken off has nodes to give back as well.
+            self._membership = self._cluster.membership(self._source_count)
+            self._membership.join(self._options.group_join_timeout_ms)
+            self._progress.open_run(self._source_count)
+            self._lookup = self._cluster.lookup()
+            self._snapshots = SnapshotCache(self._options, self._membership, self._lookup, self._clock)
+        return self._snapshots
+
+    def _lookup_open(self) -> Lookup:
+        assert self._lookup is not None
+        return self._lookup
+
+    def _parse(self, offsets: Json) -> Offsets:
+        if self._parsed is None or self._parsed[0] != offsets:
+            self._parsed = offsets, Offsets.from_dict(offsets)
+        return self._parsed[1]
+
+    def _record(self, complete: Offsets, snapshot: Snapshot) -> None:
+        if self._progress.wants(complete):
+            self._progress.record(complete, snapshot.bounds, self._deal_of(snapshot, complete).node_of)
+
+    def _deal_of(self, snapshot: Snapshot, offsets: Offsets) -> Deal:
+        """Deal the configured partitions, and those that only the offsets know still; tell the master if it changed."""
+        partitions = tuple(sorted({*snapshot.configured, *offsets}))
+        if self._deal is None or self._deal[0] != partitions:
+            self._deal = partitions, Deal.of(self._options, partitions, self._source_count)
+            if self._membership is not None:
+                self._membership.report(dict(enumerate(self._deal[1].by_node)))
+        return self._deal[1]
+
+    def _check_lost(self, start: Offsets, snapshot: Snapshot) -> Snapshot:
+        """Raise or warn for positions outside of what the brokers hold, after a second look; returns the newer look."""
+        if self._not_warned(find_lost(start, snapshot.bounds)):
+            assert self._snapshots is not None
+            snapshot = self._snapshots.get(fresh=True)
+            lost = find_lost(start, snapshot.bounds)
+            if lost and self._options.fail_on_data_loss:
+                raise data_loss(lost)
+            for one in self._not_warned(lost):
+                self._warned.add(one.identity)
+                _log.warning("failOnDataLoss is false, going on: %s", one)
+        return snapshot
+
+    def _not_warned(self, lost: list[LostOffsets]) -> list[LostOffsets]:
+        return [one for one in lost if one.identity not in self._warned]
+
+    def _warn_unreadable(self, snapshot: Snapshot) -> None:
+        new = [key for key in snapshot.unreadable if key not in self._warned]
+        if new:
+            self._warned.update(new)
+            _log.warning(
+                "%d partitions are closed to readers for now, %s among them; they are left where they are",
+                len(new),
+                new[0],
+            )

@@ -1,0 +1,172 @@
+"""What a micro-batch reads: pure functions from positions, the stores' bounds and a row limit to exact ranges.
+
+The partitions of a store share one index, and an offset is a place in that index, whichever partition's message lies
+there. So a batch takes a *window* of each store, [where its last partition stands, window end), and every partition of
+the store reads its messages in it. A limit of N rows is a limit on the windows' entries; it is exact where all
+partitions stand at one offset, which they do after the first batch unless the query began at hand-set offsets.
+A partition ahead of the window reads nothing in this batch and is never moved back; the others catch up with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from spark_source.offset_spec import Bounds
+from spark_source.offsets import Offsets
+from tubeclient.errors import DataLoss
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
+
+__all__ = ["LostOffsets", "backlog_rows", "data_loss", "find_lost", "plan", "ranges", "share_rows"]
+
+
+class LostOffsets(NamedTuple):
+    """A partition whose position lies outside of what its broker holds."""
+
+    partition: PartitionKey
+    position: int
+    """Where the query stands."""
+    low: int
+    """The broker's first offset."""
+    high: int
+    """The offset after the broker's last."""
+
+    @property
+    def identity(self) -> tuple[PartitionKey, int, bool]:
+        """The same loss seen again, though the broker's bounds move."""
+        return self.partition, self.position, self.expired
+
+    @property
+    def expired(self) -> bool:
+        """Whether messages have expired; else the broker's data ends before the position."""
+        return self.position < self.low
+
+    def __str__(self) -> str:
+        if self.expired:
+            return (
+                f"partition {self.partition} was to be read from {self.position} on, but the broker holds it from "
+                f"{self.low} on: at most {(self.low - self.position) // INDEX_ENTRY_BYTES} messages have expired"
+            )
+        return (
+            f"partition {self.partition} was to be read from {self.position} on, but the broker's data ends at "
+            f"{self.high}: it lost its tail, or the topic was made anew"
+        )
+
+
+def find_lost(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> list[LostOffsets]:
+    """Return the partitions that stand outside of their store's bounds, in the order of `positions`."""
+    lost = []
+    for key, at in positions.items():
+        held = bounds.get(key.store)
+        if held is not None and not held.min_offset <= at <= held.max_offset:
+            lost.append(LostOffsets(key, at, held.min_offset, held.max_offset))
+    return lost
+
+
+def plan(
+    start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, Bounds], max_rows: int | None
+) -> Offsets:
+    """Return where the batch that begins at `start` ends; `start` itself where there is nothing to do.
+
+    `partitions` may be read now: the others, and those whose store has no bounds, stay where they are. Those that
+    `start` does not know are new: they enter at their store's first offset and are read from the next batch on, so that
+    a range never depends on anything but two recorded offsets. Never moves a partition backward or past its store's
+    end. With `max_rows` the windows of all stores have at most so many entries, and exactly so many while there are
+    enough. Messages that have expired are not counted; a batch may consist of nothing else.
+    """
+    readable = set(partitions)
+    windows = _windows(start, readable, bounds)
+    behind = {store: window.rows for store, window in windows.items() if window.rows}
+    rows = share_rows(behind, max_rows, _turn(start))
+    moved: dict[PartitionKey, int] = {}
+    for store, window in windows.items():
+        end = window.low + rows.get(store, 0) * INDEX_ENTRY_BYTES
+        moved.update((key, end) for key in window.partitions if start[key] < end)
+    moved.update((key, bounds[key.store].min_offset) for key in readable if key not in start and key.store in bounds)
+    return start.merge(moved) if moved else start
+
+
+class _Window(NamedTuple):
+    """What a store has for its readable partitions: index entries from `low` on."""
+
+    low: int
+    rows: int
+    partitions: list[PartitionKey]
+
+
+def _windows(start: Offsets, readable: set[PartitionKey], bounds: Mapping[StoreKey, Bounds]) -> dict[StoreKey, _Window]:
+    """The windows of all stores with readable partitions."""
+    members: dict[StoreKey, list[PartitionKey]] = {}
+    for key in start:
+        if key in readable and key.store in bounds:
+            members.setdefault(key.store, []).append(key)
+    windows = {}
+    for store, keys in members.items():
+        low = max(min(start[key] for key in keys), bounds[store].min_offset)
+        rows = max(0, bounds[store].max_offset - low) // INDEX_ENTRY_BYTES
+        windows[store] = _Window(low, rows, keys)
+    return windows
+
+
+def _turn(start: Offsets) -> int:
+    """A number that moves on with every row read, from which the stores take turns where there are fewer rows than
+    stores."""
+    return sum({key.store: at for key, at in start.items()}.values()) // INDEX_ENTRY_BYTES
+
+
+def share_rows(behind: Mapping[StoreKey, int], max_rows: int | None, turn: int = 0) -> dict[StoreKey, int]:
+    """Deal `max_rows` to stores in proportion to the rows that each is behind (all above 0).
+
+    Nobody gets more than it is behind, and everybody at least one row if there are enough; the sum is `max_rows`, or
+    everything where that is less. With fewer rows than stores, neighbours from number `turn` on get one each.
+    """
+    total = sum(behind.values())
+    if max_rows is None or total <= max_rows:
+        return dict(behind)
+    if max_rows <= len(behind):
+        stores = sorted(behind)
+        served = {stores[(turn + number) % len(stores)] for number in range(max_rows)}
+        return {store: int(store in served) for store in stores}
+    # One row for everybody, the rest in proportion to what is behind beyond that one. Integers only: the largest
+    # remainders get the rows that rounding down left over.
+    spare, weights = max_rows - len(behind), {store: rows - 1 for store, rows in behind.items()}
+    all_weights = sum(weights.values())
+    shares = {store: 1 + spare * weight // all_weights for store, weight in weights.items()}
+    by_remainder = sorted(weights, key=lambda store: (-(spare * weights[store] % all_weights), store))
+    for store in by_remainder[: max_rows - sum(shares.values())]:
+        shares[store] += 1
+    return shares
+
+
+def backlog_rows(positions: Offsets, bounds: Mapping[StoreKey, Bounds]) -> int:
+    """At most so many rows are behind, over all stores; exact as `plan`'s limit is."""
+    return sum(window.rows for window in _windows(positions, set(positions), bounds).values())
+
+
+def ranges(
+    start: Offsets, end: Offsets, assignment: Sequence[Sequence[PartitionKey]]
+) -> dict[int, tuple[OffsetRange, ...]]:
+    """Return what each node of `assignment` reads in the batch from `start` to `end`; nodes with nothing are left out.
+
+    A partition that only `end` knows enters with this batch and is not read in it. ConfigurationError where a batch
+    goes backward, KeyError where a partition with something to read is in no node's list.
+    """
+    node_of = {key: node for node, keys in enumerate(assignment) for key in keys}
+    dealt: dict[int, list[OffsetRange]] = {}
+    for key, until in end.items():
+        if start.get(key, until) != until:
+            dealt.setdefault(node_of[key], []).append(OffsetRange(key, start[key], until))
+    return {node: tuple(dealt[node]) for node in sorted(dealt)}
+
+
+def data_loss(lost: list[LostOffsets]) -> DataLoss:
+    """Return the error for positions outside of what the brokers hold: what, where, and what to do."""
+    first = lost[0]
+    others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""
+    return DataLoss(
+        f"{first}{others}. Set failOnDataLoss=false to go on without what is lost, or begin with a new checkpoint "
+        "at startingOffsets that the brokers hold",
+        partition=str(first.partition),
+        wanted=first.position,
+        found=first.low if first.expired else first.high,
+    )

@@ -1,0 +1,83 @@
+"""What the cluster looked like a moment ago. An idle query asks about 90 times a second; the brokers need not hear
+it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from spark_source.cluster import Lookup, Membership, scope
+from spark_source.offset_spec import Bounds
+from spark_source.offsets import Offsets
+from spark_source.options import SourceOptions
+from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["MIN_REFRESH_SECONDS", "Snapshot", "SnapshotCache"]
+
+MIN_REFRESH_SECONDS = 0.5
+_MOST_TIME_SHARE = 0.1
+"""Of the planner's time for looking offsets up: asking a broker store by store may take long."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Layout and bounds, looked up together."""
+
+    view: ClusterView
+    configured: tuple[PartitionKey, ...]
+    """The partitions that the query reads, sorted, those that cannot be read at this moment included."""
+    bounds: Mapping[StoreKey, Bounds]
+
+    @cached_property
+    def readable(self) -> tuple[PartitionKey, ...]:
+        """The partitions that can be read now."""
+        return tuple(key for key in self.configured if self.view.is_subscribable(key))
+
+    @cached_property
+    def unreadable(self) -> tuple[PartitionKey, ...]:
+        """The partitions that cannot."""
+        return tuple(key for key in self.configured if not self.view.is_subscribable(key))
+
+    @cached_property
+    def latest(self) -> Offsets:
+        """The offset after the last of each partition."""
+        return Offsets({key: self.bounds[key.store].max_offset for key in self.configured if key.store in self.bounds})
+
+
+class SnapshotCache:
+    """Takes a snapshot no more often than twice a second, and less often where it takes long."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        membership: Membership,
+        lookup: Lookup,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._membership = membership
+        self._lookup = lookup
+        self._clock = clock
+        self._held: Snapshot | None = None
+        self._fresh_until = 0.0
+
+    @property
+    def held(self) -> Snapshot | None:
+        """The last snapshot, however old."""
+        return self._held
+
+    def get(self, *, fresh: bool = False) -> Snapshot:
+        """Return a snapshot, with `fresh` in any case a new one. Raises what the membership or the lookup raises.
+
+        A membership that has ended is found at every call: a query that lost its group must not go on.
+        """
+        view = self._membership.view()
+        began = self._clock()
+        if self._held is None or fresh or began >= self._fresh_until:
+            self._held = Snapshot(view, tuple(scope(self._options, view)), self._lookup.bounds(view))
+            took = self._clock() - began
+            self._fresh_until = began + took + max(MIN_REFRESH_SECONDS, took / _MOST_TIME_SHARE)
+        return self._held

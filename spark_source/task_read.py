@@ -1,0 +1,78 @@
+"""What a task does: read the ranges of one node and hand Spark Arrow batches. A pure function of its ranges.
+
+Nothing here moves the group. Attempts of one task may run side by side, so each reads under a name of its own, in
+whichever reader group the partition is free.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from spark_source.options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from spark_source.node_partition import NodePartition
+
+__all__ = ["attempt_name", "read_node"]
+
+_log = logging.getLogger(__name__)
+
+
+def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the messages of the partition's ranges, range by range, in batches of a size that suits Spark.
+
+    At most one batch and a few packs are in memory. Raises DataLoss, CorruptMessage, or what kept the reader from going
+    on for `retryLimit`.
+    """
+    # Here, not above: the planner loads this module too and has no use for them.
+    from spark_source.arrow import PackDecoder, regroup
+    from spark_source.cluster import client_settings, reader_groups
+    from tubeclient.range_reader import RangeReader
+
+    decoder = PackDecoder(
+        include_attributes=options.include_attributes,
+        time_zone=options.message_time_zone,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    reader = RangeReader(
+        client_settings(options),
+        reader_groups(options),
+        attempt_name(partition.node_id),
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+
+    def packs() -> Iterator[pyarrow.RecordBatch]:
+        for planned in partition.reads:
+            key = planned.range.partition
+            tags = options.filters.get(key.topic, frozenset())
+            for pack in reader.read(partition.broker_of(key), planned.range, tags):
+                yield decoder.decode(pack, planned.offset_rule, tags)
+
+    try:
+        yield from regroup(packs())
+    finally:
+        reader.close()
+    lost = sum(one.max_messages for one in reader.losses) + decoder.missing
+    if lost:
+        _log.warning(
+            "failOnDataLoss is false, node %d went on without at most %d messages in %d ranges",
+            partition.node_id,
+            lost,
+            len(reader.losses),
+        )
+
+
+def attempt_name(node_id: int) -> str:
+    """Return what the brokers' pages show for this attempt: node, batch and attempt number. Outside of a task, the
+    node."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return f"spark.n{node_id}"
+    batch = context.getLocalProperty("streaming.sql.batchId") or "none"
+    return f"spark.n{node_id}.b{batch}.a{context.attemptNumber()}"

@@ -1,0 +1,120 @@
+"""A cluster in memory, for tests of planning that need no sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_source.options import SourceOptions, parse_options
+from tubeclient.errors import TubeError
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreKey, TopicLayout
+from tubeclient.metadata import ClusterView
+from tubeclient.offset_lookup import StoreBounds
+
+ROW = INDEX_ENTRY_BYTES
+
+
+def key(text: str) -> PartitionKey:
+    return PartitionKey.parse(text)
+
+
+def options(**more: object) -> SourceOptions:
+    """Options of group g on topic t with two nodes; None takes one of these away."""
+    given = {"masterServers": "127.0.0.1:1", "consumerGroup": "g", "subscribe": "t", "sourceCount": 2, **more}
+    return parse_options({name: str(value) for name, value in given.items() if value is not None})
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeCluster:
+    """One broker with topic `t`. Tests set `bounds` in rows, by store; every call is counted."""
+
+    def __init__(self, stores: int = 1, partitions: int = 2, rows: tuple[int, int] = (0, 10)) -> None:
+        self.layouts = [TopicLayout("t", 1, stores, partitions)]
+        self.brokers = [BrokerInfo(1, "127.0.0.1", 8123)]
+        self.rows = {StoreKey(1, "t", store): rows for store in range(stores)}
+        self.next_rows: list[dict[StoreKey, tuple[int, int]]] = []
+        """Answers to give first, one for each lookup."""
+        self.positions: dict[PartitionKey, int] = {}
+        self.refusal: TubeError | None = None
+        self.failure: TubeError | None = None
+        self.lookup_takes: float = 0.0
+        self.clock: FakeClock | None = None
+        self.calls: list[str] = []
+        self.reported: dict[int, list[PartitionKey]] = {}
+        self.source_count = 0
+
+    def count(self, call: str) -> int:
+        return self.calls.count(call)
+
+    def shown(self) -> ClusterView:
+        return ClusterView.of(self.brokers, self.layouts)
+
+    def fetch_view(self) -> ClusterView:
+        self.calls.append("fetch_view")
+        return self.shown()
+
+    def membership(self, source_count: int) -> FakeMembership:
+        self.calls.append("membership")
+        self.source_count = source_count
+        return FakeMembership(self)
+
+    def lookup(self) -> FakeLookup:
+        self.calls.append("lookup")
+        return FakeLookup(self)
+
+
+class FakeMembership:
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def join(self, patience_ms: float) -> ClusterView:
+        self._cluster.calls.append(f"join {patience_ms:.0f}")
+        if self._cluster.refusal is not None:
+            raise self._cluster.refusal
+        return self.view()
+
+    def view(self) -> ClusterView:
+        if self._cluster.failure is not None:
+            raise self._cluster.failure
+        return self._cluster.shown()
+
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+        self._cluster.calls.append("report")
+        self._cluster.reported = {node: list(keys) for node, keys in held.items()}
+
+    def close(self) -> None:
+        self._cluster.calls.append("leave")
+
+
+class FakeLookup:
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
+        cluster = self._cluster
+        cluster.calls.append("bounds")
+        if cluster.clock is not None:
+            cluster.clock.now += cluster.lookup_takes
+        rows = cluster.next_rows.pop(0) if cluster.next_rows else cluster.rows
+        return {store: StoreBounds(rows[store][0] * ROW, rows[store][1] * ROW) for store in view.stores()}
+
+    def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
+        self._cluster.calls.append(f"positions of {consumer_group}")
+        return self._cluster.positions
+
+    def close(self) -> None:
+        self._cluster.calls.append("lookup closed")
+
+
+def as_json(positions: Mapping[str, int]) -> dict[str, Any]:
+    """Offsets as Spark hands them over; positions in rows."""
+    from spark_source.offsets import Offsets
+
+    return Offsets.of({key(name): rows * ROW for name, rows in positions.items()}).to_dict()

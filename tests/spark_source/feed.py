@@ -1,0 +1,78 @@
+"""A topic to read from: loads numbered messages, and knows the options to read it with."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from tests.waiting import wait_for
+from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
+
+TIME = "202401020304"
+
+
+@dataclass
+class Feed:
+    tube: EmbeddedTubeMQ
+    topic: str
+    partition_ids: list[int]
+    sent: list[bytes] = field(default_factory=list)
+    """All bodies, in the order of sending; each different."""
+
+    @classmethod
+    def create(cls, tube: EmbeddedTubeMQ, topic: str, *, stores: int, partitions: int) -> Feed:
+        tube.create_topic(TopicConfig(topic, stores=stores, partitions=partitions))
+        return cls(tube, topic, [store * 10_000 + n for store in range(stores) for n in range(partitions)])
+
+    def send(self, count: int, *, tags: Iterable[str] = ("",), partitions: Iterable[int] = ()) -> list[bytes]:
+        """Append `count` messages, dealt to partitions and tags in turn; returns their bodies.
+
+        Up to some thousands become visible at once.
+        """
+        first, ids, names = len(self.sent), list(partitions) or self.partition_ids, list(tags)
+        bodies = [b"message-%06d" % number for number in range(first, first + count)]
+        messages = []
+        for number, body in enumerate(bodies):
+            tag = names[number % len(names)]
+            payload, flag = encode_payload(body, encode_attributes({"k": "v"}, tag, TIME))
+            tag_hash = java_string_hash(tag) if tag else -1
+            messages.append(NewMessage(ids[number % len(ids)], payload, flag, tag_hash))
+        self.tube.load(self.topic, messages)
+        self.sent += bodies
+        return bodies
+
+    def options(self, group: str = "", **more: object) -> dict[str, str]:
+        """Options to read the topic as `group`, its own if none is named."""
+        return {
+            "masterServers": self.tube.master_address,
+            "masterWebPort": str(self.tube.master_web_port),
+            "consumerGroup": group or f"{self.topic}_group",
+            "subscribe": self.topic,
+            "sourceCount": "2",
+            "groupJoinTimeout": "0s",
+            **{name: str(value) for name, value in more.items()},
+        }
+
+    def held(self) -> dict[int, list[str]]:
+        """The nodes of the topic's own group, and the partitions each was dealt, as the master's group page shows
+        them."""
+        url = (
+            ""
+            f"http://127.0.0.1:{self.tube.master_web_port}/webapi.htm?method=admin_query_consume_group_detail&consumeGroup={self.topic}_group"
+        )
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            nodes = json.loads(answer.read()).get("data", ())
+        return {
+            node["nodeId"]: sorted(
+                f"{one['brokerAddr'].partition(':')[0]}:{one['topicName']}:{one['partId']}" for one in node["parInfo"]
+            )
+            for node in nodes
+        }
+
+    def wait_until_free(self) -> None:
+        """Until the topic's own group has no members: Spark lets go of a query's process without waiting for its
+        end."""
+        wait_for(lambda: not self.held(), f"the nodes of {self.topic}_group to be given back")

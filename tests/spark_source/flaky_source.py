@@ -1,0 +1,72 @@
+"""The data source with tasks that fail once, after they have handed rows on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import InputPartition
+
+from spark_source.source import TubeSource
+from spark_source.stream_reader import TubeStreamReader
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+
+class FlakyReader(TubeStreamReader):
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in super().read(partition):
+            yield batch
+            if context.attemptNumber() == 0:
+                raise ConnectionError("this attempt was made to fail")
+
+
+class FlakySource(TubeSource):
+    @classmethod
+    def name(cls) -> str:
+        return "flaky_tubeclient"
+
+    def streamReader(self, schema: StructType) -> FlakyReader:
+        super().streamReader(schema)
+        return FlakyReader(self._options)
+
+
+def main(options: dict[str, str], folder: Path) -> None:
+    """Read all there is into JSON files, in a session of its own that gives each task two attempts."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2, 2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "512m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    spark.dataSource.register(FlakySource)
+    query = (
+        spark.readStream.format("flaky_tubeclient")
+        .options(**options)
+        .load()
+        .selectExpr("cast(value as string) AS body")
+        .writeStream.format("json")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(folder / "rows"))
+    )
+    if not query.awaitTermination(120):
+        raise SystemExit("the query did not end")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    main(json.loads(sys.argv[1]), Path(sys.argv[2]))

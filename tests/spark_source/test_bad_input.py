@@ -1,0 +1,110 @@
+"""What users get wrong, end to end: the error comes early, names the thing, and says what to do."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark_source.feed import Feed
+from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SECRET = "hunter2-hunter2"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sourceCuont": "2"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
+        ({"subscribe": None}, "give exactly one of subscribe and assign"),
+        ({"masterServers": None}, "option masterServers is required"),
+        ({"minPartitions": "4"}, "option minPartitions is not available in this version"),
+        ({"startingOffsets": "middle"}, "startingOffsets is 'middle'; write earliest, latest, group"),
+    ],
+)
+def test_wrong_options_are_refused_by_load(
+    delta_spark: SparkSession, feed: Feed, changes: dict[str, str | None], message: str
+) -> None:
+    given = {**feed.options(offsetsTable="/nowhere"), "storageOption.secret_key": SECRET, **changes}
+    kept = {name: value for name, value in given.items() if value is not None}
+    for load in (batch, stream):
+        with pytest.raises(Exception, match=message) as caught:
+            load(delta_spark, kept)
+        assert SECRET not in str(caught.value)
+
+
+def test_a_schema_is_refused(delta_spark: SparkSession, feed: Feed) -> None:
+    frame = delta_spark.read.format("tubeclient").options(**feed.options()).schema("value string").load()
+    with pytest.raises(Exception, match="has a fixed schema; leave"):
+        frame.collect()
+
+
+def test_batch_reads_do_not_start_at_latest(delta_spark: SparkSession, feed: Feed) -> None:
+    with pytest.raises(Exception, match="startingOffsets may not be latest in a batch read"):
+        batch(delta_spark, feed.options(startingOffsets="latest")).collect()
+
+
+def test_an_unknown_topic(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    options = feed.options(subscribe="no_such_topic")
+    with pytest.raises(Exception, match=r"no_such_topic.*the server answered 431 .*Check the topic's spelling"):
+        batch(delta_spark, options).collect()
+    with pytest.raises(Exception, match=r"no_such_topic.*the server answered 431 .*Check the topic's spelling"):
+        run_available(stream(delta_spark, options), tmp_path, Batches())
+
+
+def test_a_wrong_master_address_fails_and_is_named(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        message = rf"no master answered; tried {address} .*Check masterServers"
+        with pytest.raises(Exception, match=message):
+            batch(delta_spark, feed.options(masterServers=address)).collect()
+        with pytest.raises(Exception, match=message):
+            run_available(stream(delta_spark, feed.options(masterServers=address)), tmp_path, Batches())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, r"answered 430 .*Another live client holds this node of the group, for example a second query"),
+        ({"sourceCount": "3"}, r"answered 429 .*Live clients of this group were started with another sourceCount"),
+    ],
+)
+def test_a_second_query_of_a_group(
+    delta_spark: SparkSession, feed: Feed, tmp_path: Path, change: dict[str, str], message: str
+) -> None:
+    feed.send(10)
+    first, second = Batches(), Batches()
+    with running(stream(delta_spark, feed.options(startingOffsets="earliest")), tmp_path / "1", first) as query:
+        wait_for(lambda: len(first.all) == 10, "the first query's batch")
+        with pytest.raises(Exception, match=message):
+            run_available(stream(delta_spark, feed.options(**change)), tmp_path / "2", second)
+        feed.send(10)
+        wait_for(lambda: len(first.all) == 20, "the first query to go on")
+        assert query.exception() is None
+    assert second.runs == 0
+
+
+def test_secrets_are_in_no_plan_and_no_progress(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.send(10)
+    options = feed.options(startingOffsets="earliest", offsetsTable=tmp_path / "offsets")
+    frame = stream(delta_spark, {**options, "storageOption.secret_key": SECRET})
+    sink = Batches()
+    with running(frame, tmp_path / "checkpoint", sink) as query:
+        wait_for(lambda: len(sink.all) == 10, "a batch")
+        wait_for(lambda: query.recentProgress, "its progress")
+        explained = query._jsq.explainInternal(True)
+        assert "tubeclient" in explained.lower() or "PythonStreaming" in explained
+        shown = explained + str(query.recentProgress) + str(query.status)
+    shown += "".join(
+        path.read_text(errors="replace") for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()
+    )
+    assert SECRET not in shown

@@ -1,0 +1,91 @@
+"""What a batch read plans, with a cluster in memory."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from spark_source.batch_reader import plan_batch
+from spark_source.offset_rule import OffsetRule
+from spark_source.progress_table import ProgressTable
+from tests.spark_source.fakes import ROW, FakeCluster, key, options
+from tubeclient.errors import ConfigurationError, DataLoss
+
+
+def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int, int]]]:
+    """Partition, start and end in rows, by node."""
+    chosen = options(**more)
+    return {
+        one.node_id: [(str(read.range.partition), read.range.start // ROW, read.range.end // ROW) for read in one.reads]
+        for one in plan_batch(chosen, cluster, ProgressTable(chosen))
+    }
+
+
+def test_everything_is_read_by_default() -> None:
+    cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
+    assert plan(cluster) == {0: [("1:t:0", 2, 9)], 1: [("1:t:10000", 2, 9)]}
+    assert cluster.calls == ["fetch_view", "lookup", "bounds", "lookup closed"]  # and no group joined
+
+
+def test_an_empty_topic_has_no_tasks() -> None:
+    assert plan(FakeCluster(rows=(4, 4))) == {}
+
+
+def test_between_given_offsets() -> None:
+    cluster = FakeCluster(partitions=2, rows=(2, 9))
+    between = plan(
+        cluster, startingOffsets='{"1:t:0": 84, "default": -2}', endingOffsets='{"1:t:0": 112, "default": -1}'
+    )
+    assert between == {0: [("1:t:0", 3, 4)], 1: [("1:t:1", 2, 9)]}
+
+
+def test_from_the_groups_position(tmp_path: Path) -> None:
+    cluster = FakeCluster(partitions=1, rows=(2, 9))
+    run = OffsetsTable(str(tmp_path)).open_run(GroupKey("g", ["t"]), 2)
+    run.record([PartitionProgress(key("1:t:0"), 7 * ROW)])
+    assert plan(cluster, startingOffsets="group", offsetsTable=tmp_path) == {0: [("1:t:0", 7, 9)]}
+    cluster.positions = {key("1:t:0"): 5 * ROW}
+    assert plan(cluster, startingOffsets="group") == {0: [("1:t:0", 5, 9)]}
+
+
+def test_offsets_are_known_by_the_layout() -> None:
+    chosen = options()
+    for partitions, rule in ((1, OffsetRule.ALWAYS), (2, OffsetRule.UNKNOWN)):
+        planned = plan_batch(chosen, FakeCluster(partitions=partitions), ProgressTable(chosen))
+        assert {read.offset_rule for one in planned for read in one.reads} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "error", "message"),
+    [
+        ('{"default": 0}', "latest", DataLoss, "1:t:0 was to be read from 0 on, .* from 56 on: at most 2 messages"),
+        ('{"default": 280}', "latest", DataLoss, "the broker's data ends at 252"),
+        (
+            "earliest",
+            '{"default": 280}',
+            ConfigurationError,
+            "endingOffsets 280 of partition 1:t:0 is not within .* 252",
+        ),
+        ("earliest", '{"default": 28}', ConfigurationError, "endingOffsets 28 of partition 1:t:0 is not within"),
+        (
+            '{"default": 140}',
+            '{"default": 84}',
+            ConfigurationError,
+            "endingOffsets 84 .* lies before its beginning at 140",
+        ),
+    ],
+)
+def test_offsets_outside_of_what_is_there(starting: str, ending: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        plan(FakeCluster(partitions=1, rows=(2, 9)), startingOffsets=starting, endingOffsets=ending)
+
+
+def test_loss_can_be_accepted(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(partitions=1, rows=(2, 9))
+    with caplog.at_level(logging.WARNING):
+        assert plan(cluster, startingOffsets='{"default": 0}', failOnDataLoss="false") == {0: [("1:t:0", 2, 9)]}
+        assert plan(cluster, startingOffsets='{"default": 280}', failOnDataLoss="false") == {}
+    assert caplog.text.count("failOnDataLoss is false, going on: partition 1:t:0") == 2

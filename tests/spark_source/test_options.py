@@ -1,0 +1,218 @@
+"""Options: every wrong one is refused by name before anything is contacted, and secrets are never shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pickle
+
+import pytest
+
+from spark_source.option_table import OPTIONS, find_row, markdown
+from spark_source.options import SourceOptions, parse_options
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+LEAST = {"masterservers": "127.0.0.1:8715", "consumergroup": "g", "subscribe": "t"}
+
+
+def parse(**more: str) -> SourceOptions:
+    return parse_options({**LEAST, **more})
+
+
+def test_the_least_options_and_all_defaults() -> None:
+    options = parse_options(LEAST)
+    assert options.master_servers == ("127.0.0.1:8715",)
+    assert (options.consumer_group, options.topics) == ("g", ("t",))
+    assert options.source_count is None
+    assert options.assignment_strategy == "modulo"
+    assert options.start_of("stream").default == "latest"
+    assert options.start_of("batch").default == "earliest"
+    assert options.ending.default == "latest"
+    assert options.max_offsets_per_trigger is None
+    assert options.fail_on_data_loss is True
+    assert options.include_attributes is False
+    assert options.message_time_zone == "UTC"
+    assert options.offsets_table is None
+    assert options.reader_groups is None
+    assert options.master_web_port == 8080
+    assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (10_000, 40_000)
+    assert options.group_fallback == "error"
+
+
+def test_names_come_in_any_case_and_values_are_parsed() -> None:
+    options = parse_options(
+        {
+            "MasterServers": "a, b:9000 ,a:8715",
+            "consumergroup": " g ",
+            "SUBSCRIBE": "t2, t1,t2",
+            "filters": '{"t1": ["y", "x", "y"]}',
+            "sourceCount": "4",
+            "assignmentstrategy": "Hash_Modulo",
+            "maxoffsetspertrigger": "1000",
+            "failondataloss": "FALSE",
+            "includeattributes": "true",
+            "messagetimezone": "Asia/Shanghai",
+            "offsetsTable": "/tmp/o",
+            "storageoption.aws_region": "eu",
+            "readergroups": "r1,r2",
+            "partitionrefreshinterval": "2 minutes",
+            "rpctimeout": "1500ms",
+            "groupjointimeout": "0s",
+            "retrylimit": "2m",
+            "masterwebport": "8081",
+            "groupfallback": "earliest",
+        }
+    )
+    assert options.master_servers == ("a:8715", "b:9000")
+    assert options.consumer_group == "g"
+    assert options.topics == ("t1", "t2")
+    assert options.filters == {"t1": frozenset({"x", "y"})}
+    assert (options.source_count, options.assignment_strategy) == (4, "hash_modulo")
+    assert options.max_offsets_per_trigger == 1000
+    assert (options.fail_on_data_loss, options.include_attributes) == (False, True)
+    assert options.message_time_zone == "Asia/Shanghai"
+    assert dict(options.storage_options) == {"aws_region": "eu"}
+    assert options.reader_groups == ("r1", "r2")
+    assert options.partition_refresh_interval_ms == 120_000
+    assert (options.rpc_timeout_ms, options.group_join_timeout_ms, options.retry_limit_ms) == (1_500, 0, 120_000)
+    assert options.master_web_port == 8081
+    assert options.group_fallback == "earliest"
+
+
+def test_assign_names_partitions_and_with_them_the_topics() -> None:
+    options = parse_options(
+        {"masterservers": "m", "consumergroup": "g", "assign": '["1:b:10000", "2:a:3", "1:b:10000"]'}
+    )
+    assert options.assigned_keys == (PartitionKey(1, "b", 10000), PartitionKey(2, "a", 3))
+    assert options.topics == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"sourcecuont": "3"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
+        ({"maxOffsetPerTriger": "3"}, "did you mean maxOffsetsPerTrigger"),
+        ({"storageoptions.key": "3"}, "did you mean storageOption"),
+        ({"zzz": "3"}, "option zzz is unknown; there are masterServers, consumerGroup"),
+        ({"path": "/x"}, "has no path"),
+        ({"storageoption.": "x", "offsetstable": "o"}, r"option storageoption\. is unknown"),
+        ({"masterservers": " "}, "masterServers"),
+        ({"masterservers": "a:b"}, "masterServers"),
+        ({"consumergroup": "a b"}, "option consumerGroup is 'a b'; a name has no blanks"),
+        ({"consumergroup": "a#b"}, "consumerGroup"),
+        ({"subscribe": ""}, "option subscribe is blank"),
+        ({"subscribe": "a,,b"}, "option subscribe is ''"),
+        ({"subscribe": "x" * 65}, "TubeMQ allows 64"),
+        ({"assign": '["1:t:0"]'}, "exactly one of subscribe and assign"),
+        ({"sourcecount": "0"}, "option sourceCount is '0'; write a whole number from 1 on"),
+        ({"sourcecount": "2.5"}, "sourceCount"),
+        ({"assignmentstrategy": "x"}, "one of modulo, hash_modulo"),
+        ({"startingoffsets": "first"}, "startingOffsets is 'first'; write earliest, latest, group, or JSON"),
+        ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
+        ({"startingoffsets": '{"1:t": 28}'}, "not a partition key"),
+        ({"startingoffsets": '{"default": -3}'}, "the offset -3 of startingOffsets's default entry"),
+        ({"startingoffsets": '{"default": true}'}, "not a whole number"),
+        ({"startingoffsets": '{"default": [28]}'}, "not a whole number"),
+        ({"startingoffsets": '{"default": "first"}'}, "not a whole number"),
+        ({"startingoffsets": "[1]"}, "write earliest, latest, group, or JSON"),
+        ({"groupfallback": "x"}, "groupFallback"),
+        ({"maxoffsetspertrigger": "0"}, "maxOffsetsPerTrigger"),
+        ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
+        ({"messagetimezone": "Mars/North"}, "messageTimeZone is 'Mars/North'"),
+        ({"messagetimezone": "../etc"}, "messageTimeZone"),
+        ({"filters": "[]"}, "option filters"),
+        ({"filters": '{"t": "a"}'}, "no list of tags"),
+        ({"filters": '{"t": []}'}, "no list of tags"),
+        ({"filters": '{"t": ["a,b"]}'}, "the tag 'a,b'"),
+        ({"filters": '{"other": ["a"]}'}, "filters names topic other, which is not read; the topics are t"),
+        ({"rpctimeout": "10"}, "rpcTimeout is '10'; write a number and a unit"),
+        ({"rpctimeout": "1ms"}, "the least is 100ms"),
+        ({"partitionrefreshinterval": "5 parsecs"}, "partitionRefreshInterval"),
+        ({"masterwebport": "70000"}, "from 1 to 65535"),
+        ({"storageoption.secret": "s3cr3t"}, "storageOption.* is given without offsetsTable"),
+        ({"readergroups": "g,h"}, "readerGroups names consumerGroup g"),
+    ],
+)
+def test_wrong_options_are_refused(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse(**more)
+
+
+@pytest.mark.parametrize("name", ["masterServers", "consumerGroup"])
+def test_missing_options_are_named(name: str) -> None:
+    options = {key: value for key, value in LEAST.items() if key != name.lower()}
+    with pytest.raises(ConfigurationError, match=f"option {name} is required; add .option"):
+        parse_options(options)
+
+
+def test_neither_topics_nor_partitions() -> None:
+    with pytest.raises(ConfigurationError, match="exactly one of subscribe and assign"):
+        parse_options({"masterservers": "m", "consumergroup": "g"})
+
+
+@pytest.mark.parametrize("name", [row.name for row in OPTIONS if not row.available])
+def test_options_not_built_yet_are_refused_by_name(name: str) -> None:
+    key = name.lower().replace("*", "x")
+    with pytest.raises(ConfigurationError, match=rf"option {name.replace('*', '.*')} is not available in this version"):
+        parse(**{key: "hidden-value"})
+
+
+def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixture) -> None:
+    parse().check_stream()
+    parse().check_batch()
+    assert not caplog.records
+    with pytest.raises(ConfigurationError, match="endingOffsets belongs to batch reads"):
+        parse(endingoffsets="latest").check_stream()
+    for latest in ("latest", '{"1:t:0": -1, "default": -2}', '{"default": "latest"}'):
+        with pytest.raises(ConfigurationError, match="may not be latest in a batch read"):
+            parse(startingoffsets=latest).check_batch()
+    for no_end in ("earliest", "group", '{"default": -2}'):
+        with pytest.raises(ConfigurationError, match="endingOffsets may only be latest"):
+            parse(endingoffsets=no_end).check_batch()
+    with caplog.at_level(logging.WARNING):
+        parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
+    assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
+
+
+def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
+    secret = "hunter2-hunter2"
+    options = parse(offsetstable="o", **{"storageoption.aws_secret_access_key": secret})
+    assert options.storage_options["aws_secret_access_key"] == secret
+    assert secret not in repr(options)
+    assert "aws_secret_access_key: ***" in repr(options)
+    assert secret.encode() in pickle.dumps(options)
+    assert secret.encode() not in pickle.dumps(options.for_tasks())
+    assert options.for_tasks().consumer_group == "g"
+    with pytest.raises(ConfigurationError) as caught:
+        parse(offsetstable=" ", **{"storageoption.aws_secret_access_key": secret})
+    assert secret not in str(caught.value)
+    with pytest.raises(ConfigurationError) as caught:
+        parse(offsetstable="o", **{"storageoption.key": "  "})
+    assert "storageoption.key has a value that cannot be used" in str(caught.value)
+
+
+def test_table_and_fields_agree() -> None:
+    fields = {field.name for field in dataclasses.fields(SourceOptions)} - {"given"}
+    assert {row.field for row in OPTIONS if row.available} == fields
+    names = [row.name.lower() for row in OPTIONS]
+    assert len(set(names)) == len(names)
+    assert all(row.doc.endswith(".") for row in OPTIONS)
+    assert find_row("STORAGEOPTION.a.b") is find_row("storageOption.x")
+
+
+def test_documentation_has_every_option() -> None:
+    text = markdown()
+    table, _, later = text.rpartition("Not available in this version")
+    for row in OPTIONS:
+        assert (f"| `{row.name}` |" in table) == row.available
+        assert (f"`{row.name}`" in later) != row.available
+    assert all(line.count("|") - line.count("\\|") == 5 for line in table.strip().splitlines())
+
+
+def test_one_text_for_equal_starting_offsets() -> None:
+    one = parse(startingoffsets='{"default": -2, "1:t:0": 28, "1:t:1": -1}').start_of("stream")
+    other = parse(startingoffsets='{"1:t:1": "latest", "1:t:0": 28, "default": "earliest"}').start_of("stream")
+    assert one == other
+    assert one.text == other.text
+    assert one.text != parse(startingoffsets='{"1:t:0": 28, "default": -2}').start_of("stream").text

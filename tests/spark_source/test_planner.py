@@ -1,0 +1,538 @@
+"""The planner's promises to Spark, with a cluster in memory: each call asks little, repeats itself, and never lies."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, SupersededRun
+from spark_source.offset_rule import OffsetRule
+from spark_source.offsets import Offsets
+from spark_source.planner import StreamPlanner
+from spark_source.progress_table import ProgressTable
+from spark_source.snapshot import MIN_REFRESH_SECONDS
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, key, options
+from tubeclient.errors import ConfigurationError, ConnectionLost, DataLoss, NodeIdConflict, TubeError
+from tubeclient.keys import OffsetRange, StoreKey, TopicLayout
+
+STORE = StoreKey(1, "t", 0)
+
+
+def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:
+    chosen = options(**more)
+    own_clock = clock or FakeClock()
+    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock), own_clock)
+
+
+def ranges_of(partitions: Any) -> dict[int, list[tuple[str, int, int]]]:
+    """Partition, start and end in rows, by node."""
+    return {
+        one.node_id: [(str(read.range.partition), read.range.start // ROW, read.range.end // ROW) for read in one.reads]
+        for one in partitions
+    }
+
+
+# The beginning
+
+
+def test_nothing_is_contacted_before_it_is_needed() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    assert one.reported_latest() is None
+    one.close()
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    ("starting", "expected"),
+    [
+        ("earliest", {"1:t:0": 3, "1:t:1": 3}),
+        ("latest", {"1:t:0": 10, "1:t:1": 10}),
+        ('{"1:t:0": 112, "default": -1}', {"1:t:0": 4, "1:t:1": 10}),
+        ('{"1:t:0": {"0-1": 140}}', {"1:t:0": 5, "1:t:1": 5}),
+    ],
+)
+def test_a_query_begins_where_the_options_say(starting: str, expected: dict[str, int]) -> None:
+    assert planner(FakeCluster(rows=(3, 10)), startingOffsets=starting).initial() == as_json(expected)
+
+
+def test_the_beginning_is_looked_up_once() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    first = one.initial()
+    cluster.rows[STORE] = (0, 20)
+    assert one.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert cluster.count("bounds") == 1
+
+
+def test_group_goes_by_the_brokers_where_there_is_no_table() -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    cluster.positions = {key("1:t:0"): 5 * ROW}
+    one = planner(cluster, startingOffsets="group")
+    # The other partition is new to the group: everything in it is unread.
+    assert one.initial() == as_json({"1:t:0": 5, "1:t:1": 1})
+    assert "positions of g" in cluster.calls
+
+
+@pytest.mark.parametrize(("fallback", "expected"), [("earliest", 1), ("latest", 10)])
+def test_group_without_a_position_takes_the_fallback(fallback: str, expected: int) -> None:
+    one = planner(FakeCluster(rows=(1, 10)), startingOffsets="group", groupFallback=fallback)
+    assert one.initial() == as_json({"1:t:0": expected, "1:t:1": expected})
+
+
+def test_group_without_a_position_or_fallback_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; set groupFallback"):
+        planner(FakeCluster(), startingOffsets="group").initial()
+
+
+def test_starting_offsets_have_to_fit_the_topic() -> None:
+    with pytest.raises(ConfigurationError, match='no entry for 1:t:1; add the missing ones, or "default"'):
+        planner(FakeCluster(), startingOffsets='{"1:t:0": 0}').initial()
+    with pytest.raises(ConfigurationError, match=r"startingOffsets names 1:t:7, which .* do not have"):
+        planner(FakeCluster(), startingOffsets='{"1:t:7": 0, "default": -1}').initial()
+
+
+def test_only_assigned_partitions_are_read() -> None:
+    one = planner(FakeCluster(partitions=3), subscribe=None, assign='["1:t:2", "1:t:0"]', startingOffsets="earliest")
+    start = one.initial()
+    assert start == as_json({"1:t:0": 0, "1:t:2": 0})
+    end = one.latest(start, None)
+    assert ranges_of(one.partitions(start, end)) == {0: [("1:t:0", 0, 10)], 1: [("1:t:2", 0, 10)]}
+
+
+def test_what_is_read_has_to_exist() -> None:
+    with pytest.raises(ConfigurationError, match=r"assign names partition 1:t:5, .* topic t has 1:t:0, 1:t:1"):
+        planner(FakeCluster(), subscribe=None, assign='["1:t:5"]').initial()
+    with pytest.raises(ConfigurationError, match="no broker of the cluster has topic u"):
+        planner(FakeCluster(), subscribe="t,u").initial()
+
+
+# Batches
+
+
+def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock, startingOffsets="latest")
+    start = one.initial()
+    assert one.latest(start, None) is start
+    asked = cluster.count("bounds")
+    for _ in range(90):  # Spark's rate over a second
+        clock.now += 1 / 90
+        assert one.latest(start, None) is start
+        assert json.dumps(one.reported_latest()) == json.dumps(start)
+    assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_an_idle_query_plans_little(monkeypatch: pytest.MonkeyPatch, available_now: bool) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    if available_now:
+        one.freeze_target()
+    start = one.initial()
+    planned = []
+
+    def count_and_find_nothing(begin: Offsets, *_: object) -> Offsets:
+        planned.append(begin)
+        return begin
+
+    monkeypatch.setattr("spark_source.planner.plan", count_and_find_nothing)
+    for _ in range(90):
+        clock.now += 1 / 90
+        assert one.latest(start, None) is start
+    assert len(planned) <= 2 + 1 / MIN_REFRESH_SECONDS
+
+
+def test_a_slow_lookup_is_made_less_often() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    cluster.clock, cluster.lookup_takes = clock, 3.0
+    one = planner(cluster, clock)
+    start = one.initial()
+    began, asked = clock.now, cluster.count("bounds")
+    while clock.now < began + 100:
+        clock.now += 0.1
+        one.latest(start, None)
+    assert cluster.count("bounds") - asked <= 4
+
+
+def test_new_messages_make_a_batch_of_at_most_the_allowed_rows() -> None:
+    clock, cluster = FakeClock(), FakeCluster(stores=2, partitions=2, rows=(0, 30))
+    one = planner(cluster, clock, startingOffsets="earliest")
+    start = one.initial()
+    end = one.latest(start, 20)
+    assert end == as_json({"1:t:0": 10, "1:t:1": 10, "1:t:10000": 10, "1:t:10001": 10})
+    assert ranges_of(one.partitions(start, end)) == {
+        0: [("1:t:0", 0, 10), ("1:t:10000", 0, 10)],
+        1: [("1:t:1", 0, 10), ("1:t:10001", 0, 10)],
+    }
+    assert one.latest(end, None) == as_json(dict.fromkeys(("1:t:0", "1:t:1", "1:t:10000", "1:t:10001"), 30))
+    assert one.reported_latest() == one.latest(end, None)
+
+
+def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    start, end = as_json({"1:t:0": 0, "1:t:1": 0}), as_json({"1:t:0": 4, "1:t:1": 4})
+    first = one.partitions(start, end)
+    cluster.rows[STORE] = (0, 99)
+    clock.now += 60
+    assert one.partitions(start, end) == first
+    assert planner(cluster).partitions(start, end) == first
+
+
+def test_a_batch_back_in_time_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="1:t:0 ends before it starts"):
+        planner(FakeCluster()).partitions(as_json({"1:t:0": 4, "1:t:1": 4}), as_json({"1:t:0": 3, "1:t:1": 4}))
+
+
+def test_a_range_of_a_vanished_broker_is_an_error() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    with pytest.raises(TubeError, match="no broker 2, which should hold 2:t:0"):
+        one.partitions(as_json({"2:t:0": 0}), as_json({"2:t:0": 4}))
+
+
+def test_partitions_that_appear_are_read_from_their_beginning() -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(2, 10))
+    one = planner(cluster, clock)
+    start = one.initial()
+    assert one.latest(start, None) is start
+    cluster.layouts = [TopicLayout("t", 1, 2, 1)]
+    cluster.rows[StoreKey(1, "t", 1)] = (3, 7)
+    clock.now += 60
+    entered = one.latest(start, None)
+    assert entered == as_json({"1:t:0": 10, "1:t:10000": 3})
+    assert one.partitions(start, entered) == []
+    assert one.latest(entered, None) == as_json({"1:t:0": 10, "1:t:10000": 7})
+
+
+def test_closed_partitions_wait_and_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1)
+    cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
+    one = planner(cluster, clock, startingOffsets="earliest")
+    start = one.initial()
+    for _ in range(3):
+        clock.now += 1
+        assert one.latest(start, None) is start
+    assert caplog.text.count("1 partitions are closed to readers for now, 1:t:0 among them") == 1
+
+
+def test_tasks_are_told_what_is_known_of_offsets() -> None:
+    start, end = as_json({"1:t:0": 0}), as_json({"1:t:0": 4})
+
+    def rules(cluster: FakeCluster, filters: str | None = None, assign: str | None = None) -> list[OffsetRule]:
+        one = planner(cluster, filters=filters, assign=assign, subscribe=None if assign else "t")
+        return [read.offset_rule for part in one.partitions(start, end) for read in part.reads]
+
+    assert rules(FakeCluster(partitions=1)) == [OffsetRule.ALWAYS]
+    assert rules(FakeCluster(partitions=1), filters='{"t": ["a"]}') == [OffsetRule.UNKNOWN]
+    assert rules(FakeCluster(partitions=2), assign='["1:t:0"]') == [OffsetRule.UNKNOWN]
+    # A partition was added since the batch was planned: what had offsets keeps them.
+    assert rules(FakeCluster(partitions=2)) == [OffsetRule.IF_COMPLETE]
+    two = planner(FakeCluster(partitions=2)).partitions({"1:t:0": {"0-1": 0}}, {"1:t:0": {"0-1": 4 * ROW}})
+    assert [read.offset_rule for one in two for read in one.reads] == [OffsetRule.UNKNOWN] * 2
+
+
+# The group
+
+
+def test_the_group_is_joined_and_told_what_its_nodes_have() -> None:
+    cluster = FakeCluster(partitions=3)
+    one = planner(cluster, groupJoinTimeout="7s")
+    start = one.initial()
+    one.partitions(start, start)
+    assert cluster.calls.index("join 7000") < cluster.calls.index("bounds")
+    assert cluster.source_count == 2
+    assert cluster.reported == {0: [key("1:t:0"), key("1:t:2")], 1: [key("1:t:1")]}
+    reports = cluster.count("report")
+    one.partitions(start, start)
+    assert cluster.count("report") == reports
+
+
+def test_source_count_defaults_to_partitions_and_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    few, many = FakeCluster(partitions=2), FakeCluster(partitions=8)
+    for cluster in (few, many):
+        planner(cluster, sourceCount=None).initial()
+    assert (few.source_count, many.source_count) == (2, 3)
+
+
+def test_a_group_that_is_held_is_an_error_and_leaves_nothing_behind() -> None:
+    cluster = FakeCluster()
+    cluster.refusal = NodeIdConflict(430, "held")
+    one = planner(cluster)
+    with pytest.raises(NodeIdConflict):
+        one.initial()
+    one.close()
+    one.close()
+    assert cluster.count("leave") == 1
+
+
+def test_the_end_gives_everything_back_once() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    one.initial()
+    one.close()
+    one.close()
+    assert (cluster.count("leave"), cluster.count("lookup closed")) == (1, 1)
+    assert one.reported_latest() is None
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_lost_group_ends_the_query(available_now: bool) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    if available_now:
+        one.freeze_target()
+    start = one.initial()
+    cluster.failure = ConnectionLost("taken over")
+    with pytest.raises(ConnectionLost, match="taken over"):
+        one.latest(start, None)
+
+
+# Trigger.AvailableNow
+
+
+def test_available_now_ends_at_its_target_though_messages_keep_coming() -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock, startingOffsets="earliest")
+    one.freeze_target()
+    at = one.initial()
+    batches = 0
+    while (end := one.latest(at, 4)) is not at:
+        cluster.rows[STORE] = (0, cluster.rows[STORE][1] + 100)
+        clock.now += 10
+        at, batches = end, batches + 1
+    assert at == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert batches == 3
+
+
+def test_available_now_from_latest_begins_at_its_target() -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    one = planner(cluster, startingOffsets="latest")
+    one.freeze_target()
+    cluster.rows[STORE] = (0, 15)
+    start = one.initial()
+    assert start == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert one.latest(start, None) is start
+
+
+def test_available_now_includes_new_partitions_and_ends() -> None:
+    cluster = FakeCluster(partitions=2, rows=(0, 10))
+    one = planner(cluster)
+    one.freeze_target()
+    at = as_json({"1:t:0": 10})
+    seen = []
+    while (end := one.latest(at, None)) is not at:
+        seen.append(end)
+        at = end
+    assert seen == [as_json({"1:t:0": 10, "1:t:1": 0}), as_json({"1:t:0": 10, "1:t:1": 10})]
+
+
+# Loss
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            (7, 10),
+            r"1:t:0 was to be read from 140 on, but the broker holds it from 196 on: at most 2 messages have exp",
+        ),
+        ((0, 3), r"1:t:0 was to be read from 140 on, but the broker's data ends at 84: it lost its tail, or"),
+    ],
+)
+@pytest.mark.parametrize("available_now", [False, True])
+def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message: str, available_now: bool) -> None:
+    cluster = FakeCluster(rows=rows)
+    one = planner(cluster)
+    if available_now:
+        one.freeze_target()
+    with pytest.raises(DataLoss, match=message + r".*\(and 1 more partitions like it\). Set failOnDataLoss") as caught:
+        one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
+    assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
+
+
+def test_a_passing_wrong_look_is_no_loss() -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    cluster.next_rows = [{STORE: (0, 3)}]
+    assert planner(cluster).latest(as_json({"1:t:0": 5, "1:t:1": 5}), None) == as_json({"1:t:0": 10, "1:t:1": 10})
+
+
+def test_loss_can_be_accepted_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 3))
+    one = planner(cluster, clock, failOnDataLoss="false")
+    start = as_json({"1:t:0": 5, "1:t:1": 5})
+    for end in range(3, 9):
+        cluster.rows[STORE] = (0, end)
+        for _ in range(50):
+            clock.now += 0.1
+            at = one.latest(start, None)
+    assert at == as_json({"1:t:0": 8, "1:t:1": 8})
+    assert caplog.text.count("going on: partition 1:t:0") == 1
+    assert cluster.count("bounds") <= 30 / MIN_REFRESH_SECONDS + 2
+
+
+# The offsets table, a real one
+
+
+def table(folder: Path) -> OffsetsTable:
+    return OffsetsTable(str(folder))
+
+
+def positions(folder: Path) -> dict[str, int]:
+    return {str(name): at // ROW for name, at in table(folder).positions("g", ["t"]).items()}
+
+
+def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    first = planner(cluster, offsetsTable=tmp_path).initial()
+    cluster.rows[STORE] = (0, 16)
+    restarted = planner(cluster, offsetsTable=tmp_path)
+    assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
+    # Other starting options are another question.
+    assert planner(cluster, offsetsTable=tmp_path, startingOffsets="earliest").initial() == as_json(
+        {"1:t:0": 0, "1:t:1": 0}
+    )
+
+
+def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
+    """Spark records where a first batch ends, but not where it began."""
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    first = planner(cluster, clock)
+    start = first.initial()
+    cluster.rows[STORE] = (0, 13)
+    clock.now += 60  # long enough for another look
+    end = first.latest(start, None)
+    assert end == start
+    restarted = planner(cluster, clock)
+    moved = restarted.initial()
+    assert moved == as_json({"1:t:0": 13, "1:t:1": 13})
+    assert restarted.partitions(moved, end) == []
+    assert restarted.latest(end, None) == as_json({"1:t:0": 13, "1:t:1": 13})
+
+
+def test_the_first_answer_is_forgotten_when_the_first_batch_is_complete(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock, offsetsTable=tmp_path)
+    start = one.initial()
+    assert one.latest(start, None) == start
+    cluster.rows[STORE] = (0, 16)
+    clock.now += 1
+    end = one.latest(start, None)
+    assert positions(tmp_path) == {}
+    assert one.latest(end, None) is end  # Spark asks for the next: this one is complete
+    assert positions(tmp_path) == {"1:t:0": 16, "1:t:1": 16}
+    cluster.rows[STORE] = (0, 20)
+    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
+
+
+def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    planner(FakeCluster(), startingOffsets="earliest").initial()
+    planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
+    assert not caplog.records
+    planner(FakeCluster(), startingOffsets="latest").initial()
+    assert "begins later the next time. Set offsetsTable" in caplog.text
+
+
+def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 4}), None)
+    kept = table(tmp_path).latest(GroupKey("g", ["t"]))
+    assert kept is not None
+    assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in kept.partitions] == [
+        ("1:t:0", 4 * ROW, 10 * ROW, 0),
+        ("1:t:1", 4 * ROW, 10 * ROW, 1),
+    ]
+    assert (kept.source_count, kept.rows_behind) == (2, 6)
+
+
+def test_commit_tells_the_table_too(tmp_path: Path) -> None:
+    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
+
+
+def test_group_goes_by_the_table_first(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.positions = {key("1:t:0"): 9 * ROW, key("1:t:1"): 9 * ROW}
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1})
+    assert "positions of g" not in cluster.calls
+
+
+def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
+    """Where the table knows a topic, a partition that it does not know is new, whatever brokers say of it."""
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (0, 9)
+    cluster.positions = {key("1:t:1"): 9 * ROW, key("1:u:0"): 7 * ROW}
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
+
+
+def test_the_table_is_written_once_for_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+    monkeypatch.setattr("offsets_store.run.OffsetsRun.record", lambda _self, progress: written.append(progress))
+    one = planner(FakeCluster(), offsetsTable=tmp_path)
+    start = as_json({"1:t:0": 10, "1:t:1": 10})
+    for _ in range(5):
+        one.latest(start, None)
+    one.complete(start)
+    assert len(written) == 1
+
+
+def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster()
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 8, "1:t:1": 8}))
+    assert not caplog.records
+    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 8}), None)
+    assert "ahead of this query's checkpoint in 1 partitions, 1:t:0 among them" in caplog.text
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 8}
+
+
+def test_a_newer_run_of_the_group_ends_the_query(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    older = planner(cluster, offsetsTable=tmp_path)
+    older.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 2, "1:t:1": 2}))
+    with pytest.raises(SupersededRun):
+        older.latest(as_json({"1:t:0": 3, "1:t:1": 3}), None)
+    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
+
+
+def test_a_table_that_fails_is_warned_of_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock, offsetsTable=tmp_path)
+    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    tries = 0
+
+    def broken(*_: object) -> bool:
+        nonlocal tries
+        tries += 1
+        raise OffsetsTableError("disk full")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr("offsets_store.run.OffsetsRun.record", broken)
+        start = as_json({"1:t:0": 2, "1:t:1": 2})
+        for _ in range(100):
+            clock.now += 0.01
+            one.latest(start, None)
+        assert tries == 1
+        assert "not written, it stays behind and is tried again: disk full" in caplog.text
+    clock.now += 10
+    one.latest(start, None)
+    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
+
+
+def test_ranges_are_what_the_reader_takes() -> None:
+    (one,) = planner(FakeCluster(partitions=1)).partitions(as_json({"1:t:0": 2}), as_json({"1:t:0": 4}))
+    assert one.reads[0].range == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
+    assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"

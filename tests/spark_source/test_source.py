@@ -1,0 +1,166 @@
+"""The data source itself, without a SparkSession: importing, pickling, secrets, the end of the planner's process."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.types import LongType, StructField, StructType
+
+from pyspark_tubeclient import DefaultSource
+from spark_source.batch_reader import TubeBatchReader
+from spark_source.node_partition import NodePartition, PlannedRange
+from spark_source.offset_rule import OffsetRule
+from spark_source.stream_reader import TubeStreamReader
+from spark_source.termination import PLANNER_MODULE, end_cleanly_on_sigterm
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+
+SECRET = "hunter2-hunter2"
+
+OPTIONS = {
+    "masterservers": "127.0.0.1:1",
+    "consumergroup": "g",
+    "subscribe": "t",
+    "offsetstable": "/nowhere",
+    "storageoption.aws_secret_access_key": SECRET,
+}
+
+
+def source(**more: str) -> DefaultSource:
+    return DefaultSource({**OPTIONS, **more})
+
+
+def stream_reader(**more: str) -> TubeStreamReader:
+    one = source(**more)
+    reader = one.streamReader(one.schema())
+    assert isinstance(reader, TubeStreamReader)
+    return reader
+
+
+def pickled(what: object) -> bytes:
+    """As Spark pickles it."""
+    dumped: bytes = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
+    return dumped
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_spark_finds_the_source_without_arrow_delta_or_even_the_client() -> None:
+    """An import that fails here would take every other data source of the session with it."""
+    modules = "('pyarrow', 'pandas', 'numpy', 'deltalake', 'google', 'tubeclient', 'offsets_store')"
+    code = f"""
+import sys
+for name in {modules}:
+    sys.modules[name] = None
+import pyspark_tubeclient
+print(pyspark_tubeclient.DefaultSource.name(), pyspark_tubeclient.__all__)
+"""
+    assert run_python(code).strip() == "tubeclient ['DefaultSource']"
+
+
+def test_planning_does_not_load_arrow() -> None:
+    code = """
+import sys
+import spark_source.stream_reader, spark_source.planner, spark_source.cluster, spark_source.progress_table
+print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
+"""
+    assert run_python(code).strip() == "[]"
+
+
+def test_options_are_checked_when_the_source_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean sourceCount"):
+        source(sourcecoun="1")
+
+
+def test_another_schema_is_refused() -> None:
+    one, other = source(), StructType([StructField("x", LongType())])
+    for make in (one.reader, one.streamReader):
+        with pytest.raises(ConfigurationError, match="fixed schema"):
+            make(other)
+    assert one.schema() == source().schema() != source(includeattributes="true").schema()
+
+
+def test_streaming_and_batch_options_are_checked_for_each() -> None:
+    with pytest.raises(ConfigurationError, match="endingOffsets"):
+        stream_reader(endingoffsets="latest")
+    one = source(startingoffsets="latest")
+    with pytest.raises(ConfigurationError, match="may not be latest"):
+        one.reader(one.schema())
+
+
+@pytest.mark.parametrize("kind", ["stream", "batch"])
+def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
+    """Spark sends the reader and the source itself with every task."""
+    one = source()
+    assert SECRET.encode() in pickled(one)  # the planner's process needs it
+    reader: Any = one.streamReader(one.schema()) if kind == "stream" else one.reader(one.schema())
+    for sent in (reader, one):
+        assert SECRET.encode() not in pickled(sent)
+        assert len(pickled(sent)) < 4096
+        assert SECRET not in repr(sent) + repr(vars(sent))
+    copy = pickle.loads(pickled(reader))
+    assert isinstance(copy, TubeStreamReader | TubeBatchReader)
+    assert copy._options.consumer_group == "g"
+    assert copy._options.storage_options == {}
+
+
+def test_a_task_is_small() -> None:
+    reads = tuple(PlannedRange(OffsetRange(PartitionKey(1, "t", n), 0, 28), OffsetRule.ALWAYS) for n in range(100))
+    sent = NodePartition(0, reads, (BrokerInfo(1, "h", 1),))
+    assert len(pickled(sent)) < 100 * 60
+    assert pickle.loads(pickled(sent)) == sent
+
+
+def test_readers_open_nothing_by_being_made() -> None:
+    reader = stream_reader()
+    assert reader._planner is None
+    assert reader.getDefaultReadLimit() == ReadAllAvailable()
+    assert reader.reportLatestOffset() is None
+    reader.stop()
+    assert reader._planner is None
+
+
+def test_the_row_limit_is_sparks_read_limit() -> None:
+    assert stream_reader(maxoffsetspertrigger="7").getDefaultReadLimit() == ReadMaxRows(7)
+    with pytest.raises(ConfigurationError, match="ReadMaxBytes is not supported"):
+        stream_reader().latestOffset({}, ReadMaxBytes(1))
+
+
+def test_an_empty_batch_read_has_a_partition_without_anything() -> None:
+    one = source()
+    assert list(one.reader(one.schema()).read(InputPartition(None))) == []
+    assert list(stream_reader().read(InputPartition(None))) == []
+
+
+def test_sigterm_is_left_alone_outside_of_the_planner() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert not end_cleanly_on_sigterm()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_in_the_planner_becomes_an_ordinary_end() -> None:
+    code = f"""
+import os, signal, sys, types
+from spark_source.termination import end_cleanly_on_sigterm
+sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
+assert end_cleanly_on_sigterm()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+finally:
+    os.kill(os.getpid(), signal.SIGTERM)  # a second one while the end is being made
+    print("stopped")
+"""
+    assert run_python(code) == "stopped\n"
