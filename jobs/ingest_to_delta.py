@@ -1,0 +1,16 @@
+"""`tubeclient ingest` for spark-submit.
+
+    spark-submit --properties-file conf/spark-defaults.conf jobs/ingest_to_delta.py --settings conf/ingest.toml
+
+Takes the arguments of `tubeclient ingest` and does the same; master, packages and memory are spark-submit's to say. The
+package has to be installed where driver and executors run.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from tubeclient_cli.app import ingest
+
+if __name__ == "__main__":
+    typer.run(ingest)

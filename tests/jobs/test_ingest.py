@@ -1,0 +1,214 @@
+"""The ingest job on Spark, Delta and an embedded TubeMQ: each message once, whatever happens to the job."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.store import NewMessage
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from spark_source.offsets import Offsets
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.ingest import IngestSettings, run_ingest
+from tubeclient_cli.progress import BatchEvent
+from tubeclient_cli.sink import DeltaSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KEYS = [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)]
+
+
+class Bench:
+    """A cluster with one topic of two stores, and a job that reads it."""
+
+    def __init__(self, tube: EmbeddedTubeMQ, spark: SparkSession, folder: Path) -> None:
+        self.tube = tube
+        self.spark = spark
+        self.folder = folder
+        self.sent = 0
+        self.settings = IngestSettings(
+            master_servers=tube.master_address,
+            consumer_group="clicks_etl",
+            topics=("clicks",),
+            target=str(folder / "table"),
+            checkpoint=str(folder / "checkpoint"),
+            offsets_table=str(folder / "offsets"),
+            source_count=2,
+            source_options={"masterWebPort": str(tube.master_web_port)},
+        )
+
+    def send(self, count: int) -> None:
+        """Append so many numbered messages, half to each store."""
+        numbers = range(self.sent, self.sent + count)
+        self.sent += count
+        self.tube.load("clicks", [NewMessage(10_000 * (n % 2), str(n).encode()) for n in numbers])
+
+    def run(self, checkpoint: str = "checkpoint", **changes: Any) -> list[BatchEvent]:
+        """Run the job until it has read what there is; returns its batches."""
+        events: list[BatchEvent] = []
+        settings = replace(self.settings, checkpoint=str(self.folder / checkpoint), **changes)
+        summary = run_ingest(self.spark, settings, events.append)
+        assert (summary.batches, summary.rows) == (len(events), sum(event.rows for event in events))
+        assert not summary.stopped
+        return events
+
+    def repeated_or_missing(self) -> dict[int, int]:
+        """Message numbers that are not in the table exactly once; {} is what it should be."""
+        table = QueryBuilder().register("rows", DeltaTable(self.settings.target))
+        found = pa.table(table.execute('SELECT "value" FROM rows').read_all())
+        counts = Counter(map(int, found.column("value").to_pylist()))
+        return {n: counts[n] for n in {*range(self.sent), *counts} if counts[n] != 1}
+
+    def table_positions(self) -> dict[PartitionKey, int]:
+        return OffsetsTable(str(self.folder / "offsets")).positions("clicks_etl", ["clicks"])
+
+
+@pytest.fixture
+def bench(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Bench]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks", 2, 1)]) as tube:
+        yield Bench(tube, delta_spark, tmp_path)
+
+
+def test_rows_and_their_end_offsets_are_in_one_commit(bench: Bench) -> None:
+    bench.send(50)
+    events = bench.run(max_offsets_per_trigger=20)
+    assert [event.rows for event in events] == [20, 20, 10]
+    assert [event.rows_behind for event in events] == [30, 10, 0]
+    assert bench.repeated_or_missing() == {}
+    query_id = json.loads((bench.folder / "checkpoint" / "metadata").read_text())["id"]
+    written = [
+        json.loads(commit["userMetadata"])["tubeclient"] for commit in DeltaTable(bench.settings.target).history()
+    ]
+    assert [(one["queryId"], one["batchId"]) for one in written] == [(query_id, 2), (query_id, 1), (query_id, 0)]
+    ends = [Offsets.from_dict(one["endOffsets"]) for one in written]
+    assert ends == [dict.fromkeys(KEYS, 28 * 25), dict.fromkeys(KEYS, 28 * 20), dict.fromkeys(KEYS, 28 * 10)]
+    # AvailableNow asks once more after its last batch, which tells the table that the batch is complete.
+    assert bench.table_positions() == ends[0]
+
+
+def test_new_checkpoints_go_on_where_the_table_ends_and_their_batch_0_is_written(bench: Bench) -> None:
+    for number in range(3):
+        bench.send(20)
+        events = bench.run(f"checkpoint-{number}")
+        assert [(event.batch_id, event.rows) for event in events] == [(0, 20)]
+        assert bench.repeated_or_missing() == {}
+
+
+def test_the_sink_is_believed_where_the_offsets_table_is_gone_or_behind(bench: Bench) -> None:
+    bench.send(20)
+    bench.run("checkpoint-1")
+    shutil.rmtree(bench.folder / "offsets")
+    bench.send(20)
+    bench.run("checkpoint-2")
+    assert bench.repeated_or_missing() == {}
+    # Behind by a batch, as after a kill: what it said after the first run.
+    run = OffsetsTable(str(bench.folder / "offsets")).open_run(GroupKey("clicks_etl", ["clicks"]), 2)
+    run.record([PartitionProgress(key, 28 * 10) for key in KEYS])
+    bench.send(20)
+    assert [event.rows for event in bench.run("checkpoint-3")] == [20]
+    assert bench.repeated_or_missing() == {}
+    assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 30)
+
+
+def test_the_offsets_table_is_believed_where_there_is_no_sink(bench: Bench) -> None:
+    bench.send(20)
+    bench.run("checkpoint-1")
+    bench.send(20)
+    bench.run("checkpoint-2", target=str(bench.folder / "second"))
+    assert DeltaTable(str(bench.folder / "second")).count() == 20
+
+
+def test_a_batch_that_was_committed_is_not_written_again(bench: Bench) -> None:
+    """Killed between the sink's commit and Spark's own: Spark runs the batch once more."""
+
+    def forget_commit(batch_id: int) -> None:
+        for name in (f"{batch_id}", f".{batch_id}.crc"):
+            (bench.folder / "checkpoint" / "commits" / name).unlink()
+
+    bench.send(20)
+    bench.run()
+    # Batch 0 is repeated from where this run says, batch 1 from where batch 0 ended.
+    for batch_id in (0, 1):
+        forget_commit(batch_id)
+        bench.send(20)
+        bench.run()
+        assert bench.repeated_or_missing() == {}
+    # The same kill, and then a new checkpoint instead.
+    forget_commit(2)
+    bench.send(20)
+    bench.run("checkpoint-2")
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_batch_whose_commit_failed_is_written_by_the_next_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    def fail(*_: object) -> None:
+        raise OSError("the lake is dry")
+
+    bench.send(20)
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaSink, "append", fail)
+        with pytest.raises(StreamingQueryException, match="the lake is dry"):
+            bench.run()
+    bench.send(20)
+    bench.run()
+    assert bench.repeated_or_missing() == {}
+
+
+def test_an_old_checkpoint_is_refused_once_a_newer_one_has_written(bench: Bench) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    bench.send(20)
+    bench.run("old")
+    bench.send(20)
+    bench.run("new")
+    bench.send(20)
+    with pytest.raises(StreamingQueryException, match=r"RowsWouldRepeat: .* Start with a new checkpoint"):
+        bench.run("old")
+    bench.run("new")
+    assert bench.repeated_or_missing() == {}
+
+
+def test_groups_share_a_table_and_other_commits_do_not_matter(bench: Bench) -> None:
+    bench.send(20)
+    bench.run("one")
+    DeltaTable(bench.settings.target).optimize.compact()
+    bench.run("other", consumer_group="other_group")
+    assert DeltaTable(bench.settings.target).count() == 40
+    bench.send(20)
+    assert [event.rows for event in bench.run("one-again")] == [20]
+
+
+def test_a_stop_waits_for_the_running_batch_and_the_rest_comes_later(bench: Bench) -> None:
+    bench.send(60)
+    stop = threading.Event()
+    settings = replace(bench.settings, max_offsets_per_trigger=20, trigger="0s")
+    summary = run_ingest(bench.spark, settings, lambda _: stop.set(), stop)
+    assert summary.stopped
+    assert summary.rows in (20, 40)  # 40 where the second batch was under way
+    bench.run("next")
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_stop_while_nothing_comes_ends_at_once(bench: Bench) -> None:
+    stop = threading.Event()
+    threading.Timer(3.0, stop.set).start()
+    summary = run_ingest(bench.spark, replace(bench.settings, trigger="0s"), stop=stop)
+    # Spark runs a first batch even of no rows.
+    assert (summary.stopped, summary.rows) == (True, 0)
+    assert run_ingest(bench.spark, bench.settings, stop=stop).stopped

@@ -1,0 +1,222 @@
+"""`tubeclient`: the console command. Imports nothing heavy before a command is really run."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tubeclient._version import __version__
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["app", "ingest", "main"]
+
+app = typer.Typer(
+    name="tubeclient",
+    help="Work with Apache InLong TubeMQ from Spark.",
+    no_args_is_help=True,
+    # Local variables in a traceback would show passwords.
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pyspark-tubeclient {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tubeclient(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Work with Apache InLong TubeMQ from Spark."""
+
+
+@app.command()
+def ingest(
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with any of the settings below; what is given here as well prevails."),
+    ] = None,
+    master_servers: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.", show_default=False)
+    ] = None,
+    consumer_group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The group to read as; one job per group.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A topic to read; may be given several times.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The Delta table that takes the rows; made if missing.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one goes on where the table ends.")
+    ] = None,
+    offsets_table: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Delta table that keeps the groups' positions.")
+    ] = None,
+    starting_offsets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Where a first run begins: earliest (the default), latest, or JSON; without effect once it has rows.",
+        ),
+    ] = None,
+    source_count: Annotated[
+        int | None, typer.Option(metavar="N", help="Nodes of the group: tasks that read at once.")
+    ] = None,
+    max_offsets_per_trigger: Annotated[
+        int | None, typer.Option(metavar="N", help="The most rows of one batch.")
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="available-now (the default): read what there is and end; else how often to start a batch, as in 10s.",
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A further option of the source, such as masterWebPort=8080."),
+    ] = None,
+    progress_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append one JSON object per batch to this file.")
+    ] = None,
+    spark_master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
+    ] = None,
+) -> None:
+    """Write a group's topics to a Delta table, each message once.
+
+    Rows and the offsets at which they end go into the table in one commit,
+    so the table itself says where to go on: a job that is stopped, killed, or
+    started again with a new checkpoint neither loses nor repeats a message.
+
+    Ctrl-C and SIGTERM end the job after the running batch, with exit code 0.
+    A wrong setting is exit code 2, a failed job 1.
+
+    Access to the offsets table's storage is set in the settings file, table
+    storage-options, best as {env = "NAME"}: what stands on a command line can
+    be read by everybody on the machine.
+
+    Example:
+
+      tubeclient ingest --master-servers 10.0.0.1:8715 \\
+        --consumer-group clicks_etl --topic clicks --trigger 10s \\
+        --target /lake/clicks --checkpoint /lake/_checkpoints/clicks \\
+        --offsets-table /lake/_offsets
+    """
+    overrides: dict[str, Any] = {
+        "master_servers": master_servers,
+        "consumer_group": consumer_group,
+        "topics": tuple(topic) if topic else None,
+        "target": target,
+        "checkpoint": checkpoint,
+        "offsets_table": offsets_table,
+        "starting_offsets": starting_offsets,
+        "source_count": source_count,
+        "max_offsets_per_trigger": max_offsets_per_trigger,
+        "trigger": trigger,
+    }
+    try:
+        overrides["source_options"] = _pairs("--option", option)
+        confs = _pairs("--conf", conf)
+        code = _ingest(settings, overrides, progress_file, spark_master, confs)
+    except ConfigurationError as error:
+        typer.echo(f"tubeclient ingest: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(code)
+
+
+def _ingest(
+    file: Path | None, overrides: dict[str, Any], progress_file: Path | None, master: str | None, confs: dict[str, str]
+) -> int:
+    import contextlib
+
+    from tubeclient_cli.settings import load_settings
+
+    settings = load_settings(file, overrides)
+
+    from pyspark.errors import PySparkException
+    from rich.console import Console
+
+    from offsets_store import OffsetsTableError
+    from tubeclient_cli.display import Display, summary_line
+    from tubeclient_cli.ingest import run_ingest
+    from tubeclient_cli.progress import ProgressFile
+    from tubeclient_cli.session import make_session
+
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    console = Console()
+    spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
+    try:
+        # Once more: the session came with a handler of SIGINT that cancels the running batch.
+        _stop_on_signals(stop)
+        with contextlib.ExitStack() as stack:
+            shown = stack.enter_context(Display(console))
+            written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
+
+            def on_batch(event: Any) -> None:
+                shown.show(event)
+                if written is not None:
+                    written.write(event)
+
+            summary = run_ingest(spark, settings, on_batch, stop)
+    except (PySparkException, OffsetsTableError) as error:
+        typer.echo(f"tubeclient ingest: {short_cause(str(error))}", err=True)
+        return 1
+    finally:
+        spark.stop()
+    console.print(summary_line(summary), highlight=False, soft_wrap=True)
+    return 0
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def short_cause(text: str) -> str:
+    """The last Python error in a text that holds Spark's message and perhaps tracebacks; else its first line."""
+    causes = _PYTHON_CAUSE.findall(text)
+    return (causes[-1] if causes else text.strip().split("\n")[0]).strip()
+
+
+# The last line of a Python traceback: a class of a Python module, or a built-in one. Java's come from other places.
+_PYTHON_CAUSE = re.compile(
+    r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
+    re.MULTILINE,
+)
+
+
+def _pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            # Not the text: it may hold a secret.
+            raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
+        pairs[name.strip()] = value
+    return pairs
+
+
+def main() -> None:
+    """The entry point of the console command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

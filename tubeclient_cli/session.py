@@ -1,0 +1,57 @@
+"""The SparkSession of a command, with Delta."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["make_session"]
+
+_CONFS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # A stop that hangs in the query's own thread shall not hang the job.
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Every batch that is slower than the trigger is a warning, and every stop one with a stack.
+    "spark.log.level": "ERROR",
+}
+
+_LOCAL_CONFS = {
+    # Nobody else has to reach a driver whose executors are in its own process.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Delta computes a table's state in 50 tasks otherwise: seconds on a small machine, for nothing.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) -> SparkSession:
+    """Start a session on `master` (None: all cores of this machine), or take spark-submit's own.
+
+    `confs` prevail. Under spark-submit master and packages are spark-submit's to say, as conf/spark-defaults.conf does.
+    """
+    from pyspark.sql import SparkSession
+
+    # Executors take "python3" from PATH otherwise, which need not have this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        from delta import configure_spark_with_delta_pip
+
+        master = master or "local[*]"
+        builder = builder.master(master)
+        for name, value in {**_CONFS, **(_LOCAL_CONFS if master.startswith("local") else {})}.items():
+            builder = builder.config(name, value)
+        builder = configure_spark_with_delta_pip(builder)
+    for name, value in confs.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,194 @@
+"""What an ingest job needs to know: one frozen value, from a TOML file and the command line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from spark_source.option_parsers import duration_ms
+from spark_source.options import Masked, parse_options
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["AVAILABLE_NOW", "IngestSettings", "load_settings"]
+
+AVAILABLE_NOW: Final = "available-now"
+
+_TABLES: Final = ("ingest", "source", "storage-options")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """One ingest job: a group's topics into one Delta table."""
+
+    master_servers: str
+    """ "host:port,host:port" of the cluster's masters."""
+
+    consumer_group: str
+    topics: tuple[str, ...]
+
+    target: str
+    """Path or URI of the Delta table that takes the rows; made by the first batch."""
+
+    checkpoint: str
+    """Path or URI of Spark's checkpoint. A new one goes on where the table ends."""
+
+    offsets_table: str | None = None
+    """Path or URI of the Delta table that keeps groups' positions."""
+
+    starting_offsets: str = "earliest"
+    """Where the job begins if neither the target nor the offsets table knows the group: earliest, latest or JSON."""
+
+    source_count: int | None = None
+    max_offsets_per_trigger: int | None = None
+
+    trigger: str = AVAILABLE_NOW
+    """`available-now`: read what there is and end; else how often to start a batch, as in "10s"; "0s": at once."""
+
+    source_options: Mapping[str, str] = field(default_factory=dict)
+    """Further options of format("tubeclient"), as they are."""
+
+    storage_options: Mapping[str, str] = field(default_factory=lambda: Masked({}))
+    """delta-rs's options for the offsets table's storage; never shown."""
+
+    stop_timeout_s: float = 60.0
+    """How long a stop waits for the running batch, in seconds. A batch that is cut off is read again, not lost."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage_options", Masked(self.storage_options))
+        for name in ("target", "checkpoint"):
+            if not getattr(self, name).strip():
+                raise ConfigurationError(f"{name} is blank; name a folder")
+        if self.stop_timeout_s <= 0:
+            raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it has to be above 0")
+        _ = self.interval_ms
+        parse_options(self.options(self.starting_offsets))
+
+    @property
+    def interval_ms(self) -> int | None:
+        """Milliseconds between the starts of two batches; None for available-now."""
+        if self.trigger == AVAILABLE_NOW:
+            return None
+        try:
+            return duration_ms(0)(self.trigger)
+        except ValueError as error:
+            raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
+
+    def options(self, starting: str) -> dict[str, str]:
+        """The options of format("tubeclient") for a query that starts at `starting`. Holds secrets."""
+        options = {
+            **self.source_options,
+            "masterServers": self.master_servers,
+            "consumerGroup": self.consumer_group,
+            "subscribe": ",".join(self.topics),
+            "startingOffsets": starting,
+        }
+        optional = {
+            "offsetsTable": self.offsets_table,
+            "sourceCount": self.source_count,
+            "maxOffsetsPerTrigger": self.max_offsets_per_trigger,
+        }
+        options.update({name: str(value) for name, value in optional.items() if value is not None})
+        options.update({f"storageOption.{name}": value for name, value in self.storage_options.items()})
+        return options
+
+
+def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
+    """Read the settings file, if any, and lay over it what is not None in `overrides`.
+
+    `source_options` and `storage_options` are merged entry by entry. Raises ConfigurationError that names the file and
+    the entry, never the value of a storage option.
+    """
+    values = {} if path is None else _read(path)
+    for name, value in overrides.items():
+        if value is None:
+            continue
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
+    missing = [f.name for f in fields(IngestSettings) if f.name in _REQUIRED and f.name not in values]
+    if missing:
+        flags = ", ".join("--topic" if name == "topics" else f"--{name.replace('_', '-')}" for name in missing)
+        raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
+    return replace(IngestSettings(**values))
+
+
+_REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
+_IN_FILE: Final = {
+    f.name.replace("_", "-"): f.name
+    for f in fields(IngestSettings)
+    if f.name not in ("source_options", "storage_options")
+}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        # The line and column, but not the line: it may hold a secret.
+        raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
+    for name in document:
+        if name not in _TABLES:
+            raise ConfigurationError(f"{path}: [{name}] is unknown; {_nearest(name, _TABLES)}")
+    values = {}
+    for name, value in _table(document, "ingest", path).items():
+        if name not in _IN_FILE:
+            raise ConfigurationError(f"{path}: {name} in [ingest] is unknown; {_nearest(name, list(_IN_FILE))}")
+        values[_IN_FILE[name]] = _checked(name, value, path)
+    values["source_options"] = {k: _option(v) for k, v in _table(document, "source", path).items()}
+    secrets = _table(document, "storage-options", path)
+    values["storage_options"] = {name: _secret(name, value, path) for name, value in secrets.items()}
+    return values
+
+
+def _table(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    table = document.get(name, {})
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f"{path}: {name} is not a table; write [{name}] and its entries below")
+    return table
+
+
+def _checked(name: str, value: object, path: Path) -> object:
+    if name == "topics":
+        if isinstance(value, list) and all(isinstance(topic, str) for topic in value):
+            return tuple(value)
+        raise ConfigurationError(f'{path}: topics in [ingest] is no list of names, as in ["clicks", "views"]')
+    if name in ("source-count", "max-offsets-per-trigger"):
+        wanted: tuple[type, ...] = (int,)
+    elif name == "stop-timeout-s":
+        return float(value) if isinstance(value, int | float) else _wrong(name, "a number", path)
+    else:
+        wanted = (str,)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        return _wrong(name, "a whole number" if wanted == (int,) else "a text in quotes", path)
+    return value
+
+
+def _wrong(name: str, kind: str, path: Path) -> object:
+    raise ConfigurationError(f"{path}: {name} in [ingest] has to be {kind}")
+
+
+def _option(value: object) -> str:
+    """As Spark's .option() writes values."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _secret(name: str, value: object, path: Path) -> str:
+    """A text, or {env = "NAME"}: the value of that environment variable."""
+    if isinstance(value, Mapping) and set(value) == {"env"}:
+        variable = str(value["env"])
+        if variable not in os.environ:
+            raise ConfigurationError(f"{path}: {name} names the environment variable {variable}, which is not set")
+        return os.environ[variable]
+    if not isinstance(value, str):
+        raise ConfigurationError(f'{path}: {name} in [storage-options] has to be a text, or {{env = "NAME"}}')
+    return value
+
+
+def _nearest(name: str, known: tuple[str, ...] | list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
