@@ -122,10 +122,7 @@ class PackDecoder:
         found = [crc & _CHECKSUM_MASK for crc in map(crc32, payloads)]
         if wanted != found:
             number = next(n for n, (one, other) in enumerate(zip(wanted, found, strict=True)) if one != other)
-            raise CorruptMessage(
-                f"message {messages[number].messageId} of partition {pack.partition}, number {number} of its "
-                f"offsets [{pack.start}, {pack.end}), does not match its checksum"
-            )
+            raise _corrupt(pack, f"message {messages[number].messageId}, number {number}, does not match its checksum")
 
     def _split(self, pack: Pack, payloads: list[bytes], flags: list[int]) -> tuple[list[bytes], list[_Attributes]]:
         """Return bodies and attributes."""
@@ -152,9 +149,8 @@ class PackDecoder:
         text up to the time is remembered, and the rest is parsed only if somebody wants it.
         """
         if body_start > len(payload):
-            raise CorruptMessage(
-                f"partition {pack.partition}, offsets [{pack.start}, {pack.end}): a message has attributes of "
-                f"{body_start - _LENGTH_BYTES} bytes in a payload of {len(payload)}"
+            raise _corrupt(
+                pack, f"a message has attributes of {body_start - _LENGTH_BYTES} bytes in a payload of {len(payload)}"
             )
         time_at = payload.find(_TIME_MARK, _LENGTH_BYTES, body_start)
         cut = payload.find(b",", time_at, body_start) if time_at >= 0 else -1
@@ -177,9 +173,7 @@ class PackDecoder:
         try:
             found = parse_attributes(raw.decode())
         except UnicodeDecodeError as error:
-            raise CorruptMessage(
-                f"partition {pack.partition}, offsets [{pack.start}, {pack.end}): attributes are not UTF-8: {error}"
-            ) from error
+            raise _corrupt(pack, f"attributes are not UTF-8: {error}") from error
         tag, time = found.pop(TAG_KEY, None), found.pop(TIME_KEY, "")
         return _Attributes(tag or None, self._time_us(time) if time else None, found)
 
@@ -218,6 +212,14 @@ class PackDecoder:
                 )
             self.missing += missing
         return pa.nulls(rows, pa.int64())
+
+
+def _corrupt(pack: Pack, what: str) -> CorruptMessage:
+    return CorruptMessage(
+        f"partition {pack.partition}, offsets [{pack.start}, {pack.end}): {what}. It was damaged on its way, or on the "
+        f"broker's disk if reading again gives this error again; then begin with a new checkpoint behind it, at "
+        f"startingOffsets {pack.end} for this partition"
+    )
 
 
 def _parse_minute(text: str, zone: ZoneInfo) -> int | None:

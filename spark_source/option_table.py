@@ -240,9 +240,9 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "rpcTimeout",
         "rpc_timeout_ms",
         to.duration_ms(100),
-        10_000,
-        "`10s`",
-        "How long one call to a master or broker may take.",
+        8_000,
+        "`8s`",
+        "How long one call to a broker may take, or to all masters in turn.",
     ),
     OptionRow(
         "retryLimit",

@@ -43,8 +43,9 @@ class ClientSettings:
     connect_timeout_ms: int = 3_000
     """For a TCP connection."""
 
-    rpc_timeout_ms: int = 10_000
-    """For one call, from sending the request to having its answer."""
+    rpc_timeout_ms: int = 8_000
+    """For one call, from sending the request to having its answer. A call to the masters asks each for its part of
+    this time, so that a wrong address is known within 10 s."""
 
     http_timeout_ms: int = 2_000
     """For one HTTP query of a master or broker."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from embedded_tubemq import EmbeddedTubeMQ
+from embedded_tubemq.faults import ConnectionFault
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream
 from tests.waiting import wait_for
+from tubeclient.wire.methods import Method
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,3 +112,38 @@ def test_secrets_are_in_no_plan_and_no_progress(delta_spark: SparkSession, feed:
         path.read_text(errors="replace") for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()
     )
     assert SECRET not in shown
+
+
+@pytest.fixture
+def own_feed(tmp_path: Path) -> Iterator[Feed]:
+    """A topic on a cluster of this test alone, whose faults are nobody else's."""
+    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
+        yield Feed.create(tube, "damaged", stores=1, partitions=1)
+
+
+def test_a_corrupted_frame_is_asked_for_again_and_in_the_end_named(
+    delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
+) -> None:
+    faults = own_feed.tube.broker_faults()
+    options = own_feed.options(startingOffsets="earliest", retryLimit="3s")
+    own_feed.send(10)
+    faults.break_connection(Method.GET_MESSAGES, ConnectionFault.CORRUPT_FRAME)
+    sink = Batches()
+    run_available(stream(delta_spark, options), tmp_path / "1", sink)
+    assert sink.all == own_feed.sent
+    for _ in range(100):
+        faults.break_connection(Method.GET_MESSAGES, ConnectionFault.CORRUPT_FRAME)
+    own_feed.wait_until_free()
+    message = r"no progress .* 1:damaged:0\[0, 280\) at 0 from .*begin token 0x00000000.*retry limit"
+    with pytest.raises(Exception, match=message):
+        run_available(stream(delta_spark, options), tmp_path / "2", sink)
+
+
+def test_a_message_with_a_wrong_checksum_is_named_and_not_let_through(
+    delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
+) -> None:
+    faults = own_feed.tube.broker_faults()
+    own_feed.send(10)
+    faults.corrupt_checksums = 1_000
+    with pytest.raises(Exception, match=r"1:damaged:0, offsets \[0, 280\): message .* checksum.* startingOffsets 280"):
+        run_available(stream(delta_spark, own_feed.options(startingOffsets="earliest")), tmp_path / "1", Batches())

@@ -36,7 +36,7 @@ def test_the_least_options_and_all_defaults() -> None:
     assert options.offsets_table is None
     assert options.reader_groups is None
     assert options.master_web_port == 8080
-    assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (10_000, 40_000)
+    assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (8_000, 40_000)
     assert options.group_fallback == "error"
 
 

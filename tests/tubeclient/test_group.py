@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
@@ -108,6 +110,15 @@ def test_a_wrong_master_address_is_named(settings: ClientSettings) -> None:
             membership.join()
     finally:
         membership.close()
+
+
+def test_masters_that_are_silent_share_the_time_of_one_call() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        addresses = tuple(f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other))
+        with pytest.raises(ConnectError) as caught:
+            fetch_view(ClientSettings(addresses, rpc_timeout_ms=400), ["clicks"], ["readers"])
+    for address in addresses:
+        assert f"{address} did not answer CONSUMER_REGISTER_V2 within 200 ms" in str(caught.value)
 
 
 def test_impossible_memberships_are_refused_at_once(settings: ClientSettings) -> None:

@@ -24,6 +24,8 @@ class Send:
     address: str
     method: Method
     request: Message
+    time_share: float = 1.0
+    """The part of a call's time limit that the answer may take."""
 
 
 @dataclass(frozen=True, slots=True)

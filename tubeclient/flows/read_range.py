@@ -143,7 +143,8 @@ class RangeRead:
                 if idle_ms >= self.task.retry_limit_ms:
                     raise DeadlineExceeded(
                         f"no progress for {idle_ms / 1000:.0f} s reading {self.task.range} at {self.position} "
-                        f"from broker {self.task.broker}: {error}",
+                        f"from broker {self.task.broker}: {error}. "
+                        "Look at that broker and the way to it, or allow a longer retry limit",
                         address=self.task.broker.address,
                     ) from error
                 pause = _SECOND_LOOK_MS if isinstance(error, _LookAgain) else backoff_ms(attempt, self._rng.random())

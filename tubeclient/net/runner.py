@@ -25,6 +25,7 @@ class _Pending(NamedTuple):
     address: str
     method: Method
     future: Future[bytes]
+    timeout_ms: int
     deadline: float  # of time.monotonic(), seconds
 
 
@@ -86,10 +87,10 @@ class FlowRunner:
 
     def _send(self, effect: Send) -> Ticket:
         spec = effect.method.spec
-        timeout_ms = self._pool.settings.rpc_timeout_ms
+        timeout_ms = round(self._pool.settings.rpc_timeout_ms * effect.time_share)
         stream = encode_request(spec.service, spec.method_id, effect.request.SerializeToString(), timeout_ms)
         future = self._pool.get(effect.address).submit(stream)
-        return Ticket(_Pending(effect.address, effect.method, future, time.monotonic() + timeout_ms / 1000))
+        return Ticket(_Pending(effect.address, effect.method, future, timeout_ms, time.monotonic() + timeout_ms / 1000))
 
     def _receive(self, ticket: Ticket) -> Message:
         pending = cast(_Pending, ticket)
@@ -101,8 +102,7 @@ class FlowRunner:
                 raise
             pending.future.cancel()
             raise DeadlineExceeded(
-                f"{pending.address} did not answer {pending.method.name} "
-                f"within {self._pool.settings.rpc_timeout_ms} ms",
+                f"{pending.address} did not answer {pending.method.name} within {pending.timeout_ms} ms",
                 address=pending.address,
             ) from None
         try:
