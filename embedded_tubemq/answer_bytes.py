@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tubeclient.wire.envelope import varint
 from tubeclient.wire.proto import broker_pb2, rpc_pb2
 
-__all__ = ["EncodedAnswer", "encode_fetch_answer", "encode_response_parts", "varint"]
+__all__ = ["EncodedAnswer", "encode_fetch_answer", "encode_response_parts"]
 
 _CONNECTION_HEADER = rpc_pb2.RpcConnHeader(flag=1).SerializeToString()
 _RESPONSE_HEADER = rpc_pb2.ResponseHeader(status=rpc_pb2.ResponseHeader.SUCCESS, protocolVer=3).SerializeToString()
@@ -57,13 +58,3 @@ def encode_response_parts(method_id: int, answer: EncodedAnswer) -> bytes:
         )
     )
     return b"".join([head, *answer.parts])
-
-
-def varint(value: int) -> bytes:
-    """`value` >= 0 as protobuf writes it."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

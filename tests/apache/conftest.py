@@ -1,3 +1,22 @@
-"""The fixtures of Apache's own servers for the tests of this folder."""
+"""The fixtures of Apache's own servers, and of our client on them, for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
 
 from tests.apache.fixtures import *  # noqa: F403
+from tests.apache.server import ApacheTubeMQ
+from tubeclient import ClientSettings, Producer
+
+
+@pytest.fixture
+def settings(apache: ApacheTubeMQ) -> ClientSettings:
+    return ClientSettings((apache.master_address,), master_web_port=apache.master_web_port)
+
+
+@pytest.fixture
+def producer(settings: ClientSettings) -> Iterator[Producer]:
+    with Producer(settings) as running:
+        yield running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,17 +22,6 @@ from tubeclient import ClientSettings, OffsetLookup, Producer, fetch_view, reade
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
 
 STREAM_SECONDS = 120
-
-
-@pytest.fixture
-def settings(apache: ApacheTubeMQ) -> ClientSettings:
-    return ClientSettings((apache.master_address,), master_web_port=apache.master_web_port)
-
-
-@pytest.fixture
-def producer(settings: ClientSettings) -> Iterator[Producer]:
-    with Producer(settings) as running:
-        yield running
 
 
 def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:

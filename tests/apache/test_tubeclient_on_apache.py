@@ -6,7 +6,7 @@ import itertools
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
@@ -38,17 +38,6 @@ from tubeclient.wire.payload import decode_payload, parse_attributes
 pytestmark = pytest.mark.apache
 
 GROUPS = reader_groups_of("tubeclient_tests")
-
-
-@pytest.fixture
-def settings(apache: ApacheTubeMQ) -> ClientSettings:
-    return ClientSettings((apache.master_address,), master_web_port=apache.master_web_port)
-
-
-@pytest.fixture
-def producer(settings: ClientSettings) -> Iterator[Producer]:
-    with Producer(settings) as running:
-        yield running
 
 
 def ends(settings: ClientSettings, view: ClusterView) -> dict[StoreKey, int]:

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_source.options import SourceOptions, parse_options
+from spark_source.planner import StreamPlanner
+from spark_source.progress_table import ProgressTable
 from tubeclient.errors import TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import StoreBounds
 
 ROW = INDEX_ENTRY_BYTES
+
+STORE = StoreKey(1, "t", 0)
+"""The one store of topic t."""
 
 
 def key(text: str) -> PartitionKey:
@@ -118,3 +123,9 @@ def as_json(positions: Mapping[str, int]) -> dict[str, Any]:
     from spark_source.offsets import Offsets
 
     return Offsets.of({key(name): rows * ROW for name, rows in positions.items()}).to_dict()
+
+
+def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:
+    chosen = options(**more)
+    own_clock = clock or FakeClock()
+    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock), own_clock)

@@ -53,7 +53,7 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
             "failondataloss": "FALSE",
             "includeattributes": "true",
             "messagetimezone": "Asia/Shanghai",
-            "offsetsTable": "/tmp/o",
+            "offsetsTable": "/lake/o",
             "storageoption.aws_region": "eu",
             "readergroups": "r1,r2",
             "partitionrefreshinterval": "2 minutes",

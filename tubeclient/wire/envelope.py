@@ -24,6 +24,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "parse_message",
+    "varint",
 ]
 
 PROTOCOL_VERSION = 3
@@ -145,7 +146,7 @@ def _join(*messages: Message) -> bytes:
     parts: list[bytes] = []
     for message in messages:
         data = message.SerializeToString()
-        parts += (_varint(len(data)), data)
+        parts += (varint(len(data)), data)
     return b"".join(parts)
 
 
@@ -162,7 +163,8 @@ def _split(stream: bytes) -> tuple[int, bytes, bytes]:
     return parse_message(rpc_pb2.RpcConnHeader, pieces[0]).flag, pieces[1], pieces[2]
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """`value` >= 0 as protobuf writes it."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

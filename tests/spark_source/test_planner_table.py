@@ -1,0 +1,164 @@
+"""The planner and the offsets table, a real one: it follows, never leads, and keeps where a query began."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, SupersededRun
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
+from tubeclient.keys import StoreKey, TopicLayout
+
+
+def table(folder: Path) -> OffsetsTable:
+    return OffsetsTable(str(folder))
+
+
+def positions(folder: Path) -> dict[str, int]:
+    return {str(name): at // ROW for name, at in table(folder).positions("g", ["t"]).items()}
+
+
+def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    first = planner(cluster, offsetsTable=tmp_path).initial()
+    cluster.rows[STORE] = (0, 16)
+    restarted = planner(cluster, offsetsTable=tmp_path)
+    assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
+    # Other starting options are another question.
+    assert planner(cluster, offsetsTable=tmp_path, startingOffsets="earliest").initial() == as_json(
+        {"1:t:0": 0, "1:t:1": 0}
+    )
+
+
+def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
+    """Spark records where a first batch ends, but not where it began."""
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    first = planner(cluster, clock)
+    start = first.initial()
+    cluster.rows[STORE] = (0, 13)
+    clock.now += 60  # long enough for another look
+    end = first.latest(start, None)
+    assert end == start
+    restarted = planner(cluster, clock)
+    moved = restarted.initial()
+    assert moved == as_json({"1:t:0": 13, "1:t:1": 13})
+    assert restarted.partitions(moved, end) == []
+    assert restarted.latest(end, None) == as_json({"1:t:0": 13, "1:t:1": 13})
+
+
+def test_the_first_answer_is_forgotten_when_the_first_batch_is_complete(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock, offsetsTable=tmp_path)
+    start = one.initial()
+    assert one.latest(start, None) == start
+    cluster.rows[STORE] = (0, 16)
+    clock.now += 1
+    end = one.latest(start, None)
+    assert positions(tmp_path) == {}
+    assert one.latest(end, None) is end  # Spark asks for the next: this one is complete
+    assert positions(tmp_path) == {"1:t:0": 16, "1:t:1": 16}
+    cluster.rows[STORE] = (0, 20)
+    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
+
+
+def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    planner(FakeCluster(), startingOffsets="earliest").initial()
+    planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
+    assert not caplog.records
+    planner(FakeCluster(), startingOffsets="latest").initial()
+    assert "begins later the next time. Set offsetsTable" in caplog.text
+
+
+def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 4}), None)
+    kept = table(tmp_path).latest(GroupKey("g", ["t"]))
+    assert kept is not None
+    assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in kept.partitions] == [
+        ("1:t:0", 4 * ROW, 10 * ROW, 0),
+        ("1:t:1", 4 * ROW, 10 * ROW, 1),
+    ]
+    assert (kept.source_count, kept.rows_behind) == (2, 6)
+
+
+def test_commit_tells_the_table_too(tmp_path: Path) -> None:
+    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
+
+
+def test_group_goes_by_the_table_first(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.positions = {key("1:t:0"): 9 * ROW, key("1:t:1"): 9 * ROW}
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1})
+    assert "positions of g" not in cluster.calls
+
+
+def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
+    """Where the table knows a topic, a partition that it does not know is new, whatever brokers say of it."""
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (0, 9)
+    cluster.positions = {key("1:t:1"): 9 * ROW, key("1:u:0"): 7 * ROW}
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
+
+
+def test_the_table_is_written_once_for_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+    monkeypatch.setattr("offsets_store.run.OffsetsRun.record", lambda _self, progress: written.append(progress))
+    one = planner(FakeCluster(), offsetsTable=tmp_path)
+    start = as_json({"1:t:0": 10, "1:t:1": 10})
+    for _ in range(5):
+        one.latest(start, None)
+    one.complete(start)
+    assert len(written) == 1
+
+
+def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster()
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 8, "1:t:1": 8}))
+    assert not caplog.records
+    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 8}), None)
+    assert "ahead of this query's checkpoint in 1 partitions, 1:t:0 among them" in caplog.text
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 8}
+
+
+def test_a_newer_run_of_the_group_ends_the_query(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    older = planner(cluster, offsetsTable=tmp_path)
+    older.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 2, "1:t:1": 2}))
+    with pytest.raises(SupersededRun):
+        older.latest(as_json({"1:t:0": 3, "1:t:1": 3}), None)
+    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
+
+
+def test_a_table_that_fails_is_warned_of_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock, offsetsTable=tmp_path)
+    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    tries = 0
+
+    def broken(*_: object) -> bool:
+        nonlocal tries
+        tries += 1
+        raise OffsetsTableError("disk full")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr("offsets_store.run.OffsetsRun.record", broken)
+        start = as_json({"1:t:0": 2, "1:t:1": 2})
+        for _ in range(100):
+            clock.now += 0.01
+            one.latest(start, None)
+        assert tries == 1
+        assert "not written, it stays behind and is tried again: disk full" in caplog.text
+    clock.now += 10
+    one.latest(start, None)
+    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
