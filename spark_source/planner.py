@@ -17,7 +17,7 @@ from spark_source.node_partition import Deal, NodePartition, deal
 from spark_source.offset_spec import resolve
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
-from spark_source.planning import LostOffsets, data_loss, find_lost, plan
+from spark_source.planning import GonePartition, LostOffsets, data_loss, find_gone, find_lost, plan
 from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Snapshot, SnapshotCache
 from tubeclient.keys import PartitionKey
@@ -99,10 +99,10 @@ class StreamPlanner:
             self._record(begin, recent)
         if self._idle is not None and self._idle[2] is (self._target or recent) and self._idle[:2] == (start, max_rows):
             return start
-        recent = self._check_lost(begin, recent)
+        recent, held = self._check_lost(begin, recent)
         snapshot = self._target or recent
         self._warn_unreadable(snapshot)
-        end = plan(begin, snapshot.readable, snapshot.bounds, max_rows)
+        end = plan(held, snapshot.readable, snapshot.bounds, max_rows)
         if end is begin:
             self._idle = start, max_rows, snapshot
             return start
@@ -116,8 +116,9 @@ class StreamPlanner:
         """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
         snapshot = self._start().get()
         begin, until = Offsets.from_dict(start), Offsets.from_dict(end)
-        if begin == self._initial:
-            # This may be the first batch of an earlier run, which began and ended before what is `latest` now.
+        # Two kinds of batches may go back, and have nothing to read there: the first of an earlier run, which began and
+        # ended before what is `latest` now, and those back to the end of a broker's data after an accepted loss.
+        if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
         return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
 
@@ -180,20 +181,30 @@ class StreamPlanner:
                 self._membership.report(dict(enumerate(self._deal[1].by_node)))
         return self._deal[1]
 
-    def _check_lost(self, start: Offsets, snapshot: Snapshot) -> Snapshot:
-        """Raise or warn for positions outside of what the brokers hold, after a second look; returns the newer look."""
-        if self._not_warned(find_lost(start, snapshot.bounds)):
+    def _check_lost(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
+        """Raise or warn for positions that the brokers do not hold, after a second look.
+
+        Returns the newer look, and `start` with positions past a broker's end moved back to it: messages that come
+        then are read.
+        """
+        lost = self._find_losses(start, snapshot)
+        if self._not_warned(lost):
             assert self._snapshots is not None
             snapshot = self._snapshots.get(fresh=True)
-            lost = find_lost(start, snapshot.bounds)
+            lost = self._find_losses(start, snapshot)
             if lost and self._options.fail_on_data_loss:
                 raise data_loss(lost)
             for one in self._not_warned(lost):
                 self._warned.add(one.identity)
                 _log.warning("failOnDataLoss is false, going on: %s", one)
-        return snapshot
+        past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
+        return snapshot, start.merge(past_end) if past_end else start
 
-    def _not_warned(self, lost: list[LostOffsets]) -> list[LostOffsets]:
+    def _find_losses(self, start: Offsets, snapshot: Snapshot) -> list[LostOffsets | GonePartition]:
+        gone = find_gone(start, snapshot.configured, self._options.topics) if not self._options.assigned else []
+        return [*gone, *find_lost(start, snapshot.bounds)]
+
+    def _not_warned(self, lost: list[LostOffsets | GonePartition]) -> list[LostOffsets | GonePartition]:
         return [one for one in lost if one.identity not in self._warned]
 
     def _warn_unreadable(self, snapshot: Snapshot) -> None:

@@ -9,7 +9,7 @@ A partition ahead of the window reads nothing in this batch and is never moved b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_source.offset_spec import Bounds
@@ -17,7 +17,17 @@ from spark_source.offsets import Offsets
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
 
-__all__ = ["LostOffsets", "backlog_rows", "data_loss", "find_lost", "plan", "ranges", "share_rows"]
+__all__ = [
+    "GonePartition",
+    "LostOffsets",
+    "backlog_rows",
+    "data_loss",
+    "find_gone",
+    "find_lost",
+    "plan",
+    "ranges",
+    "share_rows",
+]
 
 
 class LostOffsets(NamedTuple):
@@ -41,6 +51,11 @@ class LostOffsets(NamedTuple):
         """Whether messages have expired; else the broker's data ends before the position."""
         return self.position < self.low
 
+    @property
+    def found(self) -> int:
+        """The offset that the broker holds nearest to the position."""
+        return self.low if self.expired else self.high
+
     def __str__(self) -> str:
         if self.expired:
             return (
@@ -49,8 +64,41 @@ class LostOffsets(NamedTuple):
             )
         return (
             f"partition {self.partition} was to be read from {self.position} on, but the broker's data ends at "
-            f"{self.high}: it lost its tail, or the topic was made anew"
+            f"{self.high}: it lost its tail (at most {(self.position - self.high) // INDEX_ENTRY_BYTES} messages), or "
+            f"the topic was made anew (what it holds up to {self.high} is not read)"
         )
+
+
+class GonePartition(NamedTuple):
+    """A partition with a position that the cluster does not list any more."""
+
+    partition: PartitionKey
+    position: int
+    """Where the query stands."""
+
+    @property
+    def identity(self) -> tuple[PartitionKey, int, bool]:
+        """The same loss seen again."""
+        return self.partition, self.position, False
+
+    @property
+    def found(self) -> None:
+        """The broker holds nothing."""
+        return
+
+    def __str__(self) -> str:
+        return (
+            f"partition {self.partition} was to be read from {self.position} on, but the cluster does not list it any "
+            "more: its broker, its store or its topic was taken away, and with it what was not read yet"
+        )
+
+
+def find_gone(
+    positions: Mapping[PartitionKey, int], configured: Iterable[PartitionKey], topics: Container[str]
+) -> list[GonePartition]:
+    """Return the partitions of `topics`, those that are still to be read, that the cluster has no more."""
+    there = set(configured)
+    return [GonePartition(key, at) for key, at in positions.items() if key not in there and key.topic in topics]
 
 
 def find_lost(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> list[LostOffsets]:
@@ -159,8 +207,8 @@ def ranges(
     return {node: tuple(dealt[node]) for node in sorted(dealt)}
 
 
-def data_loss(lost: list[LostOffsets]) -> DataLoss:
-    """Return the error for positions outside of what the brokers hold: what, where, and what to do."""
+def data_loss(lost: Sequence[LostOffsets | GonePartition]) -> DataLoss:
+    """Return the error for positions that the brokers do not hold: what, where, and what to do."""
     first = lost[0]
     others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""
     return DataLoss(
@@ -168,5 +216,5 @@ def data_loss(lost: list[LostOffsets]) -> DataLoss:
         "at startingOffsets that the brokers hold",
         partition=str(first.partition),
         wanted=first.position,
-        found=first.low if first.expired else first.high,
+        found=first.found,
     )

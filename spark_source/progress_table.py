@@ -5,6 +5,7 @@ The only module that knows offsets_store, and it imports that only where the use
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -62,13 +63,27 @@ class ProgressTable:
 
     def initial(self, starting: str) -> Offsets | None:
         """Return the kept answer to "where does the query start" for the options' text `starting`."""
-        kept = self._run.initial_offsets(starting) if self._run is not None else None
-        return None if kept is None else Offsets.of(kept)
+        kept = self._run.initial_offsets(self._question(starting)) if self._run is not None else None
+        if kept is None:
+            return None
+        _log.warning(
+            "the query begins where a run of its group began whose first batch did not complete; the offsets table has "
+            "kept that place. To begin anew, delete the group's rows of kind initial from the table"
+        )
+        return Offsets.of(kept)
 
     def keep_initial(self, starting: str, offsets: Offsets) -> None:
         """Keep that answer until the first batch is complete."""
         if self._run is not None:
-            self._run.keep_initial(starting, offsets.as_dict())
+            self._run.keep_initial(self._question(starting), offsets.as_dict())
+
+    def _question(self, starting: str) -> str:
+        """What a kept beginning is the answer to: another choice of partitions asks another question."""
+        return (
+            f"{starting} {json.dumps([str(key) for key in self._options.assigned_keys])}"
+            if self._options.assigned
+            else starting
+        )
 
     def wants(self, complete: Offsets) -> bool:
         """Whether `record` would write: it is new, and not too soon after a failure."""
@@ -92,6 +107,8 @@ class ProgressTable:
         progress = [
             PartitionProgress(key, at, bounds[key.store].max_offset if key.store in bounds else None, node_of.get(key))
             for key, at in complete.items()
+            # The checkpoint knows topics that are no longer read; the run is not theirs.
+            if key.topic in self._options.topics
         ]
         try:
             self._run.clear_initial()

@@ -227,10 +227,11 @@ class ServerBusy(StatusError):
 class DataLoss(TubeError):
     """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or recreated.
 
-    `partition` names the partition ("brokerId:topic:partitionId"); `wanted` and `found` are index offsets.
+    `partition` names the partition ("brokerId:topic:partitionId"); `wanted` and `found` are index offsets,
+    `found` None where the partition itself is gone.
     """
 
-    def __init__(self, message: str, *, partition: str, wanted: int, found: int) -> None:
+    def __init__(self, message: str, *, partition: str, wanted: int, found: int | None) -> None:
         super().__init__(message)
         self.partition = partition
         self.wanted = wanted

@@ -20,16 +20,21 @@ def positions(folder: Path) -> dict[str, int]:
     return {str(name): at // ROW for name, at in table(folder).positions("g", ["t"]).items()}
 
 
-def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path) -> None:
+def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(rows=(0, 10))
     first = planner(cluster, offsetsTable=tmp_path).initial()
     cluster.rows[STORE] = (0, 16)
+    assert not caplog.records
     restarted = planner(cluster, offsetsTable=tmp_path)
     assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
-    # Other starting options are another question.
-    assert planner(cluster, offsetsTable=tmp_path, startingOffsets="earliest").initial() == as_json(
-        {"1:t:0": 0, "1:t:1": 0}
-    )
+    assert "the query begins where a run of its group began whose first batch did not complete" in caplog.text
+    # Other starting options, and other partitions, are another question.
+    for other, begin in (
+        ({"startingOffsets": "earliest"}, {"1:t:0": 0, "1:t:1": 0}),
+        ({"subscribe": None, "assign": '["1:t:0"]'}, {"1:t:0": 16}),
+        ({"subscribe": None, "assign": '["1:t:0", "1:t:1"]'}, {"1:t:0": 16, "1:t:1": 16}),
+    ):
+        assert planner(cluster, offsetsTable=tmp_path, **other).initial() == as_json(begin)
 
 
 def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
@@ -81,6 +86,12 @@ def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> 
         ("1:t:1", 4 * ROW, 10 * ROW, 1),
     ]
     assert (kept.source_count, kept.rows_behind) == (2, 6)
+
+
+def test_a_topic_that_is_no_longer_subscribed_is_no_trouble_for_the_table(tmp_path: Path) -> None:
+    """The checkpoint goes on knowing it, and the table's run is of the topics of now."""
+    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4, "1:old:0": 7}))
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
 
 
 def test_commit_tells_the_table_too(tmp_path: Path) -> None:
