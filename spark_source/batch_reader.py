@@ -62,8 +62,9 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     lookup = cluster.lookup()
     try:
         bounds = lookup.bounds(view)
+        spec = options.start_of("batch")
         start = resolve(
-            options.start_of("batch"),
+            spec if options.fail_on_data_loss else spec.without_unknown(partitions),
             partitions,
             bounds,
             lambda: group_positions(options, view, lookup, progress),

@@ -11,8 +11,9 @@ by store and runs of partition ids, are understood too.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from spark_source.offsets import Offsets, checked_offset
@@ -26,6 +27,8 @@ Place = int | Literal["earliest", "latest", "group"]
 
 GroupFallback = Literal["earliest", "latest", "error"]
 """What to do where `group` finds no position."""
+
+_log = logging.getLogger(__name__)
 
 _NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
 _WORDS: dict[str, Place] = {"earliest": "earliest", "latest": "latest", "group": "group"}
@@ -84,6 +87,19 @@ class OffsetSpec:
         places: dict[str, Place | None] = {str(key): place for key, place in self.named}
         return json.dumps({**places, _DEFAULT: self.default})
 
+    def without_unknown(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
+        """Return this spec without named partitions that are not among `partitions`; warns if there are any."""
+        there = set(partitions)
+        unknown = [key for key, _ in self.named if key not in there]
+        if not unknown:
+            return self
+        _log.warning(
+            "failOnDataLoss is false, going on without what %s names and the topics do not have: %s",
+            self.option,
+            _some(unknown),
+        )
+        return replace(self, named=tuple((key, place) for key, place in self.named if key in there))
+
     def uses(self, word: Place) -> bool:
         """Whether any partition's place is `word`."""
         return word == self.default or any(place == word for _, place in self.named)
@@ -112,7 +128,8 @@ def resolve(
     unknown = [key for key in named if key not in set(keys)]
     if unknown:
         raise ConfigurationError(
-            f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}"
+            f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}. "
+            "Correct it, or, where partitions were taken away, set failOnDataLoss=false to start without them"
         )
     missing = [key for key in keys if key not in named] if spec.default is None else []
     if missing:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from tubeclient.errors import ConfigurationError
@@ -47,6 +48,17 @@ def text(value: str) -> str:
     if not value.strip():
         raise ValueError("is blank; leave it out or give it a value")
     return value.strip()
+
+
+def location(value: str) -> str:
+    """A path or URI, without credentials in it: Spark shows it in plans."""
+    found = urlsplit(text(value))
+    if found.scheme and (found.password is not None or found.query):
+        raise ValueError(
+            "holds a password or a query, which would be seen in plans; write the bare URI, and give access with "
+            "storageOption.*"
+        )
+    return value
 
 
 def name(value: str) -> str:

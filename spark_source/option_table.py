@@ -189,7 +189,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
     OptionRow(
         "offsetsTable",
         "offsets_table",
-        to.text,
+        to.location,
         None,
         "none",
         "Path or URI of a Delta table that keeps the group's position: what was read for certain. A streaming "
@@ -202,8 +202,10 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         to.text,
         {},
         "",
-        "Access to the offsets table's storage, handed to delta-rs under the name behind the dot. Values are never "
-        "shown.",
+        "Access to the offsets table's storage, handed to delta-rs under the name behind the dot. This package "
+        "never shows the values. Spark shows options in plans, except those that `spark.redaction.regex` matches: set "
+        "that as conf/spark-defaults.conf does, or leave secrets to the driver's environment variables, which delta-rs "
+        "reads too.",
         secret=True,
     ),
     _later(

@@ -74,7 +74,7 @@ class StreamPlanner:
                 # Not past the target: what lies between would look like data that the brokers lost.
                 snapshot = self._target or snapshots.get(fresh=True)
                 self._initial = resolve(
-                    spec,
+                    spec if self._options.fail_on_data_loss else spec.without_unknown(snapshot.configured),
                     snapshot.configured,
                     snapshot.bounds,
                     lambda: group_positions(self._options, snapshot.view, self._lookup_open(), self._progress),

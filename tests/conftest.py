@@ -19,6 +19,8 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
     from delta import configure_spark_with_delta_pip
     from pyspark.sql import SparkSession
 
+    from tubeclient_cli.session import REDACTION_REGEX
+
     # Spark's Python workers are to be this very Python, not the first "python3" on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = (
@@ -32,6 +34,7 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
         # Delta computes its snapshots in 50 tasks otherwise, for tables of a handful of files.
         .config("spark.databricks.delta.snapshotPartitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.redaction.regex", REDACTION_REGEX)
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")

@@ -59,7 +59,7 @@ def ingest(
         str | None, typer.Option(metavar="PATH", help="The Delta table that takes the rows; made if missing.")
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one goes on where the table ends.")
+        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one goes on where the target ends.")
     ] = None,
     offsets_table: Annotated[
         str | None, typer.Option(metavar="PATH", help="Delta table that keeps the groups' positions.")
@@ -68,7 +68,8 @@ def ingest(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where a first run begins: earliest (the default), latest, or JSON; without effect once it has rows.",
+            help="Where to begin in topics of which the target has no rows of the group: earliest, latest or JSON; "
+            "default: where the offsets table has the group, else earliest. A checkpoint prevails.",
         ),
     ] = None,
     source_count: Annotated[
@@ -149,6 +150,7 @@ def _ingest(
 
     settings = load_settings(file, overrides)
 
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from rich.console import Console
 
@@ -174,8 +176,8 @@ def _ingest(
                 if written is not None:
                     written.write(event)
 
-            summary = run_ingest(spark, settings, on_batch, stop)
-    except (PySparkException, OffsetsTableError) as error:
+            summary = run_ingest(spark, settings, on_batch, stop, shown.start)
+    except (PySparkException, OffsetsTableError, Py4JError) as error:
         typer.echo(f"tubeclient ingest: {short_cause(str(error))}", err=True)
         return 1
     finally:
@@ -190,9 +192,14 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
 
 def short_cause(text: str) -> str:
-    """The last Python error in a text that holds Spark's message and perhaps tracebacks; else its first line."""
-    causes = _PYTHON_CAUSE.findall(text)
+    """The last Python error in a text that holds Spark's message and perhaps tracebacks; else Java's own first line,
+    else the text's."""
+    causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
     return (causes[-1] if causes else text.strip().split("\n")[0]).strip()
+
+
+# After "An error occurred while calling ..." of Py4J.
+_JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)
 
 
 # The last line of a Python traceback: a class of a Python module, or a built-in one. Java's come from other places.

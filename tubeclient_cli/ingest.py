@@ -17,9 +17,9 @@ from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.checkpoint import Checkpoint
 from tubeclient_cli.progress import BatchEvent
-from tubeclient_cli.resume import later_of, starting_offsets
+from tubeclient_cli.resume import known_positions, starting_offsets
 from tubeclient_cli.settings import IngestSettings
-from tubeclient_cli.sink import DeltaSink, SinkRecord, refuse_repetition
+from tubeclient_cli.sink import DeltaSink, SinkRecord, UnknownRows, check_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,10 +48,12 @@ def run_ingest(
     settings: IngestSettings,
     on_batch: Callable[[BatchEvent], object] = lambda _: None,
     stop: threading.Event | None = None,
+    on_start: Callable[[Offsets], object] = lambda _: None,
 ) -> IngestSummary:
     """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
 
-    `on_batch` is called for each completed batch, in this thread. After `stop` the running batch is waited for, at most
+    `on_start` is called with where the group stands already, which counts for a new checkpoint, and `on_batch` for each
+    completed batch, both in this thread. After `stop` the running batch is waited for, at most
     `settings.stop_timeout_s`. Raises what Spark raises for a failed query, OffsetsTableError, ConfigurationError.
     """
     stop = stop or threading.Event()
@@ -59,9 +61,16 @@ def run_ingest(
         return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)
     checkpoint = Checkpoint(spark, settings.checkpoint)
     sink = DeltaSink(spark, settings.target, settings.consumer_group)
-    newest = sink.newest_record()
-    known = later_of(newest.ends if newest is not None else {}, _table_positions(settings))
-    starting = starting_offsets(known, settings.topics, settings.starting_offsets)
+    explicit, in_table = settings.starting_offsets is not None, _table_positions(settings)
+    try:
+        newest = sink.newest_record()
+    except UnknownRows:
+        if not explicit and not in_table:
+            raise
+        newest = None
+    known = known_positions(newest.ends if newest is not None else {}, in_table, settings.topics, explicit)
+    starting = starting_offsets(known, settings.topics, settings.starting_offsets or "earliest")
+    on_start(known)
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
     writer = rows.writeStream.foreachBatch(_Batches(sink, checkpoint, settings.consumer_group, newest, known).write)
@@ -109,8 +118,9 @@ class _Batches:
             raise RuntimeError(f"Spark runs batch {batch_id} that its own checkpoint does not know")
         # Batch 0 of a checkpoint starts where this run told it to.
         start = self._known if batch_id == 0 else self._checkpoint.end_of(batch_id - 1) or Offsets({})
-        refuse_repetition(self._newest, self._query_id, start, end)
-        record = SinkRecord(self._consumer_group, self._query_id, batch_id, end)
+        check_batch(self._newest, self._query_id, batch_id, start, end)
+        in_sink = self._newest.ends if self._newest is not None else Offsets({})
+        record = SinkRecord(self._consumer_group, self._query_id, batch_id, in_sink.merge(end))
         self._sink.append(rows, record)
         self._newest = record
 

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["make_session"]
+__all__ = ["REDACTION_REGEX", "make_session"]
+
+REDACTION_REGEX = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
+"""Names of options and settings whose values Spark shall not show in plans and in its UI; its own default lets all
+`storageOption.*` through that are not called secret, token or password."""
 
 _CONFS = {
+    "spark.redaction.regex": REDACTION_REGEX,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # A stop that hangs in the query's own thread shall not hang the job.

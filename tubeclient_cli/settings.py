@@ -18,6 +18,18 @@ __all__ = ["AVAILABLE_NOW", "IngestSettings", "load_settings"]
 
 AVAILABLE_NOW: Final = "available-now"
 
+_OF_THEIR_OWN: Final = {
+    "masterservers": "master-servers",
+    "consumergroup": "consumer-group",
+    "subscribe": "topics (--topic)",
+    "assign": "topics (--topic)",
+    "startingoffsets": "starting-offsets",
+    "offsetstable": "offsets-table",
+    "sourcecount": "source-count",
+    "maxoffsetspertrigger": "max-offsets-per-trigger",
+}
+"""Options of the source, in small letters, that the job has a setting for."""
+
 _TABLES: Final = ("ingest", "source", "storage-options")
 
 
@@ -40,8 +52,9 @@ class IngestSettings:
     offsets_table: str | None = None
     """Path or URI of the Delta table that keeps groups' positions."""
 
-    starting_offsets: str = "earliest"
-    """Where the job begins if neither the target nor the offsets table knows the group: earliest, latest or JSON."""
+    starting_offsets: str | None = None
+    """Where the job begins in topics of which the target has no rows of the group: earliest, latest or JSON. None:
+    where the offsets table has the group, else earliest."""
 
     source_count: int | None = None
     max_offsets_per_trigger: int | None = None
@@ -60,13 +73,17 @@ class IngestSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
+        for name in self.source_options:
+            flag = _OF_THEIR_OWN.get(name.lower())
+            if flag is not None:
+                raise ConfigurationError(f"option {name} has a setting of its own, {flag}; set it there")
         for name in ("target", "checkpoint"):
             if not getattr(self, name).strip():
                 raise ConfigurationError(f"{name} is blank; name a folder")
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it has to be above 0")
         _ = self.interval_ms
-        parse_options(self.options(self.starting_offsets))
+        parse_options(self.options(self.starting_offsets or "earliest"))
 
     @property
     def interval_ms(self) -> int | None:

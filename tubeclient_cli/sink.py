@@ -1,9 +1,9 @@
 """The job's Delta table: rows and the offsets at which they end, in one commit.
 
-Each commit carries, in its `userMetadata`, which query wrote it, as which batch, and where the batch ends; so whoever
-finds the table knows exactly what is in it, with or without a checkpoint. And each carries a transaction id of the
-query: a batch that Spark repeats is skipped. The id holds the checkpoint's identity, as every checkpoint counts its
-batches from 0.
+Each commit carries, in its `userMetadata`, which query wrote it, as which batch, and where the group's rows end, those
+of topics that the query does not read included; so the newest one says exactly what is in the table, with or without a
+checkpoint. And each carries a transaction id of the query: a batch that Spark repeats is skipped. The id holds the
+checkpoint's identity, as every checkpoint counts its batches from 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tubeclient.keys import PartitionKey
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaSink", "RowsWouldRepeat", "SinkRecord", "refuse_repetition"]
+__all__ = ["DeltaSink", "RowsWouldRepeat", "SinkRecord", "UnknownRows", "check_batch"]
 
 _FIELD = "tubeclient"
 
@@ -29,7 +29,11 @@ _HISTORY_STEPS = (20, 1_000, 100_000)
 
 
 class RowsWouldRepeat(ConfigurationError):
-    """The batch holds rows that the table has already, from another checkpoint."""
+    """The batch does not fit to what the table has: rows would be there twice, or be left out."""
+
+
+class UnknownRows(ConfigurationError):
+    """The table's history does not reach back to its beginning, so nobody can say which rows of the group it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class SinkRecord:
     """The identity of Spark's checkpoint."""
     batch_id: int
     ends: Offsets
-    """Everything before these offsets is in the table."""
+    """Everything before these offsets is in the table, from all topics that the group has ever written to it."""
 
     def to_json(self) -> str:
         """The commit's userMetadata."""
@@ -83,7 +87,10 @@ class DeltaSink:
         self._consumer_group = consumer_group
 
     def newest_record(self) -> SinkRecord | None:
-        """What the group's newest commit says; None if the table has none, or does not exist."""
+        """What the group's newest commit says; None if the table has none, or does not exist.
+
+        UnknownRows where none is found and the history is cut: Delta removes it after `delta.logRetentionDuration`.
+        """
         from delta.tables import DeltaTable
 
         if not DeltaTable.isDeltaTable(self._spark, self._path):
@@ -97,6 +104,12 @@ class DeltaSink:
                     return record
             if len(commits) < limit:
                 break
+        if commits and min(int(row.version) for row in commits) > 0:
+            raise UnknownRows(
+                f"the history of {self._path} goes back to version {min(int(row.version) for row in commits)} only and "
+                f"knows no commit of group {self._consumer_group}, which may have written before that. Say where to "
+                "start with --starting-offsets: earliest if the group has no rows in the table"
+            )
         return None
 
     def append(self, rows: DataFrame, record: SinkRecord) -> None:
@@ -111,21 +124,41 @@ class DeltaSink:
         )
 
 
-def refuse_repetition(
-    newest: SinkRecord | None, query_id: str, start: Mapping[PartitionKey, int], end: Mapping[PartitionKey, int]
+def check_batch(
+    newest: SinkRecord | None,
+    query_id: str,
+    batch_id: int,
+    start: Mapping[PartitionKey, int],
+    end: Mapping[PartitionKey, int],
 ) -> None:
-    """Raise RowsWouldRepeat if a batch from `start` to `end` of query `query_id` has rows that the table holds.
+    """Raise RowsWouldRepeat unless batch `batch_id` of query `query_id`, from `start` to `end`, goes on where the table
+    ends, or is in the table and will be skipped by Delta's transaction id.
 
-    That is what an old checkpoint leads to, taken up again after a newer one went on from the table. Where the newest
-    commit is of this very query, Delta's transaction ids see to it.
+    Other batches come of an old checkpoint that is taken up again after a newer one went on from the table, and of one
+    that was put back to an earlier state.
     """
-    if newest is None or newest.query_id == query_id:
+    if newest is None:
         return
-    behind = [p for p, held in newest.ends.items() if start.get(p, held) < held or end.get(p, held) < held]
+    held = newest.ends
+    if newest.query_id == query_id and batch_id <= newest.batch_id:
+        beyond = [p for p, at in end.items() if at > held.get(p, -1)]
+        if beyond:
+            first = min(beyond)
+            raise RowsWouldRepeat(
+                f"batch {batch_id} of this checkpoint (query {query_id}) is in the table already, as another one: it"
+                f" would end at {end[first]} in {first}, and the table ends at {held.get(first)}. The checkpoint was"
+                " put back to an earlier state. Start with a new checkpoint: it goes on where the table ends"
+            )
+        return
+    # A partition that only `end` has enters there, and is read from the next batch on.
+    behind = {p for p, at in held.items() if start.get(p, end.get(p, at)) < at}
+    if newest.query_id != query_id:
+        # Where batch 0 of an older run began is not known for certain; it ends before the table if it is too old.
+        behind |= {p for p, at in held.items() if end.get(p, at) < at}
     if behind:
-        first = behind[0]
+        first = min(behind)
         raise RowsWouldRepeat(
             f"this checkpoint (query {query_id}) stands before what query {newest.query_id} wrote to the table since,"
             f" in {len(behind)} partitions: {first} would be read from {start.get(first)} to {end.get(first)}, and the"
-            f" table ends at {newest.ends[first]}. Start with a new checkpoint: it goes on where the table ends"
+            f" table ends at {held[first]}. Start with a new checkpoint: it goes on where the table ends"
         )

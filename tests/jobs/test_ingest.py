@@ -22,7 +22,7 @@ from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest import IngestSettings, run_ingest
 from tubeclient_cli.progress import BatchEvent
-from tubeclient_cli.sink import DeltaSink
+from tubeclient_cli.sink import DeltaSink, UnknownRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,6 +182,50 @@ def test_an_old_checkpoint_is_refused_once_a_newer_one_has_written(bench: Bench)
         bench.run("old")
     bench.run("new")
     assert bench.repeated_or_missing() == {}
+
+
+def test_a_checkpoint_that_was_put_back_loses_and_repeats_nothing(bench: Bench) -> None:
+    """Restored from an older copy: Delta would skip its next batch by the number, whatever is in it."""
+    from pyspark.errors import StreamingQueryException
+
+    bench.send(20)
+    bench.run()
+    shutil.copytree(bench.folder / "checkpoint", bench.folder / "copy")
+    bench.send(20)
+    bench.run()
+    bench.send(20)
+    with pytest.raises(StreamingQueryException, match=r"RowsWouldRepeat: .* Start with a new checkpoint"):
+        bench.run("copy")
+    assert [event.rows for event in bench.run("new")] == [20]
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_topic_that_was_left_out_for_a_while_goes_on_where_its_rows_end(bench: Bench) -> None:
+    bench.tube.create_topic(TopicConfig("views"))
+    runs = [(("clicks", "views"), 10), (("clicks",), 5), (("clicks", "views"), 15)]
+    for number, (topics, added) in enumerate(runs):
+        bench.send(5)
+        bench.tube.load("views", [NewMessage(0, b"%d" % (1_000 + 5 * number + n)) for n in range(5)])
+        # Without the offsets table: the sink alone has to know.
+        events = bench.run(f"checkpoint-{number}", topics=topics, offsets_table=None)
+        assert sum(event.rows for event in events) == added
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) -> None:
+    """Delta removes commits after 30 days, and with them what this group has written."""
+    bench.send(20)
+    bench.run("one")
+    bench.run("other", consumer_group="other_group")
+    table = DeltaTable(bench.settings.target)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (Path(bench.settings.target) / "_delta_log" / f"{version:020}.json").unlink()
+    bench.send(20)
+    with pytest.raises(UnknownRows, match=r"goes back to version 1 only .* --starting-offsets"):
+        bench.run("two", offsets_table=None)
+    # The offsets table knows, and so does the user.
+    assert [event.rows for event in bench.run("three")] == [20]
 
 
 def test_groups_share_a_table_and_other_commits_do_not_matter(bench: Bench) -> None:

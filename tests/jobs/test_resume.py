@@ -7,39 +7,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offset_spec import OffsetSpec
+from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.resume import later_of, starting_offsets
+from tubeclient_cli.resume import known_positions, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
 
 
-def test_the_later_of_sink_and_table_counts_for_each_partition() -> None:
-    assert later_of({A: 280, B: 56}, {A: 28, B: 84, V: 28}) == {A: 280, B: 84, V: 28}
-    assert later_of({}, {}) == {}
+def test_the_sink_counts_and_the_offsets_table_for_topics_of_which_it_has_nothing() -> None:
+    both = ("clicks", "views")
+    assert known_positions({A: 280}, {A: 560, B: 84, V: 28}, both, explicit=False) == {A: 280, V: 28}
+    assert known_positions({}, {A: 560, V: 28}, ("clicks",), explicit=False) == {A: 560}
+    assert known_positions({}, {}, both, explicit=False) == {}
+
+
+def test_where_the_user_says_to_start_prevails_over_the_offsets_table() -> None:
+    assert known_positions({A: 280}, {A: 560, V: 28}, ("clicks", "views"), explicit=True) == {A: 280}
+    assert known_positions({}, {A: 560}, ("clicks",), explicit=True) == {}
+
+
+def test_topics_that_are_no_longer_read_are_not_known() -> None:
+    """The source refuses partitions that the subscribed topics do not have."""
+    assert known_positions({A: 280, V: 28}, {}, ("clicks",), explicit=False) == {A: 280}
 
 
 def test_a_group_that_nobody_knows_starts_where_the_user_says() -> None:
-    assert starting_offsets({}, ("clicks",), "latest") == "latest"
-    # What is known of other topics is of no use.
-    assert starting_offsets({V: 28}, ("clicks",), "latest") == "latest"
+    assert starting_offsets(Offsets({}), ("clicks",), "latest") == "latest"
 
 
 def test_known_topics_go_on_and_their_new_partitions_are_read_from_the_beginning() -> None:
-    spec = OffsetSpec.parse(starting_offsets({A: 280, B: 56}, ("clicks",), "latest"), "startingOffsets")
+    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280, B: 56}), ("clicks",), "latest"), "startingOffsets")
     assert dict(spec.named) == {A: 280, B: 56}
     assert spec.default == "earliest"
 
 
-def test_topics_that_are_no_longer_read_are_not_named() -> None:
-    """The source refuses partitions that the subscribed topics do not have."""
-    spec = OffsetSpec.parse(starting_offsets({A: 280, V: 28}, ("clicks",), "latest"), "startingOffsets")
-    assert dict(spec.named) == {A: 280}
-
-
 @pytest.mark.parametrize("fallback", ["latest", '{"1:views:0": 84, "1:clicks:0": 0, "default": "latest"}'])
 def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
-    spec = OffsetSpec.parse(starting_offsets({A: 280}, ("clicks", "views"), fallback), "startingOffsets")
+    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), fallback), "startingOffsets")
     assert spec.default == "latest"
     expected = {A: 280} if fallback == "latest" else {A: 280, V: 84}
     assert dict(spec.named) == expected
@@ -54,5 +59,5 @@ _offsets = st.dictionaries(
 
 @given(_offsets)
 def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> None:
-    spec = OffsetSpec.parse(starting_offsets(known, ("a", "b"), "earliest"), "startingOffsets")
+    spec = OffsetSpec.parse(starting_offsets(Offsets.of(known), ("a", "b"), "earliest"), "startingOffsets")
     assert dict(spec.named) == known

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app, short_cause
+from tubeclient_cli.session import REDACTION_REGEX
 from tubeclient_cli.settings import IngestSettings, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,12 @@ def test_the_example_file_holds_every_setting_and_is_valid() -> None:
         "masterWebPort": "8080",
         "failOnDataLoss": "true",
     }
+
+
+def test_spark_submit_gets_the_same_redaction_as_the_command() -> None:
+    lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith("spark.redaction.regex")]
+    assert line.split(maxsplit=1)[1] == REDACTION_REGEX
 
 
 def test_the_command_line_prevails_and_options_are_merged(tmp_path: Path) -> None:
@@ -83,6 +90,8 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         ('[ingest]\ntrigger = "soon"', "trigger is 'soon'; .* or write available-now"),
         ('[source]\nmasterWebport = "x"', "option masterWebPort"),
         ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
+        ('[source]\nstartingoffsets = "latest"', "option startingoffsets has a setting of its own, starting-offsets"),
+        ('[source]\nassign = "[]"', r"option assign has a setting of its own, topics \(--topic\)"),
         ('[ingest]\nstarting-offsets = "erliest"', "startingOffsets is 'erliest'"),
     ],
 )
@@ -148,3 +157,5 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
     )
     assert short_cause(text) == "tubeclient.errors.DataLoss: 1:clicks:0 lost [0, 28)"
     assert short_cause("[TABLE_NOT_FOUND] no\nmore") == "[TABLE_NOT_FOUND] no"
+    java = "An error occurred while calling z:io.delta.tables.DeltaTable.isDeltaTable.\n: java.lang.X: no s3a\n\tat a.b"
+    assert short_cause(java) == "java.lang.X: no s3a"

@@ -10,9 +10,9 @@ from spark_source.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.checkpoint import parse_offset_log
-from tubeclient_cli.sink import RowsWouldRepeat, SinkRecord, refuse_repetition
+from tubeclient_cli.sink import RowsWouldRepeat, SinkRecord, check_batch
 
-A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
+A, B, C = (PartitionKey(1, "clicks", number) for number in (0, 10_000, 20_000))
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}))
 
 
@@ -30,11 +30,11 @@ def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
 
 
 def test_a_batch_that_goes_on_where_the_table_ends_is_fine() -> None:
-    refuse_repetition(RECORD, "query-2", {A: 280, B: 560}, {A: 308, B: 560})
-    refuse_repetition(RECORD, "query-2", {A: 308, B: 588}, {A: 308, B: 616})
-    refuse_repetition(None, "query-2", {}, {A: 28})
+    check_batch(RECORD, "query-2", 0, {A: 280, B: 560}, {A: 308, B: 560})
+    check_batch(RECORD, "query-2", 0, {A: 308, B: 588}, {A: 308, B: 616})
+    check_batch(None, "query-2", 0, {}, {A: 28})
     # A topic that is no longer read.
-    refuse_repetition(RECORD, "query-2", {A: 280}, {A: 308})
+    check_batch(RECORD, "query-2", 0, {A: 280}, {A: 308})
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,31 @@ def test_a_batch_that_goes_on_where_the_table_ends_is_fine() -> None:
 )
 def test_a_batch_before_the_tables_end_is_refused(start: dict[PartitionKey, int], end: dict[PartitionKey, int]) -> None:
     with pytest.raises(RowsWouldRepeat, match=r"1:clicks:10000 .* the table ends at 560\. Start with a new checkpoint"):
-        refuse_repetition(RECORD, "query-2", start, end)
+        check_batch(RECORD, "query-2", 0, start, end)
 
 
-def test_repeated_batches_of_the_same_query_are_left_to_deltas_transaction_ids() -> None:
-    refuse_repetition(RECORD, "query-1", {A: 0, B: 0}, {A: 28, B: 28})
+def test_a_repeated_batch_is_left_to_deltas_transaction_ids() -> None:
+    check_batch(RECORD, "query-1", 7, {A: 0, B: 0}, {A: 280, B: 560})
+    check_batch(RECORD, "query-1", 3, {A: 0, B: 0}, {A: 28, B: 28})
+
+
+@pytest.mark.parametrize("batch_id", [7, 5])
+def test_a_checkpoint_that_was_put_back_is_refused_where_delta_would_skip_its_rows(batch_id: int) -> None:
+    """Delta skips a batch by its number, whatever is in it."""
+    for end in ({A: 280, B: 588}, {A: 280, B: 560, C: 0}):
+        with pytest.raises(RowsWouldRepeat, match=r"in the table already, .* Start with a new checkpoint"):
+            check_batch(RECORD, "query-1", batch_id, {A: 0, B: 0}, end)
+
+
+def test_a_checkpoint_that_was_put_back_is_refused_where_it_would_repeat_rows() -> None:
+    check_batch(RECORD, "query-1", 8, {A: 280, B: 560}, {A: 308, B: 560})
+    with pytest.raises(RowsWouldRepeat, match=r"1:clicks:10000 would be read from 532 to 588, .* ends at 560"):
+        check_batch(RECORD, "query-1", 8, {A: 280, B: 532}, {A: 280, B: 588})
+
+
+def test_a_query_may_go_back_to_the_end_of_a_brokers_data() -> None:
+    """After a loss that was accepted; see failOnDataLoss."""
+    check_batch(RECORD, "query-1", 8, {A: 280, B: 560}, {A: 280, B: 56})
 
 
 def test_the_offset_log_is_read_as_spark_writes_it() -> None:

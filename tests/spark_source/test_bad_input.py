@@ -100,12 +100,13 @@ def test_a_second_query_of_a_group(
 def test_secrets_are_in_no_plan_and_no_progress(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(10)
     options = feed.options(startingOffsets="earliest", offsetsTable=tmp_path / "offsets")
-    frame = stream(delta_spark, {**options, "storageOption.secret_key": SECRET})
+    secrets = {f"storageOption.{name}": SECRET for name in ("secret_key", "azure_storage_account_key", "sas")}
+    frame = stream(delta_spark, {**options, **secrets})
     sink = Batches()
     with running(frame, tmp_path / "checkpoint", sink) as query:
         wait_for(lambda: len(sink.all) == 10, "a batch")
         wait_for(lambda: query.recentProgress, "its progress")
-        explained = query._jsq.explainInternal(True)
+        explained = query._jsq.explainInternal(True) + frame._jdf.queryExecution().toString()
         assert "tubeclient" in explained.lower() or "PythonStreaming" in explained
         shown = explained + str(query.recentProgress) + str(query.status)
     shown += "".join(

@@ -88,4 +88,6 @@ def test_loss_can_be_accepted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert plan(cluster, startingOffsets='{"default": 0}', failOnDataLoss="false") == {0: [("1:t:0", 2, 9)]}
         assert plan(cluster, startingOffsets='{"default": 280}', failOnDataLoss="false") == {}
+        gone = '{"default": "earliest", "3:t:0": 28}'
+        assert plan(cluster, startingOffsets=gone, failOnDataLoss="false") == {0: [("1:t:0", 2, 9)]}
     assert caplog.text.count("failOnDataLoss is false, going on: partition 1:t:0") == 2

@@ -83,6 +83,17 @@ def test_starting_offsets_have_to_fit_the_topic() -> None:
         planner(FakeCluster(), startingOffsets='{"1:t:7": 0, "default": -1}').initial()
 
 
+def test_named_partitions_that_are_gone_may_be_gone_without(caplog: pytest.LogCaptureFixture) -> None:
+    starting = '{"1:t:0": 56, "3:t:0": 28, "default": "earliest"}'
+    with pytest.raises(
+        ConfigurationError, match="startingOffsets names 3:t:0, which the subscribed topics do not have"
+    ):
+        planner(FakeCluster(), startingOffsets=starting).initial()
+    lenient = planner(FakeCluster(), startingOffsets=starting, failOnDataLoss="false")
+    assert lenient.initial() == as_json({"1:t:0": 2, "1:t:1": 0})
+    assert "without what startingOffsets names and the topics do not have: 3:t:0" in caplog.text
+
+
 def test_only_assigned_partitions_are_read() -> None:
     one = planner(FakeCluster(partitions=3), subscribe=None, assign='["1:t:2", "1:t:0"]', startingOffsets="earliest")
     start = one.initial()
@@ -400,6 +411,8 @@ def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest
 def test_a_topic_that_is_no_longer_subscribed_is_left_where_it_is() -> None:
     start = as_json({"1:t:0": 10, "1:t:1": 10, "2:old:0": 5})
     assert planner(FakeCluster()).latest(start, None) == start
+    fewer = planner(FakeCluster(), subscribe=None, assign='["1:t:0"]')
+    assert fewer.latest(as_json({"1:t:0": 10, "1:t:1": 5}), None) == as_json({"1:t:0": 10, "1:t:1": 5})
 
 
 def test_a_partition_that_the_master_misses_for_a_moment_is_no_loss() -> None:
