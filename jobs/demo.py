@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 
 from jobs.demo_chart import draw, read_progress
-from jobs.demo_proof import Check, broker_ends, positions, prove_offsets, prove_rows
+from jobs.demo_proof import Check, broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import flight_messages, tally
 from tubeclient.producer import Producer, SendResult
 from tubeclient.settings import ClientSettings
@@ -204,8 +204,8 @@ def demonstrate() -> list[Check]:
             job.send_signal(signal.SIGINT)
             wait_for_end(job, "ingest-1", _END_SECONDS)
         say(f"run 1: {last_line('ingest-1')}")
-        at = positions(OUTPUT / "offsets", GROUP)
-        say("the offsets table says: " + ", ".join(f"{key} at {offset:,}" for key, offset in sorted(at.items())))
+        resume = prove_resume(OUTPUT / "offsets", GROUP, OUTPUT / "table")
+        say(f"the offsets table: {resume.detail}")
         sender.finish()
         say(f"sent {len(sender.acknowledged):,} messages, {len(sender.acknowledged) / sender.seconds:,.0f} a second")
 
@@ -223,6 +223,7 @@ def demonstrate() -> list[Check]:
     share = " and ".join(f"{events[-1]['total_rows'] if events else 0:,}" for events in runs)
     return [
         Check("both runs wrote rows", both_ran, share),
+        resume,
         *prove_rows(OUTPUT / "table", tally(sender.acknowledged)),
         prove_offsets(OUTPUT / "offsets", GROUP, ends),
     ]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs.flights import Tally, tally
-from tubeclient.keys import MAX_STORE_PARTITIONS
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS
 
-__all__ = ["Check", "broker_ends", "positions", "prove_offsets", "prove_rows"]
+__all__ = ["Check", "broker_ends", "prove_offsets", "prove_resume", "prove_rows"]
 
 _HTTP_SECONDS = 10.0
 
@@ -48,7 +48,7 @@ def prove_rows(table: Path, sent: Tally) -> list[Check]:
 
 def prove_offsets(offsets_table: Path, consumer_group: str, ends: Mapping[str, int]) -> Check:
     """Compare the group's positions in the offsets table with the brokers' ends, both by partition key."""
-    at = positions(offsets_table, consumer_group)
+    at = _positions(offsets_table, consumer_group)
     differing = sorted(key for key in {*at, *ends} if at.get(key) != ends.get(key))
     detail = f"{len(ends)} partitions"
     if differing:
@@ -57,7 +57,21 @@ def prove_offsets(offsets_table: Path, consumer_group: str, ends: Mapping[str, i
     return Check("the offsets table ends where the brokers end", bool(ends) and not differing, detail)
 
 
-def positions(offsets_table: Path, consumer_group: str) -> dict[str, int]:
+def prove_resume(offsets_table: Path, consumer_group: str, table: Path) -> Check:
+    """Compare the group's positions with the rows that are in the table now: a restart goes on from there."""
+    rows = len(_read(table, 'SELECT "messageId" FROM found')["messageId"])
+    at = _positions(offsets_table, consumer_group)
+    # Partitions of a store share its index, of which each message takes an entry.
+    stores = {_store(key): offset // INDEX_ENTRY_BYTES for key, offset in at.items()}
+    complete = sum(stores.values())
+    return Check(
+        "when run 1 had ended, the offsets table stood where the rows ended",
+        complete == rows > 0,
+        f"{complete:,} rows complete in {len(at)} partitions, {rows:,} in the table",
+    )
+
+
+def _positions(offsets_table: Path, consumer_group: str) -> dict[str, int]:
     """The group's positions in the offsets table, by partition key."""
     columns = _read(
         offsets_table,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_source.offsets import Offsets
-from tubeclient.keys import PartitionKey
 from tubeclient_cli.checkpoint import Checkpoint
+from tubeclient_cli.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.progress import BatchEvent
 from tubeclient_cli.resume import known_positions, starting_offsets
 from tubeclient_cli.settings import IngestSettings
@@ -61,7 +61,7 @@ def run_ingest(
         return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)
     checkpoint = Checkpoint(spark, settings.checkpoint)
     sink = DeltaSink(spark, settings.target, settings.consumer_group)
-    explicit, in_table = settings.starting_offsets is not None, _table_positions(settings)
+    explicit, in_table = settings.starting_offsets is not None, kept_positions(settings)
     try:
         newest = sink.newest_record()
     except UnknownRows:
@@ -73,23 +73,17 @@ def run_ingest(
     on_start(known)
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
-    writer = rows.writeStream.foreachBatch(_Batches(sink, checkpoint, settings.consumer_group, newest, known).write)
+    batches = _Batches(sink, checkpoint, settings.consumer_group, newest, known)
+    writer = rows.writeStream.foreachBatch(batches.write)
     writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
     interval_ms = settings.interval_ms
     if interval_ms is None:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-    return _Watch(writer.start(), on_batch, stop, settings.stop_timeout_s).until_end()
-
-
-def _table_positions(settings: IngestSettings) -> Mapping[PartitionKey, int]:
-    if settings.offsets_table is None:
-        return {}
-    from offsets_store import OffsetsTable
-
-    table = OffsetsTable(settings.offsets_table, dict(settings.storage_options))
-    return table.positions(settings.consumer_group, settings.topics)
+    summary = _Watch(writer.start(), on_batch, stop, settings.stop_timeout_s).until_end()
+    bring_up_to_date(settings, batches.in_sink)
+    return summary
 
 
 class _Batches:
@@ -110,6 +104,11 @@ class _Batches:
         self._known = known
         self._query_id: str | None = None
 
+    @property
+    def in_sink(self) -> Offsets:
+        """Where the group's rows in the sink end."""
+        return self._newest.ends if self._newest is not None else Offsets({})
+
     def write(self, rows: DataFrame, batch_id: int) -> None:
         if self._query_id is None:
             self._query_id = self._checkpoint.query_id()
@@ -119,8 +118,7 @@ class _Batches:
         # Batch 0 of a checkpoint starts where this run told it to.
         start = self._known if batch_id == 0 else self._checkpoint.end_of(batch_id - 1) or Offsets({})
         check_batch(self._newest, self._query_id, batch_id, start, end)
-        in_sink = self._newest.ends if self._newest is not None else Offsets({})
-        record = SinkRecord(self._consumer_group, self._query_id, batch_id, in_sink.merge(end))
+        record = SinkRecord(self._consumer_group, self._query_id, batch_id, self.in_sink.merge(end))
         self._sink.append(rows, record)
         self._newest = record
 

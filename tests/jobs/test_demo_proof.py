@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.store import NewMessage
-from jobs.demo_proof import broker_ends, prove_offsets, prove_rows
+from jobs.demo_proof import broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import flight_messages, tally
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tubeclient.keys import PartitionKey
@@ -104,6 +104,16 @@ def test_offsets_are_compared_partition_by_partition(tmp_path: Path) -> None:
     assert not prove_offsets(tmp_path, "g", {"1:flights:0": 280}).holds
     assert not prove_offsets(tmp_path, "g", {}).holds
     assert not prove_offsets(tmp_path, "nobody", {}).holds
+
+
+def test_a_restart_goes_on_from_the_offsets_table_where_the_rows_end(tmp_path: Path) -> None:
+    """The forty rows are of two stores, each with three partitions on one index."""
+    write_deltalake(str(tmp_path / "table"), pa.Table.from_pylist(rows()))
+    keys = [PartitionKey(1, "flights", 10_000 * store + n) for store in (0, 1) for n in range(3)]
+    run = OffsetsTable(str(tmp_path / "offsets")).open_run(GroupKey("g", ["flights"]), 1)
+    for entries, holds in ((20, True), (19, False), (21, False)):
+        run.record([PartitionProgress(key, 28 * entries) for key in keys])
+        assert prove_resume(tmp_path / "offsets", "g", tmp_path / "table").holds is holds
 
 
 def test_brokers_are_asked_where_they_end(tmp_path: Path) -> None:

@@ -249,6 +249,26 @@ def test_a_stop_waits_for_the_running_batch_and_the_rest_comes_later(bench: Benc
     assert bench.repeated_or_missing() == {}
 
 
+def test_a_stop_leaves_the_offsets_table_where_the_rows_end(bench: Bench) -> None:
+    """Spark tells the planner of a batch with the next one, and that does not come."""
+
+    def run_one_batch(checkpoint: str) -> int:
+        stop = threading.Event()
+        settings = replace(bench.settings, checkpoint=str(bench.folder / checkpoint), trigger="1h")
+        return run_ingest(bench.spark, settings, lambda _: stop.set(), stop).rows
+
+    for number in (1, 2):
+        bench.send(20)
+        assert run_one_batch(f"checkpoint-{number}") == 20
+        assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 10 * number)
+        kept = OffsetsTable(str(bench.folder / "offsets")).latest(GroupKey("clicks_etl", ["clicks"]))
+        assert kept is not None
+        assert kept.source_count == 2
+    bench.send(20)
+    assert [event.rows for event in bench.run("third")] == [20]
+    assert bench.repeated_or_missing() == {}
+
+
 def test_a_stop_while_nothing_comes_ends_at_once(bench: Bench) -> None:
     stop = threading.Event()
     threading.Timer(3.0, stop.set).start()

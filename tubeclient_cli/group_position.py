@@ -1,0 +1,56 @@
+"""The offsets table as the ingest job uses it: read before the first batch, brought up to the sink after the last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.settings import IngestSettings
+
+if TYPE_CHECKING:
+    from offsets_store import OffsetsTable
+
+__all__ = ["bring_up_to_date", "kept_positions"]
+
+_log = logging.getLogger(__name__)
+
+
+def kept_positions(settings: IngestSettings) -> Mapping[PartitionKey, int]:
+    """Where the offsets table has the group, in the job's topics. Raises OffsetsTableError."""
+    table = _table(settings)
+    return {} if table is None else table.positions(settings.consumer_group, settings.topics)
+
+
+def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int]) -> None:
+    """Record where the sink ends: the planner has not heard of a query's last batch, as Spark tells it with the next.
+
+    Call it when the query has ended. A table that cannot be written is a warning; it trails by a batch then.
+    """
+    table = _table(settings)
+    if table is None:
+        return
+    from offsets_store import GroupKey, OffsetsTableError, PartitionProgress
+
+    complete = {partition: at for partition, at in ends.items() if partition.topic in settings.topics}
+    key = GroupKey(settings.consumer_group, settings.topics)
+    try:
+        kept = table.latest(key)
+        source_count = kept.source_count if kept is not None else settings.source_count
+        if not complete or source_count is None or (kept is not None and kept.positions == complete):
+            return
+        seen = {row.partition: row for row in kept.partitions} if kept is not None else {}
+        run = table.open_run(key, source_count)
+        run.clear_initial()
+        run.record([seen.get(p, PartitionProgress(p, at))._replace(next_offset=at) for p, at in complete.items()])
+    except OffsetsTableError as error:
+        _log.warning("the offsets table was not written, it trails the target by a batch: %s", error)
+
+
+def _table(settings: IngestSettings) -> OffsetsTable | None:
+    if settings.offsets_table is None:
+        return None
+    from offsets_store import OffsetsTable
+
+    return OffsetsTable(settings.offsets_table, dict(settings.storage_options))
