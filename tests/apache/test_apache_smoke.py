@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
 
+from tests.apache.assorted import assert_read_back, send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 
@@ -18,30 +18,14 @@ _INDEX_BYTES = 28
 def test_java_consumer_reads_what_java_producer_wrote(
     java_producer: Callable[..., JavaProducer], java_consumer: Callable[..., JavaBalanceConsumer]
 ) -> None:
-    bodies = [bytes(range(256)), b"\x00", "päyload".encode(), os.urandom(100_000)]
-    producer = java_producer("apache_stream")
-    sent = {}
-    for number in range(40):
-        body = bodies[number % len(bodies)] + number.to_bytes(4, "big")
-        tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else (None, None)
-        attributes = {"number": str(number), "k": "v w"} if number % 4 < 3 else None
-        where = producer.send("apache_stream", body, attributes, tag, time)
-        sent[body] = (where, attributes or {}, tag, time)
-
+    sent = send_assorted(java_producer("apache_stream"), "apache_stream", 40)
     consumer = java_consumer("smoke_read_back").start({"apache_stream": []}, source_count=1, node_id=0)
     keys = consumer.await_partitions(8)
     assert keys == sorted(f"{b}:apache_stream:{p}" for b in (1, 2) for p in (0, 1, 10000, 10001))
     for key in keys:
         consumer.connect(key)
     assert consumer.connected() == set(keys)
-    got = consumer.drain(len(sent))
-
-    assert {message.payload for _, message in got} == set(sent)
-    for key, message in got:
-        where, attributes, tag, time = sent[message.payload]
-        assert (key, message.message_id) == (where.partition_key, where.message_id)
-        own = {name: value for name, value in message.attributes.items() if not name.startswith("$")}
-        assert (own, message.tag, message.msg_time) == (attributes, tag, time)
+    assert_read_back(consumer.drain(len(sent)), sent)
 
 
 def test_java_consumer_starts_at_an_offset(

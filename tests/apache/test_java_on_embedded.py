@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.apache.assorted import assert_read_back, send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer
 from tests.apache.java_gateway import JavaVM
 
@@ -45,13 +45,8 @@ def consumer_of(tube: EmbeddedTubeMQ, java_vm: JavaVM) -> Iterator[Callable[[str
 def test_java_reads_back_what_java_wrote(
     producer: JavaProducer, consumer_of: Callable[[str], JavaBalanceConsumer]
 ) -> None:
-    sent = {}
-    for number in range(60):
-        body = number.to_bytes(4, "big") + os.urandom(1 + 1_000 * (number % 3))
-        tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else (None, None)
-        attributes = {"number": str(number), "k": "v w"} if number % 4 < 3 else None
-        sent[body] = producer.send("stream", body, attributes, tag, time), attributes or {}, tag, time
-    assert {where.partition_key.partition(":")[0] for where, *_ in sent.values()} == {"1", "2"}
+    sent = send_assorted(producer, "stream", 60)
+    assert {one.where.partition_key.partition(":")[0] for one in sent.values()} == {"1", "2"}
 
     consumer = consumer_of("reader").start({"stream": []}, source_count=1, node_id=0)
     keys = consumer.await_partitions(8)
@@ -59,13 +54,7 @@ def test_java_reads_back_what_java_wrote(
     for key in keys:
         consumer.connect(key)
     assert consumer.connected() == set(keys)
-    got = consumer.drain(len(sent))
-    assert {message.payload for _, message in got} == set(sent)
-    for key, message in got:
-        where, attributes, tag, time = sent[message.payload]
-        assert (key, message.message_id) == (where.partition_key, where.message_id)
-        own = {name: value for name, value in message.attributes.items() if not name.startswith("$")}
-        assert (own, message.tag, message.msg_time) == (attributes, tag, time)
+    assert_read_back(consumer.drain(len(sent)), sent)
 
 
 def test_java_starts_at_an_offset_and_its_position_is_kept(

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
 from tests.apache.server import ApacheTubeMQ
 from tests.waiting import wait_for
@@ -60,14 +61,8 @@ def test_what_javas_producer_wrote_our_reader_reads_byte_for_byte(
 ) -> None:
     view = fetch_view(settings, ["java_to_py"], GROUPS)
     before = ends(settings, view)
-    java = java_producer("java_to_py")
-    bodies = [bytes(range(256)), b"\x00", "päyload".encode(), os.urandom(100_000)]
     sent: dict[str, list[tuple[int, bytes, dict[str, str]]]] = {}
-    for number in range(60):
-        tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else (None, None)
-        attributes = {"number": str(number)} if number % 4 < 3 else {}
-        body = bodies[number % len(bodies)] + b"%d" % number
-        where = java.send("java_to_py", body, attributes or None, tag, time)
+    for body, (where, attributes, tag, time) in send_assorted(java_producer("java_to_py"), "java_to_py", 60).items():
         system = {"$msgType$": tag, "$msgTime$": time} if tag and time else {}
         sent.setdefault(where.partition_key, []).append((where.message_id, body, {**system, **attributes}))
     after = ends(settings, view)
