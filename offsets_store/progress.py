@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 
 __all__ = ["GroupKey", "GroupProgress", "PartitionProgress"]
 
@@ -95,13 +95,6 @@ class GroupProgress:
 
     @property
     def rows_behind(self) -> int | None:
-        """At most so many rows are behind, over all stores; None where one partition's end is unknown.
-
-        A store counts once, by its partition that is furthest behind: its partitions share one index.
-        """
-        by_store: dict[StoreKey, int] = {}
-        for row in self.partitions:
-            if row.lag is None:
-                return None
-            by_store[row.partition.store] = max(by_store.get(row.partition.store, 0), row.lag)
-        return sum(by_store.values())
+        """At most so many rows are behind, over all stores; None where one partition's end is unknown."""
+        ends = {row.partition: row.end_offset for row in self.partitions if row.end_offset is not None}
+        return rows_behind(ends, self.positions) if len(ends) == len(self.partitions) else None

@@ -66,7 +66,7 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
             tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in of_node),
             tuple(sorted({view.broker_of(one.partition) for one in of_node})),
         )
-        for node, of_node in ranges(start, end, nodes.by_node).items()
+        for node, of_node in ranges(start, end, nodes.node_of).items()
     ]
 
 

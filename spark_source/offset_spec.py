@@ -87,10 +87,13 @@ class OffsetSpec:
         places: dict[str, Place | None] = {str(key): place for key, place in self.named}
         return json.dumps({**places, _DEFAULT: self.default})
 
+    def unknown(self, partitions: Iterable[PartitionKey]) -> list[PartitionKey]:
+        """Return the named partitions that are not among `partitions`, sorted."""
+        return sorted({key for key, _ in self.named}.difference(partitions))
+
     def without_unknown(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
         """Return this spec without named partitions that are not among `partitions`; warns if there are any."""
-        there = set(partitions)
-        unknown = [key for key, _ in self.named if key not in there]
+        unknown = self.unknown(partitions)
         if not unknown:
             return self
         _log.warning(
@@ -98,7 +101,7 @@ class OffsetSpec:
             self.option,
             _some(unknown),
         )
-        return replace(self, named=tuple((key, place) for key, place in self.named if key in there))
+        return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
 
     def uses(self, word: Place) -> bool:
         """Whether any partition's place is `word`."""
@@ -125,7 +128,7 @@ def resolve(
     """
     keys = sorted(partitions)
     named = dict(spec.named)
-    unknown = [key for key in named if key not in set(keys)]
+    unknown = spec.unknown(keys)
     if unknown:
         raise ConfigurationError(
             f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}. "

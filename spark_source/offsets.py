@@ -119,13 +119,6 @@ class Offsets(Mapping[PartitionKey, int]):
             {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
         )
 
-    def diff(self, older: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
-        """Return how many bytes each partition moved on since `older`, those that moved only (negative: backward).
-
-        A partition that `older` does not name has not moved: it appeared.
-        """
-        return {key: at - older[key] for key, at in self.items() if key in older and older[key] != at}
-
 
 def _runs(items: Iterable[tuple[PartitionKey, int]]) -> Iterator[tuple[PartitionKey, PartitionKey, int]]:
     """Yield (first, last, offset) of the longest runs of neighbouring partitions of a store at one offset; items

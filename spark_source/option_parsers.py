@@ -18,6 +18,7 @@ __all__ = [
     "duration_ms",
     "filters",
     "integer",
+    "location",
     "name",
     "names",
     "partition_keys",
@@ -52,13 +53,14 @@ def text(value: str) -> str:
 
 def location(value: str) -> str:
     """A path or URI, without credentials in it: Spark shows it in plans."""
-    found = urlsplit(text(value))
+    bare = text(value)
+    found = urlsplit(bare)
     if found.scheme and (found.password is not None or found.query):
         raise ValueError(
             "holds a password or a query, which would be seen in plans; write the bare URI, and give access with "
             "storageOption.*"
         )
-    return value
+    return bare
 
 
 def name(value: str) -> str:

@@ -201,6 +201,7 @@ class StreamPlanner:
         return snapshot, start.merge(past_end) if past_end else start
 
     def _find_losses(self, start: Offsets, snapshot: Snapshot) -> list[LostOffsets | GonePartition]:
+        # Those of `assign` are all there, or there would be no snapshot; others that `start` has are not read any more.
         gone = find_gone(start, snapshot.configured, self._options.topics) if not self._options.assigned else []
         return [*gone, *find_lost(start, snapshot.bounds)]
 

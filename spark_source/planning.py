@@ -20,7 +20,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreK
 __all__ = [
     "GonePartition",
     "LostOffsets",
-    "backlog_rows",
     "data_loss",
     "find_gone",
     "find_lost",
@@ -186,20 +185,12 @@ def share_rows(behind: Mapping[StoreKey, int], max_rows: int | None, turn: int =
     return shares
 
 
-def backlog_rows(positions: Offsets, bounds: Mapping[StoreKey, Bounds]) -> int:
-    """At most so many rows are behind, over all stores; exact as `plan`'s limit is."""
-    return sum(window.rows for window in _windows(positions, set(positions), bounds).values())
-
-
-def ranges(
-    start: Offsets, end: Offsets, assignment: Sequence[Sequence[PartitionKey]]
-) -> dict[int, tuple[OffsetRange, ...]]:
-    """Return what each node of `assignment` reads in the batch from `start` to `end`; nodes with nothing are left out.
+def ranges(start: Offsets, end: Offsets, node_of: Mapping[PartitionKey, int]) -> dict[int, tuple[OffsetRange, ...]]:
+    """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
 
     A partition that only `end` knows enters with this batch and is not read in it. ConfigurationError where a batch
-    goes backward, KeyError where a partition with something to read is in no node's list.
+    goes backward, KeyError where a partition with something to read has no node.
     """
-    node_of = {key: node for node, keys in enumerate(assignment) for key in keys}
     dealt: dict[int, list[OffsetRange]] = {}
     for key, until in end.items():
         if start.get(key, until) != until:

@@ -1,7 +1,7 @@
 """Brings Delta Lake's jars onto this machine, so that later sessions find them in Ivy's cache and start quickly.
 
-It starts one small SparkSession the way `delta.configure_spark_with_delta_pip` wants it, which makes Spark resolve the
-jars, and checks with a first table that they are whole.
+It starts one small SparkSession as `tubeclient ingest` does, which makes Spark resolve the jars, and checks with a
+first table that they are whole.
 """
 
 from __future__ import annotations
@@ -20,24 +20,11 @@ def resolve() -> str:
     """Start a session with Delta, write and read one small table, and return Delta's version."""
     import importlib.metadata
 
-    from delta import configure_spark_with_delta_pip
-    from pyspark.sql import SparkSession
+    from tubeclient_cli.session import make_session
 
     with tempfile.TemporaryDirectory(prefix="fetch-jars-") as folder:
-        builder = (
-            SparkSession.builder.master("local[1]")
-            .appName("fetch_jars")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "1")
-            # Delta computes a table's state in 50 tasks otherwise.
-            .config("spark.databricks.delta.snapshotPartitions", "1")
-            .config("spark.sql.warehouse.dir", folder)
-            .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-        )
-        spark = configure_spark_with_delta_pip(builder).getOrCreate()
+        confs = {"spark.sql.shuffle.partitions": "1", "spark.sql.warehouse.dir": folder}
+        spark = make_session("fetch_jars", "local[1]", confs)
         try:
             spark.range(3).write.format("delta").save(f"{folder}/table")
             count = spark.read.format("delta").load(f"{folder}/table").count()

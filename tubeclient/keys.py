@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ __all__ = [
     "StoreKey",
     "TopicLayout",
     "is_int32",
+    "rows_behind",
 ]
 
 INDEX_ENTRY_BYTES = 28
@@ -130,3 +132,15 @@ class TopicLayout(NamedTuple):
             for store in range(self.stores)
             for n in range(self.partitions_per_store)
         ]
+
+
+def rows_behind(ends: Mapping[PartitionKey, int], positions: Mapping[PartitionKey, int]) -> int:
+    """At most so many rows lie between `positions` and `ends`, index offsets of partitions; a missing position is 0.
+
+    A store counts once, by its partition that is furthest behind: its partitions share one index.
+    """
+    by_store: dict[StoreKey, int] = {}
+    for partition, end in ends.items():
+        behind = (end - positions.get(partition, 0)) // INDEX_ENTRY_BYTES
+        by_store[partition.store] = max(by_store.get(partition.store, 0), behind)
+    return sum(by_store.values())

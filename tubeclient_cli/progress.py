@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_source.offsets import Offsets
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
+from tubeclient.keys import rows_behind
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["BatchEvent", "ProgressFile", "rows_behind"]
+__all__ = ["BatchEvent", "ProgressFile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,6 @@ class BatchEvent:
             rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
             rows_behind=rows_behind(Offsets.from_dict(latest), Offsets.from_dict(end)) if known else None,
         )
-
-
-def rows_behind(latest: Mapping[PartitionKey, int], end: Mapping[PartitionKey, int]) -> int:
-    """At most so many rows lie between `end` and `latest`. A store counts once: its partitions share one index."""
-    by_store: dict[StoreKey, int] = {}
-    for partition, newest in latest.items():
-        behind = (newest - end.get(partition, 0)) // INDEX_ENTRY_BYTES
-        by_store[partition.store] = max(by_store.get(partition.store, 0), behind)
-    return sum(by_store.values())
 
 
 class ProgressFile:

@@ -104,9 +104,10 @@ class DeltaSink:
                     return record
             if len(commits) < limit:
                 break
-        if commits and min(int(row.version) for row in commits) > 0:
+        oldest = min((int(row.version) for row in commits), default=0)
+        if oldest > 0:
             raise UnknownRows(
-                f"the history of {self._path} goes back to version {min(int(row.version) for row in commits)} only and "
+                f"the history of {self._path} goes back to version {oldest} only and "
                 f"knows no commit of group {self._consumer_group}, which may have written before that. Say where to "
                 "start with --starting-offsets: earliest if the group has no rows in the table"
             )

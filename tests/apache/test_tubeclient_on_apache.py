@@ -15,6 +15,7 @@ import pytest
 from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
 from tests.apache.server import ApacheTubeMQ
+from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
@@ -33,7 +34,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.net.http import query_master
 from tubeclient.wire.payload import decode_payload, parse_attributes
 
 pytestmark = pytest.mark.apache
@@ -180,9 +180,7 @@ def test_the_master_shows_the_nodes_and_refuses_others(
     rivals = [GroupMembership(settings, "members", ["apache_stream"], count) for count in (3, 2)]
 
     def shown() -> dict[int, int]:
-        address = f"127.0.0.1:{apache.master_web_port}"
-        answer = query_master(address, "admin_query_consume_group_detail", 2_000, groupName="members")
-        return {int(client["nodeId"]): len(client["parInfo"]) for client in answer["data"]}
+        return {node_id: len(keys) for node_id, keys in group_page(apache.master_web_port, "members").items()}
 
     try:
         plan = assign("modulo", membership.join().partitions(), 3)

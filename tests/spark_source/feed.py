@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 
@@ -59,18 +58,7 @@ class Feed:
     def held(self) -> dict[int, list[str]]:
         """The nodes of the topic's own group, and the partitions each was dealt, as the master's group page shows
         them."""
-        url = (
-            ""
-            f"http://127.0.0.1:{self.tube.master_web_port}/webapi.htm?method=admin_query_consume_group_detail&consumeGroup={self.topic}_group"
-        )
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            nodes = json.loads(answer.read()).get("data", ())
-        return {
-            node["nodeId"]: sorted(
-                f"{one['brokerAddr'].partition(':')[0]}:{one['topicName']}:{one['partId']}" for one in node["parInfo"]
-            )
-            for node in nodes
-        }
+        return group_page(self.tube.master_web_port, f"{self.topic}_group")
 
     def wait_until_free(self) -> None:
         """Until the topic's own group has no members: Spark lets go of a query's process without waiting for its

@@ -53,7 +53,7 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
             "failondataloss": "FALSE",
             "includeattributes": "true",
             "messagetimezone": "Asia/Shanghai",
-            "offsetsTable": "/lake/o",
+            "offsetsTable": " /lake/o ",
             "storageoption.aws_region": "eu",
             "readergroups": "r1,r2",
             "partitionrefreshinterval": "2 minutes",
@@ -72,6 +72,7 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
     assert options.max_offsets_per_trigger == 1000
     assert (options.fail_on_data_loss, options.include_attributes) == (False, True)
     assert options.message_time_zone == "Asia/Shanghai"
+    assert options.offsets_table == "/lake/o"
     assert dict(options.storage_options) == {"aws_region": "eu"}
     assert options.reader_groups == ("r1", "r2")
     assert options.partition_refresh_interval_ms == 120_000

@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
@@ -25,16 +26,6 @@ from tubeclient import (
 from tubeclient.net.http import query_master
 
 
-def group_page(cluster: EmbeddedTubeMQ, group: str) -> dict[int, list[str]]:
-    """nodeId to partitions, as the master's group page shows them."""
-    address = f"127.0.0.1:{cluster.master_web_port}"
-    answer = query_master(address, "admin_query_consume_group_detail", 2_000, groupName=group)
-    return {
-        client["nodeId"]: sorted(f"{part['topicName']}:{part['partId']}" for part in client["parInfo"])
-        for client in answer["data"]
-    }
-
-
 def test_the_masters_group_page_shows_nodes_and_what_they_were_dealt(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -44,9 +35,11 @@ def test_the_masters_group_page_shows_nodes_and_what_they_were_dealt(
         assert len(view.partitions()) == 8
         plan = assign("modulo", view.partitions(), 3)
         membership.report(dict(enumerate(plan)))
-        wait_for(lambda: sum(map(len, group_page(cluster, "etl").values())) == 8, "the report to arrive")
-        assert group_page(cluster, "etl") == {
-            node_id: sorted(f"{key.topic}:{key.partition_id}" for key in keys) for node_id, keys in enumerate(plan)
+        wait_for(
+            lambda: sum(map(len, group_page(cluster.master_web_port, "etl").values())) == 8, "the report to arrive"
+        )
+        assert group_page(cluster.master_web_port, "etl") == {
+            node_id: sorted(map(str, keys)) for node_id, keys in enumerate(plan)
         }
     finally:
         membership.close()
@@ -88,7 +81,7 @@ def test_a_restarted_master_learns_its_members_again(cluster: EmbeddedTubeMQ, se
         membership.join()
         cluster.restart_master()
         membership.report({0: [PartitionKey(1, "clicks", 0)], 1: []})  # beats at once, instead of in 13 s
-        wait_for(lambda: set(group_page(cluster, "etl")) == {0, 1}, "both nodes to be registered again")
+        wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {0, 1}, "both nodes to be registered again")
     finally:
         membership.close()
 
