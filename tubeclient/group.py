@@ -5,12 +5,21 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from tubeclient.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, GroupConflict, TubeError
-from tubeclient.flows.hold_group import GroupOrders, Waiting, hold_group
-from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view, register_node
+from tubeclient.flows.hold_group import MembershipWishes, Waiting, hold_group
+from tubeclient.flows.master import (
+    UNDEFINED,
+    GroupNode,
+    GroupOrders,
+    MasterList,
+    MetadataCache,
+    close_nodes,
+    query_view,
+    register_node,
+)
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -27,9 +36,10 @@ _VIEW_TIMEOUT_MS = 30_000.0
 
 
 class GroupMembership:
-    """Holds nodes 0 to source_count - 1 of `consumer_group` at the master, over one connection and from one thread.
+    """Holds nodes of `consumer_group` at the master, over one connection and from one thread: `node_ids` of 0 to
+    source_count - 1, or all of them. With a `source_count` below 0 it is one node that nobody counts.
 
-    While it is held, the master refuses every other client that wants one of these nodes (430) or another
+    While they are held, the master refuses every other client that wants one of these nodes (430) or another
     sourceCount (429): so a group has one reader at a time. The master's group page shows what `report` said each
     node was dealt.
 
@@ -48,15 +58,26 @@ class GroupMembership:
         filters: Mapping[str, frozenset[str]] | None = None,
         client_name: str = "Balance",
         refresh_interval_ms: float = 10_000,
+        node_ids: Sequence[int] | None = None,
+        on_orders: Callable[[GroupOrders], None] | None = None,
+        on_view: Callable[[ClusterView], None] | None = None,
     ) -> None:
-        if source_count < 1:
-            raise ConfigurationError(f"sourceCount must be 1 or more, not {source_count}")
+        if source_count == 0:
+            raise ConfigurationError("sourceCount must be 1 or more, or below 0 for nodes that nobody counts; not 0")
+        if source_count < 0:
+            source_count, node_ids = UNDEFINED, [UNDEFINED]
+        elif not all(0 <= node_id < source_count for node_id in node_ids or ()):
+            raise ConfigurationError(
+                f"nodeId must be from 0 to {source_count - 1}, sourceCount being {source_count}; not {node_ids}"
+            )
         if not topics:
             raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
         self._refresh_interval_ms = refresh_interval_ms
+        self._on_orders = on_orders
+        self._on_view = on_view
         self._nodes = [
             GroupNode(
-                client_id=new_client_id(consumer_group, f"n{node_id}.{client_name}"),
+                client_id=new_client_id(consumer_group, f"n{node_id}.{client_name}" if node_id >= 0 else client_name),
                 group=consumer_group,
                 topics=tuple(sorted(set(topics))),
                 host_name=host_name(),
@@ -64,12 +85,12 @@ class GroupMembership:
                 node_id=node_id,
                 filters=dict(filters or {}),
             )
-            for node_id in range(source_count)
+            for node_id in (range(source_count) if node_ids is None else node_ids)
         ]
         self._masters = MasterList(settings.master_servers)
         self._pool = ConnectionPool(settings)
         self._runner = FlowRunner(self._pool)
-        self._orders = GroupOrders()
+        self._wishes = MembershipWishes()
         self._joined: Future[None] = Future()
         self._changed = threading.Condition()
         self._view: ClusterView | None = None
@@ -108,7 +129,7 @@ class GroupMembership:
         """Ask the master now and return the view it gives; DeadlineExceeded after `timeout_ms`."""
         before = self.view()
         with self._changed:
-            self._orders.refresh = True
+            self._wishes.refresh = True
             self._runner.wake()
             if not self._changed.wait_for(lambda: self._view is not before or self._failure, timeout_ms / 1000):
                 raise DeadlineExceeded(f"the masters showed no layout within {timeout_ms:.0f} ms")
@@ -116,13 +137,21 @@ class GroupMembership:
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Tell the master, by the next heartbeat, which partitions each node id was dealt."""
-        if held != self._orders.held:
-            self._orders.held = dict(held)
+        if held != self._wishes.held:
+            self._wishes.held = dict(held)
             self._runner.wake()
+
+    def change_topics(self, topics: Sequence[str]) -> None:
+        """Read other topics from now on: the nodes leave the group and join it anew.
+
+        Clients of the group that still read the old ones are waited for; the view changes when they are through.
+        """
+        self._wishes.topics = tuple(sorted(set(topics)))
+        self._runner.wake()
 
     def close(self) -> None:
         """Give the nodes back, so that another run can take them at once."""
-        self._orders.leave = True
+        self._wishes.leave = True
         self._runner.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVE_SECONDS)
@@ -132,7 +161,7 @@ class GroupMembership:
         flow = hold_group(
             self._masters,
             self._nodes,
-            self._orders,
+            self._wishes,
             random.Random(),
             patience_ms=patience_ms,
             refresh_interval_ms=self._refresh_interval_ms,
@@ -144,9 +173,15 @@ class GroupMembership:
                         "%s. Waiting up to %.0f s, in case a dead run holds them", event.error, patience_ms / 1000
                     )
                     continue
+                if isinstance(event, GroupOrders):
+                    if self._on_orders is not None:
+                        self._on_orders(event)
+                    continue
                 with self._changed:
                     self._view = event
                     self._changed.notify_all()
+                if self._on_view is not None:
+                    self._on_view(event)
                 if not self._joined.done():
                     self._joined.set_result(None)
         except TubeError as error:
@@ -163,7 +198,7 @@ class GroupMembership:
             self._changed.notify_all()
         if not self._joined.done():
             self._joined.set_exception(failure)
-        elif not self._orders.leave:
+        elif not self._wishes.leave:
             _log.error("the membership ended: %s", failure)
 
 

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from embedded_tubemq.refusal import StandbyRefusal
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
-from tubeclient.flows.effects import Effect, Emit, Flow, Now, Receive, Send, Sleep
+from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, Sleep, WallClock
 from tubeclient.wire.methods import Method
 
 RPC_TIMEOUT_MS = 10_000
@@ -59,6 +59,9 @@ class Actor:
     result: Any = None
     error: BaseException | None = None
     done: bool = False
+    on_event: Callable[[Any], None] | None = None
+    sleep: object = None
+    """Stands for the sleep it is in now, so that only the first of timer and signal ends it."""
 
 
 class Simulation:
@@ -72,10 +75,11 @@ class Simulation:
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._next_tick = self.now_ms
+        self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
 
-    def start(self, flow: Flow[Any], *, after_ms: float = 0.0) -> Actor:
-        """Begin a flow; it runs when `run` is called."""
-        actor = Actor(flow)
+    def start(self, flow: Flow[Any], *, after_ms: float = 0.0, on_event: Callable[[Any], None] | None = None) -> Actor:
+        """Begin a flow; it runs when `run` is called. `on_event` is called with what it emits."""
+        actor = Actor(flow, on_event=on_event)
         self._at(self.now_ms + after_ms, lambda: self._resume(actor, None, None))
         return actor
 
@@ -123,10 +127,18 @@ class Simulation:
             value, error = None, None
             if isinstance(effect, Emit):
                 actor.emitted.append(effect.value)
-            elif isinstance(effect, Now):
+                if actor.on_event is not None:
+                    actor.on_event(effect.value)
+            elif isinstance(effect, Now | WallClock):
                 value = self.now_ms
+            elif isinstance(effect, Done):
+                value = self.now_ms >= cast(_Answer, effect.ticket).ready_at
+            elif isinstance(effect, Notify):
+                self._notify(effect.signal)
             elif isinstance(effect, Sleep):
-                self._at(self.now_ms + max(effect.delay_ms, 0), lambda: self._resume(actor, False, None))
+                actor.sleep = sleep = object()
+                self._sleepers.setdefault(effect.signal, []).append((actor, sleep))
+                self._at(self.now_ms + max(effect.delay_ms, 0), partial(self._awake, actor, sleep, False))
                 return
             elif isinstance(effect, Send):
                 try:
@@ -140,7 +152,22 @@ class Simulation:
                 self._at(max(answer.ready_at, self.now_ms), wake)
                 return
 
+    def _awake(self, actor: Actor, sleep: object, woken: bool) -> None:
+        if actor.sleep is sleep:
+            actor.sleep = None
+            self._resume(actor, woken, None)
+
+    def _notify(self, signal: str) -> None:
+        if signal:
+            for actor, sleep in self._sleepers.pop(signal, ()):
+                self._at(self.now_ms, partial(self._awake, actor, sleep, True))
+
     def _send(self, effect: Send) -> Any:
+        answer = self._answer(effect)
+        self._at(answer.ready_at, partial(self._notify, effect.signal))
+        return answer
+
+    def _answer(self, effect: Send) -> _Answer:
         draw = self.random.random
         if effect.address not in self._servers or draw() < self.weather.break_connection:
             raise ConnectionLost(f"{effect.address} is gone", address=effect.address)

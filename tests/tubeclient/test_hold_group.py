@@ -11,7 +11,7 @@ from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.master import Master
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import ConnectError, NodeIdConflict, SourceCountConflict, TopicNotDeployed
-from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS, MASTER_LEASE_MS, GroupOrders, Waiting, hold_group
+from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS, MASTER_LEASE_MS, MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, register_node
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView
@@ -35,7 +35,7 @@ class Cluster:
         run: str,
         source_count: int,
         *,
-        orders: GroupOrders | None = None,
+        orders: MembershipWishes | None = None,
         patience_ms: float = 0,
         masters: tuple[str, ...] = (SECOND, FIRST),
         topic: str = "clicks",
@@ -48,7 +48,7 @@ class Cluster:
         flow = hold_group(
             MasterList(masters),
             nodes,
-            orders or GroupOrders(),
+            orders or MembershipWishes(),
             random.Random(1),
             patience_ms=patience_ms,
             refresh_interval_ms=10_000,
@@ -131,7 +131,7 @@ def test_a_dead_runs_nodes_are_had_when_its_lease_ends() -> None:
 
 def test_leaving_frees_the_nodes_at_once() -> None:
     cluster = Cluster()
-    orders = GroupOrders()
+    orders = MembershipWishes()
     actor = cluster.hold("a", 2, orders=orders)
     cluster.simulation.run(for_ms=1_000)
     orders.leave = True
@@ -143,7 +143,7 @@ def test_leaving_frees_the_nodes_at_once() -> None:
 
 def test_the_master_is_told_what_each_node_was_dealt() -> None:
     cluster = Cluster()
-    orders = GroupOrders()
+    orders = MembershipWishes()
     cluster.hold("a", 2, orders=orders)
     cluster.simulation.run(for_ms=1_000)
     orders.held = {0: [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)], 1: []}

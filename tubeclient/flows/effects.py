@@ -1,4 +1,8 @@
-"""The effects a flow may ask for, and the small flows that others are made of."""
+"""The effects a flow may ask for, and the small flows that others are made of.
+
+Flows that share state are run one step at a time. A step ends where a flow sends, receives, sleeps or emits; the other
+effects are answered at once and do not let anybody else in between.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,22 @@ from google.protobuf.message import Message
 from tubeclient.errors import status_error
 from tubeclient.wire.methods import Method
 
-__all__ = ["Effect", "Emit", "Flow", "Now", "Receive", "Send", "Sleep", "Ticket", "backoff_ms", "call", "checked"]
+__all__ = [
+    "Done",
+    "Effect",
+    "Emit",
+    "Flow",
+    "Notify",
+    "Now",
+    "Receive",
+    "Send",
+    "Sleep",
+    "Ticket",
+    "WallClock",
+    "backoff_ms",
+    "call",
+    "checked",
+]
 
 Ticket = NewType("Ticket", object)
 """Stands for an answer that is still to come."""
@@ -26,6 +45,8 @@ class Send:
     request: Message
     time_share: float = 1.0
     """The part of a call's time limit that the answer may take."""
+    signal: str = ""
+    """Wakes flows that sleep on this signal when the answer comes, or fails to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +57,38 @@ class Receive:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """The result is whether the answer to a ticket is there, or will not come any more: `Receive` returns at once."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait so many milliseconds; the result is True where somebody cut the wait short."""
+    """Wait so many milliseconds; the result is True where somebody cut the wait short.
+
+    With a `signal`, a `Notify` of it does. Whatever the flow saw in the same step still holds when the wait begins.
+    """
 
     delay_ms: float
+    signal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Wake all flows that sleep on this signal."""
+
+    signal: str
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
     """The result is a monotonic clock in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """The result is the time of day in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +98,7 @@ class Emit:
     value: Any
 
 
-Effect: TypeAlias = Send | Receive | Sleep | Now | Emit
+Effect: TypeAlias = Send | Receive | Done | Sleep | Notify | Now | WallClock | Emit
 
 T = TypeVar("T")
 

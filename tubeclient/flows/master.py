@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.protobuf.message import Message
 
 from tubeclient.errors import ConnectError, ProtocolError, RegistrationLost, RemoteError, TransportError, TubeError
 from tubeclient.flows.effects import Flow, Receive, Send, checked
+from tubeclient.flows.flow_rules import NO_RULES, FlowRules
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
@@ -17,7 +18,9 @@ from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.strings import encode_filters, encode_report, parse_broker, parse_consumer_layouts
 
 __all__ = [
+    "UNDEFINED",
     "GroupNode",
+    "GroupOrders",
     "MasterList",
     "MetadataCache",
     "call_master",
@@ -64,12 +67,26 @@ class GroupNode:
         return f"consumerGroup {self.group}{node}, topics {', '.join(self.topics)}"
 
 
+@dataclass(frozen=True, slots=True)
+class GroupOrders:
+    """What the master wants of a group's clients."""
+
+    group_rules: FlowRules = NO_RULES
+    default_rules: FlowRules = NO_RULES
+    """The cluster's, for what the group's own leave open."""
+    jump_id: int = UNDEFINED
+    """Another number than before: go to the latest messages (csmFrmMaxOffsetCtrlId)."""
+
+
 class MetadataCache:
-    """The lists a master sent last, with their version ids: it sends a list again only to those who know another
-    version.
+    """The lists and orders a master sent last, with their version ids: it sends them again only to those who know
+    another version.
     """
 
     def __init__(self) -> None:
+        self.orders = GroupOrders()
+        self._group_rules_id = UNDEFINED
+        self._default_rules_id = UNDEFINED
         self.broker_config_id = UNDEFINED
         self.topic_meta_id = UNDEFINED
         self._brokers: list[BrokerInfo] = []
@@ -84,6 +101,35 @@ class MetadataCache:
         if has_topics and response.HasField("topicMetaInfoId") and response.topicMetaInfoId != self.topic_meta_id:
             self._layouts = parse_consumer_layouts(response.topicMetaInfoList)
             self.topic_meta_id = response.topicMetaInfoId
+        if "opsTaskInfo" in response.DESCRIPTOR.fields_by_name and response.HasField("opsTaskInfo"):
+            self._take_orders(response.opsTaskInfo)
+
+    def forget_topics(self) -> None:
+        """Drop the layouts: they are of other topics than those read from now on."""
+        self.topic_meta_id = UNDEFINED
+        self._layouts = []
+
+    def known_orders(self) -> master_pb2.OpsTaskInfo | None:
+        """The version ids of the orders, for a request; None where there are none yet."""
+        if max(self._group_rules_id, self._default_rules_id, self.orders.jump_id) < 0:
+            return None
+        return master_pb2.OpsTaskInfo(
+            groupFlowCheckId=_known(self._group_rules_id),
+            defFlowCheckId=_known(self._default_rules_id),
+            csmFrmMaxOffsetCtrlId=_known(self.orders.jump_id),
+        )
+
+    def _take_orders(self, info: master_pb2.OpsTaskInfo) -> None:
+        changes: dict[str, Any] = {}
+        if info.HasField("groupFlowCheckId") and info.groupFlowCheckId != self._group_rules_id:
+            self._group_rules_id = info.groupFlowCheckId
+            changes["group_rules"] = _rules(info.groupFlowControlInfo, self.orders.group_rules)
+        if info.HasField("defFlowCheckId") and info.defFlowCheckId != self._default_rules_id:
+            self._default_rules_id = info.defFlowCheckId
+            changes["default_rules"] = _rules(info.defFlowControlInfo, self.orders.default_rules)
+        if info.HasField("csmFrmMaxOffsetCtrlId") and info.csmFrmMaxOffsetCtrlId >= 0:
+            changes["jump_id"] = info.csmFrmMaxOffsetCtrlId
+        self.orders = replace(self.orders, **changes)
 
     def view(self) -> ClusterView:
         """The cluster as these lists show it."""
@@ -122,6 +168,7 @@ def register_node(masters: MasterList, node: GroupNode, cache: MetadataCache) ->
         topicList=node.topics,
         topicCondition=encode_filters(node.filters),
         subRepInfo=_report(cache, None),
+        opsTaskInfo=cache.known_orders(),
     )
     response = yield from call_master(masters, Method.CONSUMER_REGISTER_V2, request)
     cache.take(checked(response, str(node)))
@@ -154,7 +201,10 @@ def heartbeat_nodes(
     forgotten = []
     for node in nodes:
         request = master_pb2.HeartRequestC2MV2(
-            clientId=node.client_id, groupName=node.group, subRepInfo=_report(cache, held.get(node.node_id, ()))
+            clientId=node.client_id,
+            groupName=node.group,
+            subRepInfo=_report(cache, held.get(node.node_id, ())),
+            opsTaskInfo=cache.known_orders(),
         )
         response = yield from call_master(masters, Method.CONSUMER_HEARTBEAT_V2, request)
         try:
@@ -184,3 +234,15 @@ def _report(cache: MetadataCache, held: Sequence[PartitionKey] | None) -> master
         reportSubInfo=held is not None,
         partSubInfo=encode_report(held or ()),
     )
+
+
+def _known(version: int) -> int | None:
+    return version if version >= 0 else None
+
+
+def _rules(text: str, before: FlowRules) -> FlowRules:
+    """The rules of a text; those of before where it cannot be read, for the reader can do nothing about it."""
+    try:
+        return FlowRules.parse(text)
+    except ProtocolError:
+        return before

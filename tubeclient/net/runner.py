@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 from google.protobuf.message import Message
 
 from tubeclient.errors import DeadlineExceeded, ProtocolError, RemoteError, TubeError
-from tubeclient.flows.effects import Effect, Emit, Flow, Now, Receive, Send, Sleep, Ticket
+from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, Sleep, Ticket, WallClock
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.wire.envelope import decode_response, encode_request, parse_message
 from tubeclient.wire.methods import Method
 
-__all__ = ["FlowRunner"]
+__all__ = ["FlowRunner", "Monitor"]
 
 T = TypeVar("T")
 
@@ -29,11 +29,34 @@ class _Pending(NamedTuple):
     deadline: float  # of time.monotonic(), seconds
 
 
-class FlowRunner:
-    """Runs flows on the calling thread. `wake` cuts the sleep of the flow that is running short."""
+class Monitor:
+    """What flows that share state are run under: one step at a time, and signals to wait for."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self) -> None:
+        # Re-entrant: a flow that is garbage collected in the midst of another one's step is closed under the lock too.
+        self.lock = threading.RLock()
+        self._signals: dict[str, threading.Condition] = {}
+
+    def wait(self, signal: str, seconds: float) -> bool:
+        """With the lock held: let others in until `signal`, or so long. Whether it was the signal."""
+        return self._signals.setdefault(signal, threading.Condition(self.lock)).wait(seconds)
+
+    def notify(self, signal: str) -> None:
+        """Wake all who wait for `signal`."""
+        with self.lock:
+            if signal in self._signals:
+                self._signals[signal].notify_all()
+
+
+class FlowRunner:
+    """Runs flows on the calling thread. `wake` cuts the sleep of the flow that is running short.
+
+    Flows that share state need runners that share a `monitor`.
+    """
+
+    def __init__(self, pool: ConnectionPool, monitor: Monitor | None = None) -> None:
         self._pool = pool
+        self._monitor = monitor or Monitor()
         self._wake = threading.Event()
 
     def run(self, flow: Flow[T]) -> T:
@@ -53,20 +76,42 @@ class FlowRunner:
         try:
             while True:
                 try:
-                    effect = flow.send(result) if failure is None else flow.throw(failure)
+                    effect, result = self._step(flow, result, failure)
                 except StopIteration as stop:
                     value: T = stop.value
                     return value
-                result, failure = None, None
+                failure = None
                 if isinstance(effect, Emit):
                     yield effect.value
-                    continue
-                try:
-                    result = self._carry_out(effect)
-                except TubeError as error:
-                    failure = error
+                elif effect is not None:
+                    try:
+                        result = self._carry_out(effect)
+                    except TubeError as error:
+                        failure = error
         finally:
-            flow.close()
+            with self._monitor.lock:
+                flow.close()
+
+    def _step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
+        """Run a flow to the end of its step: the effect that ended it, or None and that effect's result."""
+        with self._monitor.lock:
+            effect = flow.send(result) if failure is None else flow.throw(failure)
+            while True:
+                answer: Any = None
+                if isinstance(effect, Now):
+                    answer = time.monotonic() * 1000
+                elif isinstance(effect, WallClock):
+                    answer = time.time() * 1000
+                elif isinstance(effect, Done):
+                    pending = cast(_Pending, effect.ticket)
+                    answer = pending.future.done() or time.monotonic() >= pending.deadline
+                elif isinstance(effect, Notify):
+                    self._monitor.notify(effect.signal)
+                elif isinstance(effect, Sleep) and effect.signal:
+                    return None, self._monitor.wait(effect.signal, max(0.0, effect.delay_ms / 1000))
+                else:
+                    return effect, None
+                effect = flow.send(answer)
 
     def wake(self) -> None:
         """Cut the present sleep short, or the next one."""
@@ -81,8 +126,6 @@ class FlowRunner:
             woken = self._wake.wait(max(0.0, effect.delay_ms / 1000))
             self._wake.clear()
             return woken
-        if isinstance(effect, Now):
-            return time.monotonic() * 1000
         raise TypeError(f"a flow asked for {effect!r}")
 
     def _send(self, effect: Send) -> Ticket:
@@ -90,6 +133,8 @@ class FlowRunner:
         timeout_ms = round(self._pool.settings.rpc_timeout_ms * effect.time_share)
         stream = encode_request(spec.service, spec.method_id, effect.request.SerializeToString(), timeout_ms)
         future = self._pool.get(effect.address).submit(stream)
+        if effect.signal:
+            future.add_done_callback(lambda _: self._monitor.notify(effect.signal))
         return Ticket(_Pending(effect.address, effect.method, future, timeout_ms, time.monotonic() + timeout_ms / 1000))
 
     def _receive(self, ticket: Ticket) -> Message:

@@ -1,0 +1,182 @@
+"""Flow control as the master hands it out: how fast a group may read.
+
+A rule text is JSON, a list of {"type": t, "rule": [...]} (FlowCtrlRuleHandler). Type 0 limits the bytes per minute of a
+reader that lags far behind, at certain times of day; type 1 says how long to wait after so many empty answers; type 3
+how often full answers may be asked for. A cluster has one text and a group may have its own, which comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tubeclient.errors import ProtocolError
+
+__all__ = ["NO_RULES", "DataLimit", "EmptyPolls", "FetchPauses", "FlowRules", "PartitionPace", "minute_of_day"]
+
+_MIB = 1 << 20
+_MINUTE_MS = 60_000.0
+_WINDOW_MS = 5_000.0
+"""A minute's bytes are spread over twelve windows."""
+
+_TIME_ZONE_OFFSET_MS = 8 * 3_600_000
+"""Times of day in rules are GMT+8 wherever the cluster stands (FlowCtrlRuleHandler)."""
+
+
+class DataLimit(NamedTuple):
+    """From `start_minute` to `end_minute` of the day (GMT+8), a reader that lags more than `lag_bytes` behind gets
+    `bytes_per_minute`, and then waits `pause_ms` between two fetches.
+    """
+
+    start_minute: int
+    end_minute: int
+    lag_bytes: int
+    bytes_per_minute: int
+    pause_ms: float
+
+
+class EmptyPolls(NamedTuple):
+    """From so many empty answers in a row on, wait `pause_ms`."""
+
+    empty_answers: int
+    pause_ms: float
+
+
+class FetchPauses(NamedTuple):
+    """Waits between two fetches that gave messages: for readers without a filter, with one, and with one and close to
+    the end.
+    """
+
+    unfiltered_ms: float
+    filtered_ms: float
+    filtered_near_end_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRules:
+    """One parsed rule text."""
+
+    data_limits: tuple[DataLimit, ...] = ()
+    empty_polls: tuple[EmptyPolls, ...] = ()
+    """The highest count first."""
+    fetch_pauses: FetchPauses | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> FlowRules:
+        """Read a rule text; a blank one has no rules. ProtocolError for a text that is none."""
+        if not text.strip():
+            return NO_RULES
+        try:
+            rules: dict[int, list[Mapping[str, Any]]] = {}
+            for entry in json.loads(text):
+                rules.setdefault(int(entry["type"]), []).extend(entry.get("rule", ()))
+            limits = [
+                DataLimit(
+                    _minute(item["start"]),
+                    _minute(item["end"]),
+                    int(item["dltInM"]) * _MIB,
+                    int(item["limitInM"]) * _MIB,
+                    float(item["freqInMs"]),
+                )
+                for item in rules.get(0, ())
+            ]
+            polls = [EmptyPolls(int(item["zeroCnt"]), float(item["freqInMs"])) for item in rules.get(1, ())]
+            pauses = [
+                FetchPauses(
+                    float(item["normFreqInMs"]), float(item["filterFreqInMs"]), float(item["minDataFilterFreqInMs"])
+                )
+                for item in rules.get(3, ())
+            ]
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            raise ProtocolError(f"flow-control rules that cannot be read: {error!r}") from error
+        return cls(tuple(sorted(limits)), tuple(sorted(polls, reverse=True)), pauses[0] if pauses else None)
+
+    def data_limit(self, lag_bytes: int, minute: int) -> DataLimit | None:
+        """The limit of a reader `lag_bytes` behind at `minute` of the day; of several the one for the longest lag."""
+        fitting = [
+            limit
+            for limit in self.data_limits
+            if limit.start_minute <= minute <= limit.end_minute and lag_bytes > limit.lag_bytes
+        ]
+        return max(fitting, key=lambda limit: limit.lag_bytes, default=None)
+
+    def pause_after_empty(self, count: int) -> float | None:
+        """Milliseconds to wait after the `count`th empty answer in a row, where a rule says so."""
+        return next((rule.pause_ms for rule in self.empty_polls if count >= rule.empty_answers), None)
+
+
+NO_RULES = FlowRules()
+
+
+def minute_of_day(wall_ms: float) -> int:
+    """The minute of the day, as rules count it, at `wall_ms` since 1970."""
+    return int((wall_ms + _TIME_ZONE_OFFSET_MS) // _MINUTE_MS % (24 * 60))
+
+
+class PartitionPace:
+    """What one partition has had lately, and so how long it has to wait for more.
+
+    Rules are looked at anew each minute, as the brokers do. Times are milliseconds of a monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self._empty = 0
+        self._minute_end = self._window_end = 0.0
+        self._minute_bytes = self._window_bytes = 0
+        self._limit: DataLimit | None = None
+
+    def after_messages(
+        self,
+        group: FlowRules,
+        default: FlowRules,
+        *,
+        now_ms: float,
+        minute: int,
+        message_bytes: int,
+        lag_bytes: int,
+        filtered: bool,
+        near_end: bool,
+    ) -> float:
+        """Milliseconds to wait after an answer with messages."""
+        self._empty = 0
+        if now_ms >= self._minute_end:
+            self._limit = group.data_limit(lag_bytes, minute) or default.data_limit(lag_bytes, minute)
+            self._minute_end, self._minute_bytes = now_ms + _MINUTE_MS, 0
+            self._window_end, self._window_bytes = now_ms + _WINDOW_MS, 0
+        elif now_ms >= self._window_end:
+            self._window_end, self._window_bytes = now_ms + _WINDOW_MS, 0
+        self._minute_bytes += message_bytes
+        self._window_bytes += message_bytes
+        limit = self._limit
+        if limit is not None and (
+            self._minute_bytes >= limit.bytes_per_minute or self._window_bytes >= limit.bytes_per_minute / 12
+        ):
+            return limit.pause_ms
+        pauses = group.fetch_pauses or default.fetch_pauses
+        if pauses is None:
+            return 0.0
+        if not filtered:
+            return pauses.unfiltered_ms
+        return pauses.filtered_near_end_ms if near_end else pauses.filtered_ms
+
+    def after_nothing(self, group: FlowRules, default: FlowRules, otherwise_ms: float) -> float:
+        """Milliseconds to wait after an empty answer: by the rules, or `otherwise_ms`."""
+        self._empty += 1
+        rules = group if group.empty_polls else default
+        pause_ms = rules.pause_after_empty(self._empty)
+        return otherwise_ms if pause_ms is None else pause_ms
+
+    @property
+    def empty_answers(self) -> int:
+        """Empty answers in a row up to now."""
+        return self._empty
+
+
+def _minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    minute = int(hours) * 60 + int(minutes)
+    if not 0 <= minute <= 24 * 60:
+        raise ValueError(f"{text!r} is no time of day")
+    return minute
