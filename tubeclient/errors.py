@@ -11,10 +11,24 @@
     ├── RemoteError               the server could not run the call at all
     │   └── StandbyMaster         this master is a standby: ask the next one
     ├── StatusError               the server ran the call and answered a code other than 200
-    │   └── one class per code that callers tell apart; see `STATUS_CLASSES`
-    └── DataLoss                  a range that the broker no longer holds
+    │   └── one class per thing that callers do about it; see `STATUS_CLASSES`
+    ├── DataLoss                  a range that the broker no longer holds
+    ├── StalePack                 a pack confirmed after its partition went elsewhere
+    └── ClientClosed              a client used after its close, or in a forked child
 
 `retriable` says whether the same call may succeed later without anybody changing anything.
+
+Apache's clients give some codes (TErrCodeConstants) to themselves; no server sends them. Here they are:
+
+    402                 ConnectError or ConnectionLost: no connection
+    405, 406, 407, 408  None where a consumer asks for the next pack: its partitions are frozen, not there yet,
+                        waiting or unconfirmed
+    420                 ClientClosed
+    421                 never: the wait before a partition may be asked for again is inside the client
+    422, 423            PartitionUnavailable: not to be read, or not to be written, as the master lists it
+    440, 441, 442       ConfigurationError: no message, no topic, an empty body
+    443, 445            ConfigurationError: a topic not published, a message over the topic's limit
+    444                 PartitionUnavailable
 """
 
 from __future__ import annotations
@@ -24,6 +38,8 @@ from typing import ClassVar
 __all__ = [
     "STATUS_CLASSES",
     "AuthenticationFailed",
+    "BadRequest",
+    "ClientClosed",
     "ConfigurationError",
     "ConnectError",
     "ConnectionLost",
@@ -37,12 +53,14 @@ __all__ = [
     "NothingToRead",
     "PartitionOccupied",
     "PartitionTaken",
+    "PartitionUnavailable",
     "ProtocolError",
     "RegistrationLost",
     "RemoteError",
     "ServerBusy",
     "SourceCountConflict",
     "SpeedLimited",
+    "StalePack",
     "StandbyMaster",
     "StatusError",
     "TopicNotDeployed",
@@ -128,17 +146,40 @@ class StandbyMaster(RemoteError):
 
 
 class StatusError(TubeError):
-    """The server answered `code` (TErrCodeConstants) with the text `server_text` to what `context` describes."""
+    """The server answered `code` (TErrCodeConstants) with the text `server_text` to what `context` describes.
+
+    Where known, else "": `address` ("host:port") is the server, `partition` ("brokerId:topic:partitionId") and
+    `topic` are what the call was about.
+    """
 
     advice: ClassVar[str] = ""
 
-    def __init__(self, code: int, server_text: str, *, context: str = "") -> None:
-        about = f"{context}: " if context else ""
-        advice = f". {self.advice}" if self.advice else ""
-        super().__init__(f"{about}the server answered {code} ({server_text.strip() or 'no text given'}){advice}")
+    def __init__(
+        self,
+        code: int,
+        server_text: str,
+        *,
+        context: str = "",
+        address: str = "",
+        partition: str = "",
+        topic: str = "",
+    ) -> None:
+        super().__init__(self._message(code, server_text, context))
         self.code = code
         self.server_text = server_text
         self.context = context
+        self.address = address
+        self.partition = partition
+        self.topic = topic or (partition.split(":")[1] if partition else "")
+
+    def _message(self, code: int, server_text: str, context: str) -> str:
+        about = f"{context}: " if context else ""
+        advice = f". {self.advice}" if self.advice else ""
+        return f"{about}the server answered {code} ({server_text.strip() or 'no text given'}){advice}"
+
+
+class BadRequest(StatusError):
+    """400: the server takes the call for a mistake: a missing or impossible value, a message over its limit."""
 
 
 class NothingToRead(StatusError):
@@ -153,6 +194,29 @@ class NotAvailable(StatusError):
     advice = "The topic or partition is missing or closed on this broker"
 
 
+class PartitionUnavailable(NotAvailable):
+    """422, 423: the master lists the partition, or the whole topic, as not to be read or not to be written now.
+
+    The client's own finding: `server_text` is the client's text, and no server was asked for this partition.
+    """
+
+    advice = "Let the topic accept it on its brokers, or bring them online; the master's list follows within a minute"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 422,
+        context: str = "",
+        partition: str = "",
+        topic: str = "",
+    ) -> None:
+        super().__init__(code, message, context=context, partition=partition, topic=topic)
+
+    def _message(self, code: int, server_text: str, context: str) -> str:
+        return f"{context}: {server_text}. {self.advice}" if context else f"{server_text}. {self.advice}"
+
+
 class PartitionOccupied(StatusError):
     """410: another client of the group owns the partition."""
 
@@ -161,7 +225,11 @@ class PartitionOccupied(StatusError):
 
 
 class RegistrationLost(StatusError):
-    """411: the server does not know this client (any more); it has to register again."""
+    """401, 411: the server does not know this client (any more); it has to register again.
+
+    A broker says 401 to a commit, whether the partition is free or somebody else's (BrokerServiceServer); the
+    registration that follows finds out which.
+    """
 
     retriable = True
 
@@ -177,7 +245,9 @@ class AuthenticationFailed(StatusError):
 
 
 class GroupConflict(StatusError):
-    """424, 425, 426: live clients of the group consume in another mode, other topics or with other filters."""
+    """424 to 428: live clients of the group consume in another mode, other topics, with other filters or another
+    sessionKey.
+    """
 
     advice = "All live clients of a group must agree; stop the others or take another consumerGroup"
 
@@ -219,7 +289,7 @@ class SpeedLimited(StatusError):
 
 
 class ServerBusy(StatusError):
-    """201, 301, 419, 500, 503: not now; later, or elsewhere."""
+    """201, 301, 419, 500, 503, 510, 599: not now; later, or elsewhere."""
 
     retriable = True
 
@@ -238,9 +308,26 @@ class DataLoss(TubeError):
         self.found = found
 
 
-STATUS_CLASSES: dict[int, type[StatusError]] = {
+class StalePack(TubeError):
+    """A pack was confirmed too late to count. `partition` is "brokerId:topic:partitionId"."""
+
+    def __init__(self, *, partition: str) -> None:
+        super().__init__(
+            f"the pack's partition {partition} was released, moved or lost since; "
+            "its messages come again to whoever reads it next"
+        )
+        self.partition = partition
+
+
+class ClientClosed(TubeError):
+    """The client was closed, or belongs to the process that this one was forked from; make a new one."""
+
+
+STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that a server of Apache's can send
     201: ServerBusy,
     301: ServerBusy,
+    400: BadRequest,
+    401: RegistrationLost,
     403: NotAvailable,
     404: NothingToRead,
     410: PartitionOccupied,
@@ -251,6 +338,8 @@ STATUS_CLASSES: dict[int, type[StatusError]] = {
     424: GroupConflict,
     425: GroupConflict,
     426: GroupConflict,
+    427: GroupConflict,
+    428: GroupConflict,
     429: SourceCountConflict,
     430: NodeIdConflict,
     431: TopicNotDeployed,
@@ -259,9 +348,14 @@ STATUS_CLASSES: dict[int, type[StatusError]] = {
     455: GroupForbidden,
     500: ServerBusy,
     503: ServerBusy,
+    510: ServerBusy,
+    599: ServerBusy,
 }
 
 
-def status_error(code: int, server_text: str, *, context: str = "") -> StatusError:
+def status_error(
+    code: int, server_text: str, *, context: str = "", address: str = "", partition: str = "", topic: str = ""
+) -> StatusError:
     """Return the error of the class that stands for `code`; `context` says who wanted what, for the message."""
-    return STATUS_CLASSES.get(code, StatusError)(code, server_text, context=context)
+    kind = STATUS_CLASSES.get(code, StatusError)
+    return kind(code, server_text, context=context, address=address, partition=partition, topic=topic)

@@ -8,7 +8,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
-from tubeclient.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, GroupConflict, TubeError
+from tubeclient.errors import (
+    ClientClosed,
+    ConfigurationError,
+    ConnectionLost,
+    DeadlineExceeded,
+    GroupConflict,
+    TubeError,
+)
 from tubeclient.flows.hold_group import MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import (
     UNDEFINED,
@@ -190,7 +197,7 @@ class GroupMembership:
             self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
             raise
         else:
-            self._end(ConnectionLost(f"consumerGroup {self._nodes[0].group} was left"))
+            self._end(ClientClosed(f"consumerGroup {self._nodes[0].group} was left; make a new membership"))
 
     def _end(self, failure: TubeError) -> None:
         with self._changed:

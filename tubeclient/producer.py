@@ -17,8 +17,8 @@ from functools import partial
 from typing import NamedTuple
 
 from tubeclient.errors import (
+    ClientClosed,
     ConfigurationError,
-    ConnectionLost,
     DeadlineExceeded,
     NotAvailable,
     ServerBusy,
@@ -217,7 +217,7 @@ class Producer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ConnectionLost("this producer is closed")
+            raise ClientClosed("this producer is closed; make a new one")
 
     def _check_messages(self, topic: str, bodies: Sequence[bytes], payloads: Sequence[bytes]) -> None:
         with self._lock:
@@ -290,7 +290,7 @@ class Producer:
             response = parse_message(
                 broker_pb2.SendMessageResponseB2P, decode_response(answer.result(0), _SEND.method_id)
             )
-            checked(response, f"sending to {key}")
+            checked(response, f"sending to {key}", partition=str(key))
         except TubeError as error:
             self._failed(sending, key, error)
             return

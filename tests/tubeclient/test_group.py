@@ -10,10 +10,10 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
+    ClientClosed,
     ClientSettings,
     ConfigurationError,
     ConnectError,
-    ConnectionLost,
     GroupMembership,
     NodeIdConflict,
     PartitionKey,
@@ -71,7 +71,7 @@ def test_the_view_follows_the_cluster(cluster: EmbeddedTubeMQ, settings: ClientS
         assert len(membership.refreshed_view().partitions()) == 12
     finally:
         membership.close()
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ClientClosed, match="consumerGroup etl was left"):
         membership.view()
 
 

@@ -14,9 +14,9 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.faults import ConnectionFault
 from embedded_tubemq.records import Record
 from tubeclient import (
+    ClientClosed,
     ClientSettings,
     ConfigurationError,
-    ConnectionLost,
     DeadlineExceeded,
     NotAvailable,
     Producer,
@@ -137,7 +137,7 @@ def test_a_closed_producer_sends_nothing(settings: ClientSettings) -> None:
     producer.publish(["clicks"])
     producer.close()
     producer.close()
-    with pytest.raises(ConnectionLost, match="closed"):
+    with pytest.raises(ClientClosed, match="closed"):
         producer.submit("clicks", b"x")
 
 

@@ -243,6 +243,15 @@ def test_an_unknown_partition_ends_with_an_error(bench: Bench) -> None:
         bench.read(bench.range(7, 0, 10), retry_limit_ms=5_000)
 
 
+@pytest.mark.parametrize("code", [401, 411, 500, 503, 510, 599])
+def test_a_commit_that_is_refused_costs_time_but_no_message(bench: Bench, code: int) -> None:
+    bench.append(40)
+    piece = bench.range(0, 3, 40)  # up to the end, which only a commit tells
+    bench.broker.faults.force(Method.COMMIT_OFFSET, code, times=2)
+    assert payloads(bench.read(piece)) == bench.expected(piece)
+    assert bench.broker.faults.take_forced(Method.COMMIT_OFFSET) is None
+
+
 @pytest.mark.parametrize("code", [404, 410, 411, 412, 452, 500, 503])
 def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) -> None:
     bench.append(400, 3_000)

@@ -36,8 +36,12 @@ def sample(kind: type[TubeError]) -> TubeError:
     """An error of that class with every argument given."""
     if issubclass(kind, RemoteError):
         return kind("org.example.SomeException", "it broke", address="10.0.0.1:8123")
+    if issubclass(kind, errors.PartitionUnavailable):
+        return kind("closed", code=423, context="sending", partition="1:clicks:0")
+    if issubclass(kind, errors.StalePack):
+        return kind(partition="1:clicks:0")
     if issubclass(kind, StatusError):
-        return kind(411, "no node", context="reading 1:clicks:0")
+        return kind(411, "no node", context="reading 1:clicks:0", address="10.0.0.1:8123", partition="1:clicks:0")
     if issubclass(kind, TransportError):
         return kind("gone", address="10.0.0.1:8123")
     if issubclass(kind, DataLoss):
@@ -45,30 +49,49 @@ def sample(kind: type[TubeError]) -> TubeError:
     return kind("a message")
 
 
-CODES = {
+# Every code of TErrCodeConstants but 200. What only Apache's clients say to themselves has no class.
+CODES: dict[int, tuple[type[StatusError], bool]] = {
     201: (errors.ServerBusy, True),
     301: (errors.ServerBusy, True),
-    400: (StatusError, False),
-    401: (StatusError, False),
+    400: (errors.BadRequest, False),
+    401: (errors.RegistrationLost, True),
+    402: (StatusError, False),
     403: (errors.NotAvailable, False),
     404: (errors.NothingToRead, True),
+    405: (StatusError, False),
+    406: (StatusError, False),
+    407: (StatusError, False),
+    408: (StatusError, False),
     410: (errors.PartitionOccupied, True),
     411: (errors.RegistrationLost, True),
     412: (errors.PartitionTaken, False),
     415: (errors.AuthenticationFailed, False),
     419: (errors.ServerBusy, True),
+    420: (StatusError, False),
+    421: (StatusError, False),
+    422: (StatusError, False),
+    423: (StatusError, False),
     424: (errors.GroupConflict, False),
     425: (errors.GroupConflict, False),
     426: (errors.GroupConflict, False),
+    427: (errors.GroupConflict, False),
+    428: (errors.GroupConflict, False),
     429: (errors.SourceCountConflict, False),
     430: (errors.NodeIdConflict, False),
     431: (errors.TopicNotDeployed, False),
+    440: (StatusError, False),
+    441: (StatusError, False),
+    442: (StatusError, False),
+    443: (StatusError, False),
+    444: (StatusError, False),
+    445: (StatusError, False),
     450: (errors.GroupForbidden, False),
     452: (errors.SpeedLimited, True),
     455: (errors.GroupForbidden, False),
     500: (errors.ServerBusy, True),
     503: (errors.ServerBusy, True),
-    599: (StatusError, False),
+    510: (errors.ServerBusy, True),
+    599: (errors.ServerBusy, True),
     -1: (StatusError, False),
 }
 
@@ -76,18 +99,36 @@ CODES = {
 @pytest.mark.parametrize("code", CODES)
 def test_each_code_has_its_class(code: int) -> None:
     kind, retriable = CODES[code]
-    error = status_error(code, "what the server says", context="reading 1:clicks:0")
+    error = status_error(
+        code, "what the server says", context="reading 1:clicks:0", address="10.0.0.1:8123", partition="1:clicks:0"
+    )
     assert type(error) is kind
     assert error.retriable is retriable
     assert (error.code, error.server_text, error.context) == (code, "what the server says", "reading 1:clicks:0")
+    assert (error.address, error.partition, error.topic) == ("10.0.0.1:8123", "1:clicks:0", "clicks")
     assert str(error).startswith(f"reading 1:clicks:0: the server answered {code} (what the server says)")
     assert str(error).endswith(kind.advice)
 
 
 def test_the_table_of_codes_is_whole() -> None:
-    assert set(errors.STATUS_CLASSES) <= set(CODES)
-    used = set(errors.STATUS_CLASSES.values())
-    assert used == {kind for kind in all_classes(StatusError) if kind is not StatusError}
+    has_class = {code for code, (kind, _) in CODES.items() if kind is not StatusError}
+    assert set(errors.STATUS_CLASSES) == has_class
+    local = {StatusError, errors.PartitionUnavailable}
+    assert set(errors.STATUS_CLASSES.values()) == set(all_classes(StatusError)) - local
+
+
+def test_what_the_client_finds_by_itself_is_not_put_into_the_servers_mouth() -> None:
+    error = errors.PartitionUnavailable("nothing to write to", code=423, context="sending", topic="clicks")
+    assert isinstance(error, errors.NotAvailable)
+    assert str(error).startswith("sending: nothing to write to. ")
+    assert "the server answered" not in str(error)
+    assert (error.code, error.partition, error.topic, error.retriable) == (423, "", "clicks", False)
+
+
+def test_a_stale_pack_names_its_partition_and_what_becomes_of_it() -> None:
+    error = errors.StalePack(partition="1:clicks:0")
+    assert str(error).startswith("the pack's partition 1:clicks:0 was released")
+    assert (error.partition, error.retriable) == ("1:clicks:0", False)
 
 
 def test_a_server_that_says_nothing() -> None:

@@ -112,10 +112,15 @@ def call(address: str, method: Method, request: Message) -> Flow[Any]:
     return response
 
 
-def checked(response: Any, context: str) -> Any:
-    """Return a response whose code is 200; any other code is the StatusError that stands for it."""
+def checked(response: Any, context: str, *, address: str = "", partition: str = "", topic: str = "") -> Any:
+    """Return a response whose code is 200; any other code is the StatusError that stands for it.
+
+    `context` says who wanted what; the others go into the error where they are known.
+    """
     if response.errCode != 200:
-        raise status_error(response.errCode, response.errMsg, context=context)
+        raise status_error(
+            response.errCode, response.errMsg, context=context, address=address, partition=partition, topic=topic
+        )
     return response
 
 

@@ -26,7 +26,6 @@ from tubeclient.errors import (
     NotAvailable,
     PartitionOccupied,
     PartitionTaken,
-    RegistrationLost,
     StatusError,
     TubeError,
 )
@@ -178,7 +177,7 @@ class RangeRead:
     def _seek(self, group: str, offset: int) -> Flow[Any]:
         request = self._register_request(REGISTER, group, offset)
         answer = yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
-        return checked(answer, f"reading {self.task.range} as group {group} from broker {self.task.broker}")
+        return self._checked(answer, f"reading {self.task.range} as group {group} from broker {self.task.broker}")
 
     def _check_bounds(self, answer: Any) -> Flow[None]:
         """Compare where the broker put us, and where its data ends, with what the range needs."""
@@ -240,7 +239,7 @@ class RangeRead:
                 yield Sleep(backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS))
                 empty_polls += 1
             else:
-                checked(response, f"reading {self.task.range}")
+                self._checked(response, f"reading {self.task.range}")
                 start = response.currOffset
                 if held is None and start != self.position:
                     raise _LookAgain(f"the broker answered from {start} where {self.position} was asked for")
@@ -285,7 +284,7 @@ class RangeRead:
                 yield from self._check_patience("nothing to read although data is there")
                 yield Sleep(backoff_ms(0, self._rng.random(), limit_ms=_EMPTY_POLL_MS))
             else:
-                checked(response, f"finding the end of {self.task.range}")
+                self._checked(response, f"finding the end of {self.task.range}")
                 if response.currOffset >= bound:
                     return messages
                 if response.messages:
@@ -334,10 +333,11 @@ class RangeRead:
             lastPackConsumed=True,
         )
         answer = yield from call(self.task.broker.address, Method.COMMIT_OFFSET, request)
-        if answer.errCode == 401:  # "unauthorised": the broker's word for a client that owns nothing there
-            raise RegistrationLost(401, answer.errMsg, context=f"reading {self.task.range}")
-        checked(answer, f"reading {self.task.range}")
+        self._checked(answer, f"reading {self.task.range}")
         return answer.currOffset, answer.maxOffset
+
+    def _checked(self, answer: Any, context: str) -> Any:
+        return checked(answer, context, address=self.task.broker.address, partition=str(self.task.range.partition))
 
     def _check_patience(self, what: str) -> Flow[None]:
         idle_ms = (yield Now()) - self._progress_ms

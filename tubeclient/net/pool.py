@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from tubeclient.errors import ConnectionLost
+from tubeclient.errors import ClientClosed
 from tubeclient.net.connection import Connection
 from tubeclient.settings import ClientSettings
 
@@ -23,7 +23,9 @@ class ConnectionPool:
         self._closed = False
 
     def get(self, address: str) -> Connection:
-        """Return the live connection to `address`; ConnectError where there is none to be had."""
+        """Return the live connection to `address`; ConnectError where there is none to be had,
+        ClientClosed after `close`.
+        """
         with self._lock:
             lock = self._address_locks.setdefault(address, threading.Lock())
         with lock:  # callers of one address wait for one attempt; other addresses do not wait for it
@@ -37,7 +39,7 @@ class ConnectionPool:
                 with self._lock:
                     if self._closed:
                         connection.close()
-                        raise ConnectionLost(f"this client is closed; no new connection to {address}", address=address)
+                        raise ClientClosed(f"this client is closed; it opens no new connection to {address}")
                     self._connections[address] = connection
             return connection
 
