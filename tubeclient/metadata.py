@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tubeclient.errors import TubeError
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
+from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, StoreKey, TopicLayout
 
 __all__ = ["ClusterView"]
 
@@ -47,10 +47,16 @@ class ClusterView:
         """The layout of the key's topic on its broker, or None where the cluster has none."""
         return self._layout_by_topic.get((key.broker_id, key.topic))
 
+    def has(self, key: PartitionKey) -> bool:
+        """Whether the partition is configured."""
+        layout = self.layout_of(key)
+        store_id, number = divmod(key.partition_id, MAX_STORE_PARTITIONS)
+        return layout is not None and store_id < layout.stores and number < layout.partitions_per_store
+
     def is_subscribable(self, key: PartitionKey) -> bool:
         """Whether readers may connect to the partition now."""
         layout = self.layout_of(key)
-        return layout is not None and layout.subscribable
+        return layout is not None and self.has(key) and layout.subscribable
 
     def broker_of(self, key: PartitionKey | StoreKey) -> BrokerInfo:
         """The broker that holds the key; TubeError where the cluster does not list it."""

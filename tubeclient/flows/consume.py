@@ -1,0 +1,333 @@
+"""Fetching and confirming, as a client of a group that balances itself.
+
+One `Consumption` is shared by all threads of a consumer; its methods are flows, run one step at a time. A partition
+has one fetch in the air at most, or one pack out that waits to be confirmed. Fetches are sent ahead for partitions
+whose turn comes next, so that the broker reads while the application works; what was sent ahead and not used is rolled
+back when the partition is given back.
+
+What the broker does with a fetch (auto mode): it notes how far it read, and the next commit adds that to the group's
+position. A fetch that is repeated without a commit gives the same pack again, so a lost answer costs nothing. A lost
+answer to a commit leaves open whether it was done; registering again tells (it answers the position, and drops what was
+noted).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from tubeclient.errors import (
+    ClientClosed,
+    CorruptMessage,
+    DataLoss,
+    NotAvailable,
+    NothingToRead,
+    PartitionTaken,
+    RegistrationLost,
+    SpeedLimited,
+    StalePack,
+    TransportError,
+    TubeError,
+)
+from tubeclient.flows.effects import (
+    Done,
+    Emit,
+    Flow,
+    Notify,
+    Now,
+    Receive,
+    Send,
+    Sleep,
+    WallClock,
+    backoff_ms,
+    checked,
+)
+from tubeclient.flows.flow_rules import minute_of_day
+from tubeclient.flows.holdings import Delivery, Holding, Phase
+from tubeclient.flows.master import GroupOrders
+from tubeclient.flows.registrations import CHANGED, WAIT_SLICE_MS, Registrations
+from tubeclient.keys import OffsetRange
+from tubeclient.wire.messages import check_messages, with_tags
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["Consumption", "Expired"]
+
+_FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
+_TROUBLE_MS = 300.0
+_CLOSED_MS = 2_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Emitted: these offsets of a partition were gone before they were read; reading went on behind them."""
+
+    lost: OffsetRange
+
+
+class Consumption:
+    """Fetching from the partitions that `registrations` hold, and confirming."""
+
+    def __init__(self, registrations: Registrations) -> None:
+        self.orders = GroupOrders()
+        """What the master wants; replaced as a whole."""
+        self._registrations = registrations
+        self._holdings = registrations.holdings
+        self._plan = registrations.plan
+        self._rng = registrations.rng
+        self._deliveries = itertools.count(1)
+        self._waiting = 0
+
+    def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
+        """The next pack of any partition, or None where there was nothing for `timeout_ms`.
+
+        Raises DataLoss (once) where messages expired before they were read, CorruptMessage.
+        """
+        deadline = (yield Now()) + timeout_ms
+        self._waiting += 1
+        try:
+            while True:
+                self._registrations.check_open()
+                now: float = yield Now()
+                self._give_up_overdue(now)
+                yield from self._send_fetches()
+                answered = yield from self._answered()
+                if answered is not None:
+                    delivery = yield from self._take_answer(answered)
+                    if delivery is not None:
+                        return delivery
+                    continue
+                now = yield Now()
+                if now >= deadline:
+                    return None
+                rest_end = self._holdings.next_rest_end_ms()
+                yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
+        finally:
+            self._waiting -= 1
+
+    def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
+        """Commit a pack, or have it read again; returns the group's position afterwards, the pack's end.
+
+        StalePack where it does not count any more.
+        """
+        holding = self._holdings.by_key.get(delivery.partition)
+        if holding is None and self._registrations.closed:
+            raise ClientClosed("this consumer is closed")
+        if holding is None or holding.delivery != delivery.number or holding.phase is not Phase.DELIVERED:
+            raise StalePack(partition=str(delivery.partition))
+        key, epoch, answers = holding.key, holding.epoch, holding.answers
+        holding.delivery = None
+        self._holdings.delivered.pop(holding, None)
+        holding.phase = Phase.CONFIRMING
+        request = broker_pb2.CommitOffsetRequestC2B(
+            clientId=self._plan.client_id,
+            topicName=key.topic,
+            partitionId=key.partition_id,
+            groupName=self._plan.group,
+            lastPackConsumed=consumed,
+        )
+        try:
+            ticket = yield Send(holding.line.info.address, Method.COMMIT_OFFSET, request)
+            if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
+                # The commit is on its way, so the partition's next fetch may follow it on the same connection.
+                now: float = yield Now()
+                self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
+                holding.expected = None
+                yield Notify(CHANGED)
+                yield from self._send_fetches()
+            answer = yield Receive(ticket)
+            checked(answer, f"confirming a pack of partition {key}", partition=str(key))
+        except (TransportError, RegistrationLost) as error:
+            return (yield from self._find_out(holding, epoch, delivery, consumed, error))
+        except PartitionTaken as error:
+            yield from self._registrations.lose(holding, error)
+            raise StalePack(partition=str(key)) from error
+        if holding.epoch == epoch:
+            holding.confirmed, holding.end = answer.currOffset, max(answer.maxOffset, answer.currOffset)
+            holding.updated_ms = yield WallClock()
+            if holding.answers == answers:
+                holding.expected = answer.currOffset
+        yield Notify(CHANGED)
+        position: int = answer.currOffset
+        return position
+
+    def _give_up_overdue(self, now_ms: float) -> None:
+        """A pack that nobody confirms does not block its partition for ever: it will be read again."""
+        overdue = list(itertools.takewhile(lambda holding: holding.overdue_ms <= now_ms, self._holdings.delivered))
+        for holding in overdue:
+            holding.commit_next, holding.expected = False, None
+            self._holdings.set_idle(holding)
+
+    def _answered(self) -> Flow[Holding | None]:
+        """The partition whose fetch was answered first, or cannot be any more."""
+        for holding in self._holdings.fetching:
+            if holding.ticket is not None and not holding.awaited and (yield Done(holding.ticket)):
+                return holding
+        return None
+
+    def _send_fetches(self) -> Flow[None]:
+        """Ask for as many packs as may be on their way."""
+        while len(self._holdings.fetching) < self._plan.prefetch + self._waiting:
+            now: float = yield Now()
+            holding = self._holdings.next_idle(now)
+            if holding is None:
+                return
+            holding.phase = Phase.FETCHING
+            self._holdings.fetching[holding] = None
+            epoch, turn = holding.epoch, holding.turn
+            request = broker_pb2.GetMessageRequestC2B(
+                clientId=self._plan.client_id,
+                partitionId=holding.key.partition_id,
+                groupName=self._plan.group,
+                topicName=holding.key.topic,
+                lastPackConsumed=holding.commit_next,
+                manualCommitOffset=False,
+                escFlowCtrl=self.orders.group_rules.data_limits != (),
+            )
+            try:
+                ticket = yield Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED)
+            except TubeError:
+                yield from self._registrations.line_down(holding.line)
+                continue
+            if (holding.epoch, holding.turn, holding.phase) == (epoch, turn, Phase.FETCHING):
+                holding.ticket = ticket
+
+    def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
+        """Deal with the answer to a fetch; None where it is no pack to hand out."""
+        ticket = holding.ticket
+        assert ticket is not None
+        holding.awaited = True
+        try:
+            response = yield Receive(ticket)
+            if holding.ticket is not ticket:
+                return None  # the partition was moved or given back meanwhile
+            checked(response, f"reading {holding.key}", partition=str(holding.key))
+        except TubeError as error:
+            if holding.ticket is ticket:
+                wait_ms = response.minLimitTime if isinstance(error, SpeedLimited) else 0
+                yield from self._fetch_failed(holding, error, wait_ms)
+            return None
+        holding.answers += 1
+        holding.failures = 0
+        holding.commit_next = False
+        if holding.expected is not None and response.currOffset > holding.expected:
+            yield from self._explain_gap(holding, holding.expected, response.currOffset)
+            return None
+        return (yield from self._deliver(holding, response))
+
+    def _explain_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
+        """A pack begins behind where the group stood: messages expired, or somebody moved the group on purpose.
+
+        Registering at the old position shows which: it is still there, or not.
+        """
+        try:
+            found = yield from self._registrations.seek(holding, expected)
+            if found <= expected:
+                yield from self._registrations.seek(holding, start)
+                return
+        except TransportError:
+            yield from self._registrations.line_down(holding.line)
+            return
+        except TubeError as error:
+            yield from self._registrations.lose(holding, error)
+            return
+        lost = OffsetRange(holding.key, expected, found)
+        if not self._plan.fail_on_data_loss:
+            yield Emit(Expired(lost))
+            return
+        raise DataLoss(
+            f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they were "
+            "read. Reading goes on behind them; fail_on_data_loss=False does so without an error",
+            partition=str(holding.key),
+            wanted=expected,
+            found=found,
+        )
+
+    def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
+        start = response.currOffset
+        now: float = yield Now()
+        messages = response.messages
+        holding.end = max(response.maxOffset, holding.end)
+        holding.updated_ms = wall = yield WallClock()
+        try:
+            check_messages(messages)
+            kept = with_tags(messages, holding.filters) if holding.filters else messages
+        except CorruptMessage as error:
+            self._holdings.set_idle(holding, now + _TROUBLE_MS)
+            raise CorruptMessage(
+                f"partition {holding.key}, in the pack from offset {start} on: {error}. "
+                "Connect the partition at a later offset to go on without it"
+            ) from error
+        if not kept:  # the broker has moved over entries of others, or asks us to confirm what only it let through
+            holding.commit_next = len(messages) > 0
+            holding.expected = None
+            self._holdings.set_idle(holding)
+            return None
+        pause_ms = holding.pace.after_messages(
+            self.orders.group_rules,
+            self.orders.default_rules,
+            now_ms=now,
+            minute=minute_of_day(wall),
+            message_bytes=sum(len(message.payLoadData) for message in messages) if self._limited else 0,
+            lag_bytes=max(response.currDataDlt, 0),
+            filtered=bool(holding.filters),
+            near_end=response.requireSlow,
+        )
+        self._holdings.fetching.pop(holding, None)
+        holding.ticket, holding.awaited = None, False
+        holding.phase = Phase.DELIVERED
+        holding.pack_start = start
+        holding.delivery = next(self._deliveries)
+        holding.resume_ms = now + pause_ms if pause_ms > 0 else 0.0
+        holding.overdue_ms = now + self._plan.confirm_timeout_ms
+        self._holdings.delivered[holding] = None
+        lag = response.currDataDlt if response.HasField("currDataDlt") else -1
+        return Delivery(holding.delivery, holding.key, start, holding.end, lag, kept)
+
+    @property
+    def _limited(self) -> bool:
+        return bool(self.orders.group_rules.data_limits or self.orders.default_rules.data_limits)
+
+    def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
+        now: float = yield Now()
+        holding.answers += 1
+        holding.expected, holding.commit_next = None, False
+        if isinstance(error, TransportError):
+            yield from self._registrations.line_down(holding.line)
+        elif isinstance(error, RegistrationLost):
+            yield from self._registrations.rejoin(holding)
+        elif isinstance(error, PartitionTaken):
+            yield from self._registrations.lose(holding, error)
+        elif isinstance(error, NothingToRead):
+            # The broker may have passed over entries of others; the next fetch commits that.
+            holding.commit_next = True
+            usual = backoff_ms(
+                holding.pace.empty_answers,
+                self._rng.random(),
+                first_ms=_FIRST_EMPTY_POLL_MS,
+                limit_ms=_EMPTY_POLL_MS,
+            )
+            pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
+            self._holdings.set_idle(holding, now + pause)
+        elif isinstance(error, SpeedLimited):
+            self._holdings.set_idle(holding, now + max(wait_ms, 1))
+        else:
+            first = _CLOSED_MS if isinstance(error, NotAvailable) else _TROUBLE_MS
+            pause = backoff_ms(holding.failures, self._rng.random(), first_ms=first, limit_ms=8 * first)
+            holding.failures += 1
+            self._holdings.set_idle(holding, now + pause)
+        yield Notify(CHANGED)
+
+    def _find_out(
+        self, holding: Holding, epoch: int, delivery: Delivery, consumed: bool, error: TubeError
+    ) -> Flow[int]:
+        """A commit's answer was lost, or the registration was: register again and see where the group stands."""
+        if holding.epoch == epoch and holding.phase is not Phase.GONE:
+            holding.phase = Phase.IDLE
+            yield from self._registrations.rejoin(holding)
+        if holding.epoch > epoch and (holding.confirmed > delivery.start or not consumed):
+            return holding.confirmed
+        if holding.epoch > epoch or isinstance(error, RegistrationLost):
+            raise StalePack(partition=str(holding.key)) from error
+        raise error

@@ -1,0 +1,85 @@
+"""Keeping the leases of the partitions that a consumer holds on one broker, and noticing what became of them.
+
+Every few seconds one heartbeat names them all; the answer says which are no longer ours. While the broker does not
+answer, nothing else is asked of it: this is what tries, with growing waits, and lets the others on again.
+"""
+
+from __future__ import annotations
+
+from tubeclient.errors import ProtocolError, TubeError, status_error
+from tubeclient.flows.effects import Flow, Notify, Sleep, backoff_ms, call, checked
+from tubeclient.flows.holdings import BrokerLine, Holding
+from tubeclient.flows.read_range import LIVE_DATA_PRIORITY
+from tubeclient.flows.registrations import CHANGED, Registrations
+from tubeclient.keys import PartitionKey, is_int32
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.strings import encode_subscription, parse_subscription
+
+__all__ = ["LEASE_BEAT_MS", "keep_leases"]
+
+LEASE_BEAT_MS = 8_000.0
+"""A broker's lease of a partition is 30 s, 20 s at the least (consumerRegTimeoutMs)."""
+
+_TAKEN = 412
+
+
+def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
+    """Beat until no partition on this broker is held; emits `Lost` for those that went to somebody else."""
+    attempt = 0
+    while True:
+        pause = LEASE_BEAT_MS if line.up else backoff_ms(attempt, registrations.rng.random())
+        yield Sleep(pause, line.signal)
+        held = {holding.key: (holding, holding.epoch) for holding in registrations.holdings.of_line(line)}
+        if not held:
+            line.kept = False
+            return
+        registered = [key for key, (_, epoch) in held.items() if epoch > 0]
+        if not registered:
+            continue
+        try:
+            failures = yield from _beat(registrations, line, registered)
+        except TubeError:
+            yield from registrations.line_down(line)
+            attempt += 1
+            continue
+        attempt = 0
+        for key, code in failures.items():
+            holding, epoch = held.get(key, (None, 0))
+            if holding is not None and _still_meant(registrations, holding, epoch):
+                if code == _TAKEN:
+                    yield from registrations.lose(
+                        holding, status_error(code, "another client has it", context=f"holding {key}")
+                    )
+                else:
+                    yield from registrations.rejoin(holding)
+        if not line.up:
+            line.up = True
+            yield Notify(CHANGED)
+
+
+def _still_meant(registrations: Registrations, holding: Holding, epoch: int) -> bool:
+    """Whether the answer is about the registration that is there now."""
+    return registrations.holdings.by_key.get(holding.key) is holding and holding.epoch == epoch
+
+
+def _beat(registrations: Registrations, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:
+    """Send one heartbeat; returns the code of each partition that is not ours any more."""
+    plan = registrations.plan
+    request = broker_pb2.HeartBeatRequestC2B(
+        clientId=plan.client_id,
+        groupName=plan.group,
+        readStatus=0,
+        partitionInfo=[encode_subscription(line.info, key) for key in keys],
+        # Each beat sets it anew for all of them; for those without a filter it is the default.
+        qryPriorityId=LIVE_DATA_PRIORITY if any(plan.filters.values()) else None,
+    )
+    answer = yield from call(line.info.address, Method.PARTITION_HEARTBEAT, request)
+    checked(answer, f"keeping the partitions of group {plan.group} at broker {line.info}", address=line.info.address)
+    failures = {}
+    for text in answer.failureInfo:
+        code, _, subscription = text.partition(":")
+        if not is_int32(code):
+            raise ProtocolError(f"{text!r} does not say what became of a partition")
+        failures[parse_subscription(subscription)[1]] = int(code)
+    return failures
