@@ -29,6 +29,7 @@ from embedded_tubemq.refusal import (
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
+from tubeclient.wire.signature import Signed
 from tubeclient.wire.strings import encode_consumer_layouts, encode_producer_layouts, parse_filters, parse_report
 
 __all__ = ["Master", "MasterSettings", "Producer"]
@@ -92,6 +93,7 @@ class Master:
         try:
             if forced is not None:
                 raise Refusal(forced.code, "forced by a fault")
+            self._authenticate(request, now_ms)
             return self._calls[method](request, now_ms, peer)
         except Refusal as refusal:
             return _refused(method, refusal)
@@ -117,7 +119,6 @@ class Master:
     # Producers
 
     def _register_producer(self, request: Any, now_ms: int, peer: str) -> Message:
-        self._authenticate(request, now_ms)
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         host = checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         topics = _topic_set(request.topicList)
@@ -162,7 +163,6 @@ class Master:
     # Consumers, client-balance
 
     def _register_consumer(self, request: Any, now_ms: int, peer: str) -> Message:
-        self._authenticate(request, now_ms)
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         group_name = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
@@ -265,7 +265,7 @@ class Master:
         if not request.HasField("authInfo") or not request.authInfo.HasField("authInfo"):
             raise Refusal(Code.CERTIFICATE_FAILURE, "a user and a signature are asked for")
         info = request.authInfo.authInfo
-        self._authenticator.check(info.userName, info.timestamp, info.nonce, info.signature, now_ms)
+        self._authenticator.check(Signed(info.userName, info.timestamp, info.nonce, info.signature), now_ms)
 
     def _check_authorized(self, group: str, topics: frozenset[str], filters: Mapping[str, frozenset[str]]) -> None:
         for topic in filter(None, map(self.catalogue.topic, sorted(topics))):

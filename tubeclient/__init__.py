@@ -5,6 +5,7 @@ It needs nothing but protobuf. Everything named here is public; modules that are
 
 from tubeclient._version import __version__
 from tubeclient.assignment import assign
+from tubeclient.credentials import Credentials
 from tubeclient.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -44,6 +45,7 @@ from tubeclient.offset_lookup import OffsetLookup, StoreBounds
 from tubeclient.producer import Producer, SendResult
 from tubeclient.range_reader import LostRange, Pack, RangeReader
 from tubeclient.settings import ClientSettings, parse_master_servers
+from tubeclient.tls_settings import TlsSettings
 
 __all__ = [
     "AuthenticationFailed",
@@ -56,6 +58,7 @@ __all__ = [
     "ConnectError",
     "ConnectionLost",
     "CorruptMessage",
+    "Credentials",
     "DataLoss",
     "DeadlineExceeded",
     "GroupConflict",
@@ -86,6 +89,7 @@ __all__ = [
     "StatusError",
     "StoreBounds",
     "StoreKey",
+    "TlsSettings",
     "TopicLayout",
     "TopicNotDeployed",
     "TransportError",

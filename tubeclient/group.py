@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
+from tubeclient.access import masters_of
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -21,7 +22,6 @@ from tubeclient.flows.master import (
     UNDEFINED,
     GroupNode,
     GroupOrders,
-    MasterList,
     MetadataCache,
     close_nodes,
     query_view,
@@ -94,7 +94,7 @@ class GroupMembership:
             )
             for node_id in (range(source_count) if node_ids is None else node_ids)
         ]
-        self._masters = MasterList(settings.master_servers)
+        self._masters = masters_of(settings)
         self._pool = ConnectionPool(settings)
         self._runner = FlowRunner(self._pool)
         self._wishes = MembershipWishes()
@@ -108,6 +108,11 @@ class GroupMembership:
     def client_ids(self) -> list[str]:
         """The client id of each node, by node id."""
         return [node.client_id for node in self._nodes]
+
+    @property
+    def visit_token(self) -> int | None:
+        """What the master last gave this member to show to brokers: for readers elsewhere, see `RangeReader`."""
+        return self._masters.authority.visit_token
 
     def join(self, patience_ms: float = 0) -> ClusterView:
         """Register all nodes and return the first view; afterwards a thread keeps them.
@@ -220,7 +225,7 @@ def fetch_view(
 
     A reader group that live clients use for other topics (424 to 426) is passed over for the next one.
     """
-    masters = MasterList(settings.master_servers)
+    masters = masters_of(settings)
     pool = ConnectionPool(settings)
     runner = FlowRunner(pool)
     refusal: TubeError | None = None

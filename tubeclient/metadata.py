@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tubeclient.errors import TubeError
@@ -21,6 +21,8 @@ class ClusterView:
 
     brokers: Mapping[int, BrokerInfo]
     layouts: tuple[TopicLayout, ...]
+    visit_token: int | None = field(default=None, compare=False)
+    """What the master gave its caller to show to brokers; it changes every few minutes, and old ones hold a while."""
 
     @classmethod
     def of(cls, brokers: Iterable[BrokerInfo], layouts: Iterable[TopicLayout]) -> ClusterView:

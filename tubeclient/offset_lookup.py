@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from tubeclient.access import authority_of
 from tubeclient.errors import ConnectError, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.probe_store import StoreBounds, probe_store
@@ -44,6 +45,7 @@ class OffsetLookup:
         self._settings = settings
         self._reader_groups = tuple(reader_groups)
         self._client_id = new_client_id(self._reader_groups[0], "probe")
+        self._authority = authority_of(settings)
         self._pool = ConnectionPool(settings)
         self._workers = ThreadPoolExecutor(_BROKERS_AT_ONCE, "tubeclient-lookup")
         self._closing = threading.Event()
@@ -55,6 +57,7 @@ class OffsetLookup:
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. Raises the last error of a broker that never gave any."""
         self._learn_web_addresses(view)
+        self._authority.visit_token = view.visit_token
         stores: dict[int, dict[StoreKey, list[PartitionKey]]] = {}
         for store, partitions in view.stores().items():
             stores.setdefault(store.broker_id, {})[store] = partitions
@@ -157,7 +160,7 @@ class OffsetLookup:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
         runner = FlowRunner(self._pool)
         return {
-            store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id))
+            store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority))
             for store, partitions in stores.items()
         }
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from tubeclient.access import masters_of
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -26,7 +27,6 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import backoff_ms, checked
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
-from tubeclient.flows.master import MasterList
 from tubeclient.flows.partition_choice import PartitionChoice
 from tubeclient.flows.produce import ProducerSession
 from tubeclient.identity import host_name, new_client_id
@@ -90,7 +90,9 @@ class Producer:
             raise ConfigurationError(f"max_in_flight must be 1 or more, not {max_in_flight}")
         self._settings = settings
         self._client_id = new_client_id("producer", "Producer")
-        self._session = ProducerSession(MasterList(settings.master_servers), self._client_id, host_name())
+        masters = masters_of(settings)
+        self._authority = masters.authority
+        self._session = ProducerSession(masters, self._client_id, host_name())
         self._pool = ConnectionPool(settings)
         self._runner = FlowRunner(self._pool)
         self._max_in_flight = max_in_flight
@@ -249,10 +251,11 @@ class Producer:
                     broker = self._session.brokers.get(key.broker_id)
                 if broker is None:
                     raise ServerBusy(503, f"the master lists no broker {key.broker_id}", context=f"sending to {key}")
+                stream = self._encode(sending, key)
             except TubeError as error:
                 self._failed(sending, None, error)
                 continue
-            by_broker.setdefault(broker.address, []).append((sending, key, self._encode(sending, key)))
+            by_broker.setdefault(broker.address, []).append((sending, key, stream))
         for address, parts in by_broker.items():
             due = _monotonic() + self._settings.rpc_timeout_ms / 1000
             try:
@@ -278,6 +281,7 @@ class Producer:
             msgType=sending.tag or None,
             msgTime=sending.time or None,
         )
+        self._authority.to_broker(request)
         body = request.SerializeToString()
         return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
 

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Iterator
 
+from tubeclient.access import authority_of
 from tubeclient.errors import TubeError
 from tubeclient.flows.effects import call
 from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, LostRange, Pack, RangeRead, RangeTask
@@ -34,7 +35,9 @@ class RangeReader:
 
     The same range gives the same messages in the same order, whatever arrives meanwhile and however often it is
     read. With `fail_on_data_loss` false, what the broker no longer holds is passed over and listed in `losses`;
-    else it is a DataLoss. One reader is used by one thread. Close it, or use it as a context manager.
+    else it is a DataLoss. `visit_token` is wanted by brokers that check it: the master's, as `GroupMembership` and
+    `ClusterView` give it, up to some minutes old. One reader is used by one thread. Close it, or use it as a context
+    manager.
 
     >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:  # doctest: +SKIP
     ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 2800)):
@@ -48,6 +51,7 @@ class RangeReader:
         client_name: str = "range",
         *,
         fail_on_data_loss: bool = True,
+        visit_token: int | None = None,
     ) -> None:
         self.losses: list[LostRange] = []
         self._settings = settings
@@ -56,6 +60,7 @@ class RangeReader:
         self._fail_on_data_loss = fail_on_data_loss
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
+        self._authority = authority_of(settings, visit_token)
         self._keeper = _LeaseKeeper(settings, self._client_id)
 
     def read(
@@ -75,6 +80,7 @@ class RangeReader:
             filters,
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
+            self._authority,
         )
         reading = RangeRead(task, random.Random())
         steps = self._runner.iterate(reading.run())
@@ -140,6 +146,7 @@ class _LeaseKeeper:
                 qryPriorityId=LIVE_DATA_PRIORITY if task.filters else None,
             )
             try:
+                task.authority.to_broker(request)
                 self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
             except TubeError as error:
                 _log.info("a lease heartbeat for %s failed, the reader will see to it: %s", task.range, error)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
+from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_WEB_PORT
 
 __all__ = ["ClientSettings", "parse_master_servers"]
@@ -52,6 +54,12 @@ class ClientSettings:
 
     retry_limit_ms: int = 60_000
     """How long a reader or sender goes on trying over passing faults before it gives up."""
+
+    credentials: Credentials | None = None
+    """The user, where the cluster asks for one (authentication)."""
+
+    tls: TlsSettings | None = None
+    """How to speak TLS with masters and brokers; None is plain TCP."""
 
     def __post_init__(self) -> None:
         if not self.master_servers:

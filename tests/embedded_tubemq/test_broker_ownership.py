@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.authentication import signature
 from embedded_tubemq.broker import BrokerSettings
 from embedded_tubemq.codes import Code
 from tests.embedded_tubemq.machines import FakeBroker
 from tubeclient.wire.methods import Method
+from tubeclient.wire.signature import sign
 
 LEASE_MS = 30_000
 
@@ -169,10 +169,11 @@ def test_with_users_brokers_ask_for_the_joined_credential(tmp_path: Path) -> Non
     broker = FakeBroker(tmp_path, settings=BrokerSettings(users={"alice": "secret"}))
 
     def info(password: str) -> dict[str, Any]:
-        signed = signature("alice", password, broker.now_ms, 7)
-        return {"authInfo": {"visitAuthorizedToken": -2, "authAuthorizedToken": f"alice {broker.now_ms} 7 {signed}"}}
+        signed = sign("alice", password, broker.now_ms, 7)
+        return {"authInfo": {"visitAuthorizedToken": -2, "authAuthorizedToken": signed.joined}}
 
     assert broker.register().errCode == Code.CERTIFICATE_FAILURE
+    assert broker.register(authInfo={"visitAuthorizedToken": -2, "authAuthorizedToken": "alice"}).errCode == 415
     assert broker.register(**info("wrong")).errCode == Code.CERTIFICATE_FAILURE
     assert broker.register(**info("secret")).success
     assert broker.send(b"m").errCode == Code.CERTIFICATE_FAILURE

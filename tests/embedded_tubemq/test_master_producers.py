@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.authentication import signature
 from embedded_tubemq.codes import Code
 from embedded_tubemq.master import MasterSettings
 from tests.embedded_tubemq.machines import FakeMaster
 from tubeclient.wire.methods import Method
+from tubeclient.wire.signature import sign
 
 
 def register(master: FakeMaster, **fields: Any) -> Any:
@@ -74,7 +74,7 @@ def test_with_users_a_signature_is_asked_for() -> None:
     def credential(user: str, password: str, age_ms: int = 0) -> dict[str, Any]:
         made = master.now_ms - age_ms
         info = {"userName": user, "timestamp": made, "nonce": 7, "othParams": ""}
-        return {"authInfo": {"authInfo": {**info, "signature": signature(user, password, made, 7)}}}
+        return {"authInfo": {"authInfo": {**info, "signature": sign(user, password, made, 7).signature}}}
 
     assert register(master).errCode == Code.CERTIFICATE_FAILURE
     assert register(master, **credential("alice", "wrong")).errCode == Code.CERTIFICATE_FAILURE
@@ -83,8 +83,8 @@ def test_with_users_a_signature_is_asked_for() -> None:
     assert register(master, **credential("alice", "secret", age_ms=20_000)).success
     assert master.join().errCode == Code.CERTIFICATE_FAILURE
     assert master.join(**credential("alice", "secret")).errCode == Code.SUCCESS
-
-
-def test_the_signature_is_hmac_sha1_in_base64_for_urls() -> None:
-    # printf alice17000000000007 | openssl dgst -sha1 -hmac secret -binary | base64, and "=" written as %3D
-    assert signature("alice", "secret", 1_700_000_000_000, 7) == "I2Vpgo9oaTkRy3zuLFYsvJBJSQs%3D"
+    # Every call is asked, not only the first.
+    assert heartbeat(master).errCode == Code.CERTIFICATE_FAILURE
+    assert heartbeat(master, **credential("alice", "secret")).success
+    assert master.heartbeat().errCode == Code.CERTIFICATE_FAILURE
+    assert master.heartbeat(**credential("alice", "secret")).errCode == Code.SUCCESS

@@ -9,6 +9,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tubeclient.errors import ConnectError, ProtocolError, RegistrationLost, RemoteError, TransportError, TubeError
+from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, checked
 from tubeclient.flows.flow_rules import NO_RULES, FlowRules
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
@@ -35,9 +36,14 @@ UNDEFINED = -2
 
 
 class MasterList:
-    """The addresses of the masters, beginning with the one that answered last."""
+    """The addresses of the masters, beginning with the one that answered last.
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    `authority` goes with every call; `tls` says that they, and so the brokers they name, are reached over TLS.
+    """
+
+    def __init__(self, addresses: Sequence[str], authority: Authority | None = None, *, tls: bool = False) -> None:
+        self.authority = authority or Authority()
+        self.tls = tls
         self._addresses = list(addresses)
 
     def in_order(self) -> tuple[str, ...]:
@@ -92,10 +98,10 @@ class MetadataCache:
         self._brokers: list[BrokerInfo] = []
         self._layouts: list[TopicLayout] = []
 
-    def take(self, response: Any) -> None:
-        """Keep what a response to a register, heartbeat or metadata call carries."""
+    def take(self, response: Any, *, tls: bool = False) -> None:
+        """Keep what a response to a register, heartbeat or metadata call carries; `tls` says over what it came."""
         if response.HasField("brokerConfigId") and response.brokerConfigId != self.broker_config_id:
-            self._brokers = [parse_broker(text) for text in response.brokerConfigList]
+            self._brokers = [parse_broker(text, tls=tls) for text in response.brokerConfigList]
             self.broker_config_id = response.brokerConfigId
         has_topics = "topicMetaInfoId" in response.DESCRIPTOR.fields_by_name
         if has_topics and response.HasField("topicMetaInfoId") and response.topicMetaInfoId != self.topic_meta_id:
@@ -143,6 +149,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
     faults: list[str] = []
     addresses = masters.in_order()
     for address in addresses:
+        masters.authority.to_master(request)
         try:
             ticket = yield Send(address, method, request, 1 / len(addresses))
             response = yield Receive(ticket)
@@ -150,6 +157,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
             faults.append(f"{address} ({error})")
             continue
         masters.prefer(address)
+        masters.authority.take(response)
         return response
     raise ConnectError(
         f"no master answered; tried {'; '.join(faults)}. Check masterServers and that this machine reaches them",
@@ -171,7 +179,7 @@ def register_node(masters: MasterList, node: GroupNode, cache: MetadataCache) ->
         opsTaskInfo=cache.known_orders(),
     )
     response = yield from call_master(masters, Method.CONSUMER_REGISTER_V2, request)
-    cache.take(checked(response, str(node)))
+    cache.take(checked(response, str(node)), tls=masters.tls)
 
 
 def query_view(masters: MasterList, node: GroupNode, cache: MetadataCache) -> Flow[ClusterView]:
@@ -185,8 +193,8 @@ def query_view(masters: MasterList, node: GroupNode, cache: MetadataCache) -> Fl
         topicMetaInfoId=cache.topic_meta_id,
     )
     response = yield from call_master(masters, Method.PARTITION_METADATA, request)
-    cache.take(checked(response, str(node)))
-    return cache.view()
+    cache.take(checked(response, str(node)), tls=masters.tls)
+    return replace(cache.view(), visit_token=masters.authority.visit_token)
 
 
 def heartbeat_nodes(
@@ -208,7 +216,7 @@ def heartbeat_nodes(
         )
         response = yield from call_master(masters, Method.CONSUMER_HEARTBEAT_V2, request)
         try:
-            cache.take(checked(response, str(node)))
+            cache.take(checked(response, str(node)), tls=masters.tls)
         except RegistrationLost:
             forgotten.append(node)
     return forgotten

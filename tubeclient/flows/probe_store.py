@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
+from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, call, checked
 from tubeclient.flows.read_range import REGISTER, ROLL_BACK, UNREGISTER
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -27,7 +28,11 @@ class StoreBounds(NamedTuple):
 
 
 def probe_store(
-    broker: BrokerInfo, partitions: Sequence[PartitionKey], reader_groups: Sequence[str], client_id: str
+    broker: BrokerInfo,
+    partitions: Sequence[PartitionKey],
+    reader_groups: Sequence[str],
+    client_id: str,
+    authority: Authority,
 ) -> Flow[StoreBounds]:
     """Ask `broker` for the bounds of the store of `partitions`, through the first partition that is free in one of
     the groups.
@@ -44,6 +49,7 @@ def probe_store(
                 readStatus=0,
                 currOffset=0,
             )
+            authority.to_broker(request)
             answer = yield from call(broker.address, Method.PARTITION_REGISTER, request)
             try:
                 checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")

@@ -76,7 +76,8 @@ class ProducerSession:
 
     def _take_brokers(self, response: master_pb2.RegisterResponseM2P | master_pb2.HeartResponseM2P) -> None:
         if response.brokerInfos:
-            self.brokers = {broker.broker_id: broker for broker in map(parse_broker, response.brokerInfos)}
+            brokers = (parse_broker(text, tls=self._masters.tls) for text in response.brokerInfos)
+            self.brokers = {broker.broker_id: broker for broker in brokers}
         self._broker_check_sum = response.brokerCheckSum
         if response.HasField("appdConfig") and response.appdConfig.maxMsgSize > 0:
             self._cluster_max_bytes = response.appdConfig.maxMsgSize

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tubeclient.errors import (
@@ -29,6 +29,7 @@ from tubeclient.errors import (
     StatusError,
     TubeError,
 )
+from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
@@ -88,6 +89,7 @@ class RangeTask:
     fail_on_data_loss: bool = True
     retry_limit_ms: float = 60_000
     """How long to go on without any progress."""
+    authority: Authority = field(default_factory=Authority)
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -365,7 +367,7 @@ class RangeRead:
 
     def _register_request(self, op_type: int, group: str, offset: int | None) -> broker_pb2.RegisterRequestC2B:
         key = self.task.range.partition
-        return broker_pb2.RegisterRequestC2B(
+        request = broker_pb2.RegisterRequestC2B(
             opType=op_type,
             clientId=self.task.client_id,
             groupName=group,
@@ -376,3 +378,5 @@ class RangeRead:
             currOffset=offset,
             qryPriorityId=LIVE_DATA_PRIORITY if self.task.filters else None,
         )
+        self.task.authority.to_broker(request)
+        return request

@@ -1,0 +1,96 @@
+"""The password: one source, read when it is needed, and never seen."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from tubeclient import (
+    ClientSettings,
+    ConfigurationError,
+    Credentials,
+)
+
+SECRET = "s3cret-hörse"
+
+
+def test_exactly_one_source_is_given() -> None:
+    with pytest.raises(ConfigurationError, match="no password for user alice"):
+        Credentials("alice")
+    with pytest.raises(ConfigurationError, match="password and password_env are given together") as caught:
+        Credentials("alice", password=SECRET, password_env="TUBEMQ_PASSWORD")
+    assert SECRET not in str(caught.value)
+    for source in ("password", "password_file", "password_env"):
+        with pytest.raises(ConfigurationError, match=f"{source} is empty"):
+            Credentials("alice", **{source: ""})
+    for user in ("", "al ice", "alice\n"):
+        with pytest.raises(ConfigurationError, match="user"):
+            Credentials(user, password=SECRET)
+
+
+def test_a_file_is_read_when_the_password_is_needed(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    credentials = Credentials("alice", password_file=str(file))
+    with pytest.raises(ConfigurationError, match=r"cannot read .*password, named by password_file: No such file"):
+        credentials.read_password()
+    for content in (SECRET, f"{SECRET}\n", f"{SECRET}\r\n"):
+        file.write_bytes(content.encode())
+        assert credentials.read_password() == SECRET
+    file.write_text(" blanks count \n")
+    assert credentials.read_password() == " blanks count "
+    file.write_text("\n")
+    with pytest.raises(ConfigurationError, match="is empty"):
+        credentials.read_password()
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        Credentials("alice", password_file=str(tmp_path)).read_password()
+
+
+def test_a_file_that_is_no_text_does_not_show_in_the_error(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(b"secret\xff")
+    with pytest.raises(ConfigurationError, match="not UTF-8") as caught:
+        Credentials("alice", password_file=str(file)).read_password()
+    assert caught.value.__context__ is None  # Python's own error holds the content
+
+
+def test_a_variable_is_read_when_the_password_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    credentials = Credentials("alice", password_env="TUBEMQ_PASSWORD")
+    monkeypatch.delenv("TUBEMQ_PASSWORD", raising=False)
+    with pytest.raises(ConfigurationError, match=r"TUBEMQ_PASSWORD.* is not set or empty"):
+        credentials.read_password()
+    monkeypatch.setenv("TUBEMQ_PASSWORD", SECRET)
+    assert credentials.read_password() == SECRET
+
+
+def test_credentials_are_values() -> None:
+    def settings(password: str) -> ClientSettings:
+        return ClientSettings(("a:1",), credentials=Credentials("alice", password=password))
+
+    assert settings(SECRET) == settings(SECRET)
+    assert settings(SECRET) != settings("other")
+    assert len({settings(SECRET), settings(SECRET), settings("other")}) == 2
+    assert pickle.loads(pickle.dumps(settings(SECRET))) == settings(SECRET)
+
+
+def test_the_password_is_not_printed() -> None:
+    credentials = Credentials("alice", password=SECRET)
+    settings = ClientSettings(("a:1",), credentials=credentials)
+    assert "alice" in repr(settings)
+    for text in (repr(credentials), str(credentials), repr(settings), str(settings), f"{settings}"):
+        assert SECRET not in text
+
+
+def test_a_pickle_from_file_or_variable_holds_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "password"
+    file.write_text(SECRET)
+    monkeypatch.setenv("TUBEMQ_PASSWORD", SECRET)
+    for credentials in (
+        Credentials("alice", password_file=str(file)),
+        Credentials("alice", password_env="TUBEMQ_PASSWORD"),
+    ):
+        assert credentials.read_password() == SECRET
+        pickled = pickle.dumps(ClientSettings(("a:1",), credentials=credentials))
+        assert SECRET.encode() not in pickled
+        assert pickle.loads(pickled).credentials.read_password() == SECRET

@@ -1,0 +1,149 @@
+"""A cluster that asks who we are: every part of the client says it, and a wrong password is a clear error."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tubeclient import (
+    AuthenticationFailed,
+    ClientSettings,
+    ConfigurationError,
+    Credentials,
+    GroupMembership,
+    OffsetLookup,
+    OffsetRange,
+    PartitionKey,
+    Producer,
+    RangeReader,
+    TubeError,
+    fetch_view,
+)
+from tubeclient.keys import BrokerInfo
+
+SECRET = "s3cret-horse"
+WRONG = "s3cret-mouse"
+GROUPS = ("etl-r0", "etl-r1")
+KEY = PartitionKey(1, "clicks", 0)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tubemq", [TopicConfig("clicks")], users={"alice": SECRET}) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(guarded: EmbeddedTubeMQ) -> ClientSettings:
+    """Without a user; the brokers are asked over the protocol, as their web ports ask nobody."""
+    return ClientSettings((guarded.master_address,), master_web_port=1, rpc_timeout_ms=2_000, retry_limit_ms=5_000)
+
+
+def broker_of(cluster: EmbeddedTubeMQ) -> BrokerInfo:
+    host, port = cluster.broker_addresses[1].split(":")
+    return BrokerInfo(1, host, int(port))
+
+
+def read(settings: ClientSettings, broker: BrokerInfo) -> int:
+    with RangeReader(settings, GROUPS) as reader:
+        return sum(len(pack.messages) for pack in reader.read(broker, OffsetRange(KEY, 0, 280)))
+
+
+def send(settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        for number in range(10):
+            producer.send("clicks", str(number).encode())
+
+
+def join(settings: ClientSettings) -> None:
+    with closing(GroupMembership(settings, "etl", ["clicks"], 2)) as membership:
+        membership.join()
+        membership.refreshed_view()
+
+
+def test_the_right_user_produces_joins_looks_up_and_reads(guarded: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    settings = replace(settings, credentials=Credentials("alice", password=SECRET))
+    send(settings)
+    join(settings)
+    view = fetch_view(settings, ["clicks"], GROUPS)
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        assert lookup.bounds(view)[KEY.store] == (0, 280)
+    assert read(settings, view.brokers[1]) == 10
+
+
+LOGINS: dict[str, Callable[[ClientSettings, EmbeddedTubeMQ], object]] = {
+    "producing": lambda settings, cluster: send(settings),
+    "joining": lambda settings, cluster: join(settings),
+    "viewing": lambda settings, cluster: fetch_view(settings, ["clicks"], GROUPS),
+    "reading": lambda settings, cluster: read(settings, broker_of(cluster)),
+}
+
+
+@pytest.mark.parametrize("what", LOGINS)
+@pytest.mark.parametrize(
+    "credentials", [None, Credentials("alice", password=WRONG), Credentials("bob", password=WRONG)]
+)
+def test_without_the_right_password_nothing_is_done(
+    guarded: EmbeddedTubeMQ,
+    settings: ClientSettings,
+    caplog: pytest.LogCaptureFixture,
+    what: str,
+    credentials: Credentials | None,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    settings = replace(settings, credentials=credentials)
+    with pytest.raises(AuthenticationFailed, match=r"415 .*Check the user and the password") as caught:
+        LOGINS[what](settings, guarded)
+    shown = [*map(str, caplog.records), caplog.text, *traceback.format_exception(caught.value), repr(caught.value)]
+    assert WRONG not in "".join(shown)
+    assert WRONG.encode() not in pickle.dumps(caught.value)
+
+
+def test_a_password_that_cannot_be_read_ends_every_part_at_once(
+    guarded: EmbeddedTubeMQ, settings: ClientSettings, tmp_path: Path
+) -> None:
+    settings = replace(settings, credentials=Credentials("alice", password_file=str(tmp_path / "missing")))
+    for login in LOGINS.values():
+        with pytest.raises(ConfigurationError, match=r"cannot read .*missing"):
+            login(settings, guarded)
+
+
+def test_a_sender_whose_password_went_away_hears_of_it(
+    guarded: EmbeddedTubeMQ, settings: ClientSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "password"
+    file.write_text(SECRET)
+    monkeypatch.setattr("tubeclient.access._REUSE_MS", 0)
+    with Producer(replace(settings, credentials=Credentials("alice", password_file=str(file)))) as producer:
+        producer.publish(["clicks"])
+        producer.send("clicks", b"one")
+        file.unlink()
+        with pytest.raises(TubeError, match="cannot read"):
+            producer.send("clicks", b"two")
+        file.write_text(SECRET)
+        producer.send("clicks", b"three")
+    assert guarded.bounds("clicks").max == 56
+
+
+def test_a_password_that_was_replaced_counts(
+    guarded: EmbeddedTubeMQ, settings: ClientSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "password"
+    file.write_text(WRONG)
+    monkeypatch.setattr("tubeclient.access._REUSE_MS", 0)
+    with Producer(replace(settings, credentials=Credentials("alice", password_file=str(file)))) as producer:
+        with pytest.raises(AuthenticationFailed):
+            producer.publish(["clicks"])
+        file.write_text(SECRET)
+        producer.publish(["clicks"])
+        producer.send("clicks", b"one")

@@ -1,0 +1,41 @@
+"""The user as whom a client signs its requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.passwords import check_password_sources, read_password
+
+__all__ = ["Credentials"]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user, and where the password comes from: `password`, `password_file` (UTF-8; a line end is not part of it) or
+    `password_env` (the name of an environment variable).
+
+    File and variable are read when a request is signed, so a file that was replaced counts, and a pickle of this
+    holds no secret. The password shows in no `repr` and no error. Raises ConfigurationError where none or several
+    are given, or the user's name is one TubeMQ cannot carry.
+
+    >>> Credentials("alice", password="secret")
+    Credentials(user='alice', password_file=None, password_env=None)
+    """
+
+    user: str
+    password: str | None = field(default=None, repr=False, kw_only=True)
+    password_file: str | None = field(default=None, kw_only=True)
+    password_env: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.user or any(character.isspace() for character in self.user):
+            raise ConfigurationError(f"user {self.user!r} is empty or holds a blank; TubeMQ has no such users")
+        if not check_password_sources("password", self.password, self.password_file, self.password_env):
+            raise ConfigurationError(
+                f"no password for user {self.user}; give one of password, password_file, password_env"
+            )
+
+    def read_password(self) -> str:
+        """Return the password as it is now; ConfigurationError where file or variable do not give one."""
+        return read_password("password", self.password, self.password_file, self.password_env)

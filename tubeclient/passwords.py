@@ -1,0 +1,63 @@
+"""Where a password comes from: an argument, a file, or an environment variable; exactly one of them.
+
+Files and variables are read when the password is needed, not before: what is pickled or printed in between holds no
+secret, and a file that was replaced counts.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["check_password_sources", "read_password"]
+
+
+def check_password_sources(name: str, given: str | None, file: str | None, variable: str | None) -> bool:
+    """Whether one source is named; ConfigurationError for two, or for one that is blank.
+
+    `name` is the argument's, as in "password"; those of file and variable are called `name`_file and `name`_env.
+    """
+    sources = {name: given, f"{name}_file": file, f"{name}_env": variable}
+    named = [source for source, value in sources.items() if value is not None]
+    if len(named) > 1:
+        raise ConfigurationError(f"{' and '.join(named)} are given together; give one of them")
+    for source in named:
+        if not sources[source]:
+            raise ConfigurationError(f"{source} is empty; give a value or leave it out")
+    return bool(named)
+
+
+def read_password(name: str, given: str | None, file: str | None, variable: str | None) -> str:
+    """Return the password as it is now, without the line end of a file.
+
+    ConfigurationError where the file cannot be read or is empty, or the variable is not set or empty.
+    """
+    if given is not None:
+        return given
+    if variable is not None:
+        found = os.environ.get(variable, "")
+        if not found:
+            raise ConfigurationError(f"the environment variable {variable}, named by {name}_env, is not set or empty")
+        return found
+    assert file is not None  # checked when it was given
+    try:
+        with open(file, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {file}, named by {name}_file: {error.strerror or error}") from error
+    text = _utf8(content)
+    if text is None:
+        raise ConfigurationError(f"{file}, named by {name}_file, is not UTF-8 text")
+    text = text.rstrip("\r\n")
+    if not text:
+        raise ConfigurationError(f"{file}, named by {name}_file, is empty; write the password into it")
+    return text
+
+
+def _utf8(content: bytes) -> str | None:
+    # Python's error would carry the content along, so it ends here.
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
