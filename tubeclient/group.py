@@ -17,6 +17,7 @@ from tubeclient.errors import (
     GroupConflict,
     TubeError,
 )
+from tubeclient.flows.authority import Authority
 from tubeclient.flows.hold_group import MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import (
     UNDEFINED,
@@ -108,6 +109,11 @@ class GroupMembership:
     def client_ids(self) -> list[str]:
         """The client id of each node, by node id."""
         return [node.client_id for node in self._nodes]
+
+    @property
+    def authority(self) -> Authority:
+        """What proves to brokers who we are."""
+        return self._masters.authority
 
     @property
     def visit_token(self) -> int | None:

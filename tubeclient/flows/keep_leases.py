@@ -74,6 +74,7 @@ def _beat(registrations: Registrations, line: BrokerLine, keys: list[PartitionKe
         # Each beat sets it anew for all of them; for those without a filter it is the default.
         qryPriorityId=LIVE_DATA_PRIORITY if any(plan.filters.values()) else None,
     )
+    plan.authority.to_broker(request)
     answer = yield from call(line.info.address, Method.PARTITION_HEARTBEAT, request)
     checked(answer, f"keeping the partitions of group {plan.group} at broker {line.info}", address=line.info.address)
     failures = {}

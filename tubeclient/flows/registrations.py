@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from tubeclient.errors import (
@@ -20,6 +20,7 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
+from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep, WallClock, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
 from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, REGISTER, ROLL_BACK, UNREGISTER
@@ -75,6 +76,7 @@ class ReadPlan:
     confirm_timeout_ms: float = 60_000
     """A pack that is not confirmed for so long is given up, and read again."""
     fail_on_data_loss: bool = True
+    authority: Authority = field(default_factory=Authority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +300,7 @@ class Registrations:
             current = 0
         elif offset < 0 and first:
             status = _STATUS_OF_START[self.plan.start_from]
-        return broker_pb2.RegisterRequestC2B(
+        request = broker_pb2.RegisterRequestC2B(
             opType=REGISTER,
             clientId=self.plan.client_id,
             groupName=self.plan.group,
@@ -309,6 +311,8 @@ class Registrations:
             currOffset=current,
             qryPriorityId=LIVE_DATA_PRIORITY if holding.filters else None,
         )
+        self.plan.authority.to_broker(request)
+        return request
 
     def _forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
         """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
@@ -323,6 +327,7 @@ class Registrations:
                 partitionId=holding.key.partition_id,
                 readStatus=ROLL_BACK,
             )
+            self.plan.authority.to_broker(request)
             with contextlib.suppress(TubeError):
                 yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
         if self.holdings.by_key.get(holding.key) is holding:
