@@ -7,13 +7,13 @@ whoever changes something shows the master's token.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from embedded_tubemq.admin import AdminError, Parameters, failed, listed, succeeded
-from embedded_tubemq.catalogue import BrokerState, TopicConfig
-from embedded_tubemq.groups import Consumer
+from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.master import Master
+from embedded_tubemq.master_answers import DONE, broker_json, consumer_json, refusal, topic_json
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.strings import encode_consumer_layouts
 
@@ -53,6 +53,7 @@ class MasterAdmin:
             "admin_add_topic_deploy_info": self._add_topics,
             "admin_modify_topic_info": self._modify_topics,
             "admin_delete_topic_info": self._delete_topics,
+            "admin_reload_broker_configure": self._reload_brokers,
             "admin_set_client_balance_group_consume_from_max": self._consume_from_max,
         }
 
@@ -61,7 +62,7 @@ class MasterAdmin:
         self._master.tick(self._clock())
         try:
             if self._master.faults.standby:
-                raise AdminError("this master is a standby; ask the active one")
+                raise AdminError("Bad request from client, Please send your request to the master Node.")
             method = parameters.text("method")
             if method in self._queries:
                 return self._queries[method](parameters)
@@ -81,7 +82,7 @@ class MasterAdmin:
         ids, hosts = parameters.numbers("brokerId"), parameters.texts("brokerIp")
         return listed(
             [
-                _broker_json(broker)
+                broker_json(broker)
                 for broker in self._master.catalogue.brokers()
                 if (not ids or broker.info.broker_id in ids) and (not hosts or broker.info.host in hosts)
             ]
@@ -91,7 +92,7 @@ class MasterAdmin:
         names, ids = parameters.texts("topicName"), parameters.numbers("brokerId")
         brokers = [broker for broker in self._master.catalogue.brokers() if not ids or broker.info.broker_id in ids]
         topics = [topic for topic in self._master.catalogue.topics() if not names or topic.name in names]
-        return listed([_topic_json(topic, brokers) for topic in topics])
+        return listed([topic_json(topic, brokers) for topic in topics])
 
     def _group_detail(self, parameters: Parameters) -> dict[str, Any]:
         name = parameters.text("groupName", "") or parameters.text("consumeGroup")
@@ -108,6 +109,7 @@ class MasterAdmin:
                 data=[],
             )
         catalogue = self._master.catalogue
+        known = {broker.info.broker_id: str(broker.info) for broker in catalogue.brokers()}
         consumers = sorted(group.consumers.values(), key=lambda consumer: consumer.client_id)
         return succeeded(
             count=len(consumers),
@@ -119,23 +121,8 @@ class MasterAdmin:
             metaDetails=encode_consumer_layouts(catalogue.consumer_layouts(group.topics)),
             rebInfo={"isRebalanced": False},
             filterConds={topic: sorted(tags) for topic, tags in group.filters.items()},
-            data=[self._consumer_json(consumer) for consumer in consumers],
+            data=[consumer_json(consumer, known) for consumer in consumers],
         )
-
-    def _consumer_json(self, consumer: Consumer) -> dict[str, Any]:
-        known = {broker.info.broker_id: str(broker.info) for broker in self._master.catalogue.brokers()}
-        held = [key for key in consumer.partitions if key.broker_id in known]
-        return {
-            "consumerId": consumer.client_id,
-            "receivedFrom": consumer.peer,
-            "isOverTLS": False,
-            "sourceCount": consumer.source_count,
-            "nodeId": consumer.node_id,
-            "parCount": len(held),
-            "parInfo": [
-                {"partId": key.partition_id, "brokerAddr": known[key.broker_id], "topicName": key.topic} for key in held
-            ],
-        }
 
     def _sub_info(self, parameters: Parameters) -> dict[str, Any]:
         names = parameters.texts("groupName") or parameters.texts("consumeGroup")
@@ -159,10 +146,8 @@ class MasterAdmin:
     def _add_topics(self, parameters: Parameters) -> dict[str, Any]:
         parameters.text("createUser")
         names = parameters.texts("topicName", required=True)
-        for name in names:
-            if self._master.catalogue.topic(name) is not None:
-                raise AdminError(f"topic {name} exists already")
-        return self._put_topics(parameters, names)
+        existing = [name for name in names if self._master.catalogue.topic(name) is not None]
+        return self._put_topics(parameters, names, refused=existing)
 
     def _modify_topics(self, parameters: Parameters) -> dict[str, Any]:
         parameters.text("modifyUser")
@@ -172,8 +157,10 @@ class MasterAdmin:
                 raise AdminError(f"there is no topic {name}")
         return self._put_topics(parameters, names)
 
-    def _put_topics(self, parameters: Parameters, names: list[str]) -> dict[str, Any]:
+    def _put_topics(self, parameters: Parameters, names: list[str], refused: Sequence[str] = ()) -> dict[str, Any]:
         for name in names:
+            if name in refused:
+                continue
             former = self._master.catalogue.topic(name) or TopicConfig(name)
             self._topics.put_topic(
                 TopicConfig(
@@ -187,7 +174,7 @@ class MasterAdmin:
                     former.allowed_tags,
                 )
             )
-        return self._changed(names)
+        return self._changed(names, refused)
 
     def _delete_topics(self, parameters: Parameters) -> dict[str, Any]:
         parameters.text("modifyUser")
@@ -200,79 +187,28 @@ class MasterAdmin:
         parameters.text("modifyUser")
         names = parameters.texts("groupName", required=True)
         done = [name for name in names if self._master.order_jump_to_end(name, self._clock())]
-        return listed([{"groupName": name, "success": True, "errCode": 0, "errInfo": ""} for name in done])
+        return listed([{"groupName": name} | DONE for name in done])
 
-    def _changed(self, names: list[str]) -> dict[str, Any]:
+    def _reload_brokers(self, parameters: Parameters) -> dict[str, Any]:
+        """TubeMQ's brokers learn of topics only then; here they know at once."""
+        parameters.text("modifyUser")
+        parameters.text("brokerId")
+        wanted = parameters.numbers("brokerId")
+        hosts = {broker.info.broker_id: broker.info.host for broker in self._master.catalogue.brokers()}
         return listed(
             [
-                {
-                    "brokerId": broker.info.broker_id,
-                    "topicName": name,
-                    "success": True,
-                    "errCode": 0,
-                    "errInfo": "",
-                }
+                {"brokerId": broker_id, "brokerIp": hosts.get(broker_id, "")}
+                | (DONE if broker_id in hosts else refusal(401, "The broker configure not exist!"))
+                for broker_id in wanted
+            ]
+        )
+
+    def _changed(self, names: list[str], refused: Sequence[str] = ()) -> dict[str, Any]:
+        return listed(
+            [
+                {"brokerId": broker.info.broker_id, "topicName": name}
+                | (refusal(402, f"topic {name} exists already") if name in refused else DONE)
                 for name in names
                 for broker in self._master.catalogue.brokers()
             ]
         )
-
-
-def _broker_json(broker: BrokerState) -> dict[str, Any]:
-    info = broker.info
-    return {
-        "brokerId": info.broker_id,
-        "brokerIp": info.host,
-        "brokerPort": info.port,
-        "brokerWebPort": broker.web_port,
-        "manageStatus": "online",
-        "brokerTLSPort": 0,
-        "enableTLS": False,
-        "isRepAbnormal": False,
-        "isAutoForbidden": False,
-        "runStatus": "running" if broker.online else "notRegister",
-        "subStatus": "idle",
-        # TubeMQ writes these as texts.
-        "isConfChanged": "false",
-        "isConfLoaded": "true",
-        "isBrokerOnline": str(broker.online).lower(),
-        "brokerVersion": "-",
-        "acceptPublish": "true",
-        "acceptSubscribe": "true",
-    }
-
-
-def _topic_json(topic: TopicConfig, brokers: list[BrokerState]) -> dict[str, Any]:
-    partitions = topic.stores * topic.partitions
-    online = [broker for broker in brokers if broker.online]
-    return {
-        "topicName": topic.name,
-        "maxMsgSizeInMB": max(1, topic.max_message_bytes >> 20),
-        "topicInfo": [
-            {
-                "topicName": topic.name,
-                "brokerId": broker.info.broker_id,
-                "brokerIp": broker.info.host,
-                "brokerPort": broker.info.port,
-                "topicStatusId": 0,
-                "numTopicStores": topic.stores,
-                "numPartitions": topic.partitions,
-                "acceptPublish": topic.accept_publish,
-                "acceptSubscribe": topic.accept_subscribe,
-                "runInfo": {
-                    "acceptPublish": broker.online and topic.accept_publish,
-                    "acceptSubscribe": broker.online and topic.accept_subscribe,
-                    "numPartitions": topic.partitions,
-                    "numTopicStores": topic.stores,
-                    "brokerManageStatus": "online",
-                },
-            }
-            for broker in brokers
-        ],
-        "infoCount": len(brokers),
-        "totalCfgNumPart": partitions * len(brokers),
-        "isSrvAcceptPublish": bool(online) and topic.accept_publish,
-        "isSrvAcceptSubscribe": bool(online) and topic.accept_subscribe,
-        "totalRunNumPartCount": partitions * len(online),
-        "authData": {},
-    }

@@ -1,14 +1,31 @@
-"""A client for Apache InLong TubeMQ in Python: exact range reading, group membership, assignment, producing.
+"""A client for Apache InLong TubeMQ in Python: exact range reading, group membership, assignment, producing,
+looking after topics and groups.
 
 It needs nothing but protobuf. Everything named here is public; modules that are not are free to change.
 """
 
 from tubeclient._version import __version__
+from tubeclient.admin import (
+    Admin,
+    BrokerState,
+    DeployedTopic,
+    GroupDetail,
+    GroupKind,
+    GroupMember,
+    GroupOffsets,
+    GroupSummary,
+    ManageStatus,
+    PartitionPosition,
+    RunStatus,
+    TopicOnBroker,
+    TopicStatus,
+)
 from tubeclient.assignment import assign
 from tubeclient.credentials import Credentials
 from tubeclient.errors import (
     AuthenticationFailed,
     BadRequest,
+    BrokerFailed,
     ClientClosed,
     ConfigurationError,
     ConnectError,
@@ -36,21 +53,25 @@ from tubeclient.errors import (
     TopicNotDeployed,
     TransportError,
     TubeError,
+    UnknownGroup,
 )
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey, TopicLayout
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import OffsetLookup, StoreBounds
+from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.producer import Producer, SendResult
 from tubeclient.range_reader import LostRange, Pack, RangeReader
 from tubeclient.settings import ClientSettings, parse_master_servers
 from tubeclient.tls_settings import TlsSettings
 
 __all__ = [
+    "Admin",
     "AuthenticationFailed",
     "BadRequest",
+    "BrokerFailed",
     "BrokerInfo",
+    "BrokerState",
     "ClientClosed",
     "ClientSettings",
     "ClusterView",
@@ -61,10 +82,17 @@ __all__ = [
     "Credentials",
     "DataLoss",
     "DeadlineExceeded",
+    "DeployedTopic",
     "GroupConflict",
+    "GroupDetail",
     "GroupForbidden",
+    "GroupKind",
+    "GroupMember",
     "GroupMembership",
+    "GroupOffsets",
+    "GroupSummary",
     "LostRange",
+    "ManageStatus",
     "NodeIdConflict",
     "NotAvailable",
     "NothingToRead",
@@ -73,6 +101,7 @@ __all__ = [
     "Pack",
     "PartitionKey",
     "PartitionOccupied",
+    "PartitionPosition",
     "PartitionTaken",
     "PartitionUnavailable",
     "Producer",
@@ -80,6 +109,7 @@ __all__ = [
     "RangeReader",
     "RegistrationLost",
     "RemoteError",
+    "RunStatus",
     "SendResult",
     "ServerBusy",
     "SourceCountConflict",
@@ -92,8 +122,11 @@ __all__ = [
     "TlsSettings",
     "TopicLayout",
     "TopicNotDeployed",
+    "TopicOnBroker",
+    "TopicStatus",
     "TransportError",
     "TubeError",
+    "UnknownGroup",
     "__version__",
     "assign",
     "fetch_view",

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tubeclient._version import __version__
-from tubeclient.errors import ClientClosed, ConfigurationError, StalePack, TubeError
-from tubeclient.flows.consume import Consumption, Expired
-from tubeclient.flows.effects import Flow
-from tubeclient.flows.holdings import BrokerLine, Delivery, Position
-from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.master import GroupOrders
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.flows.consume import Expired
 from tubeclient.flows.registrations import (
-    CHANGED,
     EARLIEST,
     LATEST,
     STORED,
     Assigned,
     Lost,
-    ReadPlan,
-    Registrations,
     Revoking,
     StartFrom,
 )
 from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey
-from tubeclient.metadata import ClusterView
 from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.runner import FlowRunner, Monitor
+from tubeclient.net.runner import Monitor
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics, read_topics
 
@@ -119,4 +109,3 @@ class ClientBalanceConsumer:
         self._monitor = Monitor()
         self._lifecycle = threading.Lock()
         self._membership: GroupMembership | None = None
-        ...

@@ -14,7 +14,9 @@
     │   └── one class per thing that callers do about it; see `STATUS_CLASSES`
     ├── DataLoss                  a range that the broker no longer holds
     ├── StalePack                 a pack confirmed after its partition went elsewhere
-    └── ClientClosed              a client used after its close, or in a forked child
+    ├── ClientClosed              a client used after its close, or in a forked child
+    ├── UnknownGroup              no broker keeps positions of the consumer group
+    └── BrokerFailed              an administrative call failed at one broker; says what was done before
 
 `retriable` says whether the same call may succeed later without anybody changing anything.
 
@@ -39,6 +41,7 @@ __all__ = [
     "STATUS_CLASSES",
     "AuthenticationFailed",
     "BadRequest",
+    "BrokerFailed",
     "ClientClosed",
     "ConfigurationError",
     "ConnectError",
@@ -66,6 +69,7 @@ __all__ = [
     "TopicNotDeployed",
     "TransportError",
     "TubeError",
+    "UnknownGroup",
     "status_error",
 ]
 
@@ -292,6 +296,23 @@ class ServerBusy(StatusError):
     """201, 301, 419, 500, 503, 510, 599: not now; later, or elsewhere."""
 
     retriable = True
+
+
+class UnknownGroup(TubeError):
+    """No broker keeps positions of the consumer group. A broker tells new ones up to 5 s late."""
+
+
+class BrokerFailed(TubeError):
+    """An administrative call failed at one broker, whose own error is the `__cause__`.
+
+    `broker` is "id:host:port". `done` names the partitions ("brokerId:topic:partitionId") that the same call had
+    changed by then, on this broker or on others: that is not undone. Calling again is safe.
+    """
+
+    def __init__(self, message: str, *, broker: str, done: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.broker = broker
+        self.done = done
 
 
 class DataLoss(TubeError):

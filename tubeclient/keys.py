@@ -14,6 +14,7 @@ __all__ = [
     "BrokerInfo",
     "OffsetRange",
     "PartitionKey",
+    "StoreBounds",
     "StoreKey",
     "TopicLayout",
     "is_int32",
@@ -42,6 +43,13 @@ class StoreKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.broker_id}:{self.topic}:{self.store_id}"
+
+
+class StoreBounds(NamedTuple):
+    """The index offsets that a store holds now: [min_offset, max_offset), the same for all its partitions."""
+
+    min_offset: int
+    max_offset: int
 
 
 class PartitionKey(NamedTuple):

@@ -14,19 +14,19 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tubeclient.access import authority_of
+from tubeclient.admin.broker import BrokerWeb
+from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import ConnectError, TubeError
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.probe_store import StoreBounds, probe_store
+from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.net.connection import split_address
-from tubeclient.net.http import query_broker, query_master
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["OffsetLookup", "StoreBounds"]
+__all__ = ["OffsetLookup"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,8 @@ class OffsetLookup:
         self._closing = threading.Event()
         self._known: dict[StoreKey, StoreBounds] = {}
         self._silent: set[int] = set()
-        self._web_addresses: dict[int, str] = {}
+        self._masters = MasterWeb(settings)
+        self._webs: dict[int, BrokerWeb] = {}
         self._web_asked_at: float | None = None
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
@@ -75,28 +76,18 @@ class OffsetLookup:
         """
         self._learn_web_addresses(view)
         wanted = set(view.partitions())
+        topics = {key.topic for key in wanted}
         positions: dict[PartitionKey, int] = {}
         for broker_id in sorted({key.broker_id for key in wanted}):
-            address = self._web_addresses.get(broker_id)
-            if address is None:
+            web = self._webs.get(broker_id)
+            if web is None:
                 raise ConnectError(
                     f"broker {view.brokers[broker_id]} tells the position of group {consumer_group} over HTTP only, "
                     "and its web port is not known; check masterWebPort"
                 )
-            topics = ",".join(sorted({key.topic for key in wanted}))
-            answer = query_broker(
-                address,
-                "admin_query_offset",
-                self._settings.http_timeout_ms,
-                groupName=consumer_group,
-                topicName=topics,
-            )
-            for entry in answer.get("dataSet", ()):
-                for subscription in entry.get("subInfo", ()):
-                    for offset in subscription.get("offsets", ()):
-                        key = PartitionKey(broker_id, subscription["topicName"], int(offset["partitionId"]))
-                        if key in wanted and int(offset["curOffset"]) >= 0:
-                            positions[key] = int(offset["curOffset"])
+            for position in web.positions(consumer_group, topics):
+                if position.partition in wanted:
+                    positions[position.partition] = position.committed
         return positions
 
     def close(self) -> None:
@@ -108,22 +99,20 @@ class OffsetLookup:
     def _learn_web_addresses(self, view: ClusterView) -> None:
         """Ask the masters' web port where the brokers' ones are; anew each minute while one is missing."""
         now = time.monotonic()
-        missing = view.brokers.keys() - self._web_addresses.keys()
+        missing = view.brokers.keys() - self._webs.keys()
         if not missing or (self._web_asked_at is not None and now - self._web_asked_at < _WEB_PORT_RETRY_SECONDS):
             return
         self._web_asked_at = now
-        for master in self._settings.master_servers:
-            web_address = f"{split_address(master)[0]}:{self._settings.master_web_port}"
-            try:
-                answer = query_master(web_address, "admin_query_broker_run_status", self._settings.http_timeout_ms)
-            except TubeError as error:
-                _log.info("offsets are asked for over the protocol: %s", error)
-                continue
-            for entry in answer.get("data", ()):
-                broker = view.brokers.get(int(entry["brokerId"]))
-                if broker is not None and int(entry.get("brokerWebPort", 0)) > 0:
-                    self._web_addresses[broker.broker_id] = f"{broker.host}:{entry['brokerWebPort']}"
+        try:
+            states = self._masters.brokers()
+        except TubeError as error:
+            _log.info("offsets are asked for over the protocol: %s", error)
             return
+        for state in states:
+            broker = view.brokers.get(state.info.broker_id)
+            if broker is not None and state.web_port > 0:
+                address = f"{broker.host}:{state.web_port}"
+                self._webs[broker.broker_id] = BrokerWeb(broker.broker_id, address, self._settings.http_timeout_ms)
 
     def _bounds_of_broker(
         self, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]
@@ -152,10 +141,12 @@ class OffsetLookup:
             attempt += 1
 
     def _ask(self, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]) -> dict[StoreKey, StoreBounds]:
-        address = self._web_addresses.get(broker.broker_id)
-        if address is not None:
+        web = self._webs.get(broker.broker_id)
+        if web is not None:
             try:
-                return self._ask_http(address, broker, stores)
+                found = web.bounds({store.topic for store in stores})
+                # A store that was never written to is left out of the answer.
+                return {store: found.get(store, StoreBounds(0, 0)) for store in stores}
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
         runner = FlowRunner(self._pool)
@@ -163,16 +154,3 @@ class OffsetLookup:
             store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority))
             for store, partitions in stores.items()
         }
-
-    def _ask_http(
-        self, address: str, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]
-    ) -> dict[StoreKey, StoreBounds]:
-        topics = ",".join(sorted({store.topic for store in stores}))
-        answer = query_broker(address, "admin_query_pubinfo", self._settings.http_timeout_ms, topicName=topics)
-        found: dict[StoreKey, StoreBounds] = {}
-        for entry in answer.get("dataSet", ()):
-            for offsets in entry.get("offsetInfo", ()):
-                key = PartitionKey(broker.broker_id, entry["topicName"], int(offsets["partitionId"]))
-                found[key.store] = StoreBounds(int(offsets["offsetMin"]), int(offsets["offsetMax"]))
-        # A store that was never written to is left out of the answer.
-        return {store: found.get(store, StoreBounds(0, 0)) for store in stores}

@@ -51,7 +51,7 @@ def test_brokers_and_where_their_web_ports_are(tube: EmbeddedTubeMQ) -> None:
     assert [row["brokerId"] for row in ask(tube, "admin_query_broker_run_status", brokerId="2")["data"]] == [2]
     tube.stop_broker(2)
     status = {row["brokerId"]: row["runStatus"] for row in ask(tube, "admin_query_broker_run_status")["data"]}
-    assert status == {1: "running", 2: "notRegister"}
+    assert status == {1: "running", 2: "unRegister"}
 
 
 def test_topics(tube: EmbeddedTubeMQ) -> None:
@@ -64,7 +64,7 @@ def test_topics(tube: EmbeddedTubeMQ) -> None:
     assert row["runInfo"]["acceptSubscribe"] is True
     tube.stop_broker(2)
     (topic,) = ask(tube, "admin_query_topic_info", topic="flights", brokerId="2")["data"]
-    assert (topic["totalRunNumPartCount"], topic["topicInfo"][0]["runInfo"]["acceptSubscribe"]) == (0, False)
+    assert (topic["totalRunNumPartCount"], topic["topicInfo"][0]["runInfo"]["acceptSubscribe"]) == (0, "-")
 
 
 @pytest.mark.parametrize("name", ["groupName", "consumeGroup", "group"])
@@ -108,7 +108,13 @@ def test_topics_are_made_changed_and_deleted(tube: EmbeddedTubeMQ) -> None:
     token = {"authToken": DEFAULT_TOKEN}
     made = ask(tube, "admin_add_new_topic_record", topic="clicks", numPart="3", cur="me", **token, post=True)
     assert [(row["brokerId"], row["success"]) for row in made["data"]] == [(1, True), (2, True)]
-    assert ask(tube, "admin_add_topic_deploy_info", topicName="clicks", createUser="me", **token)["result"] is False
+    again = ask(tube, "admin_add_topic_deploy_info", topicName="clicks", createUser="me", **token)
+    assert [(row["success"], row["errCode"]) for row in again["data"]] == [(False, 402)] * 2
+    reloaded = ask(tube, "admin_reload_broker_configure", brokerId="1,7", modifyUser="me", **token)
+    assert [(row["brokerId"], row["success"], row["errCode"]) for row in reloaded["data"]] == [
+        (1, True, 200),
+        (7, False, 401),
+    ]
     grown = ask(tube, "admin_modify_topic_info", topicName="clicks", numTopicStores="2", modifyUser="me", **token)
     assert grown["result"] is True
     (topic,) = ask(tube, "admin_query_topic_info", topicName="clicks")["data"]

@@ -9,9 +9,8 @@ from spark_source.options import SourceOptions, parse_options
 from spark_source.planner import StreamPlanner
 from spark_source.progress_table import ProgressTable
 from tubeclient.errors import TubeError
-from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreKey, TopicLayout
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import StoreBounds
 
 ROW = INDEX_ENTRY_BYTES
 

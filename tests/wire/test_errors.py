@@ -46,6 +46,8 @@ def sample(kind: type[TubeError]) -> TubeError:
         return kind("gone", address="10.0.0.1:8123")
     if issubclass(kind, DataLoss):
         return kind("lost", partition="1:clicks:0", wanted=28, found=56)
+    if issubclass(kind, errors.BrokerFailed):
+        return kind("refused", broker="1:10.0.0.1:8123", done=("1:clicks:0",))
     return kind("a message")
 
 

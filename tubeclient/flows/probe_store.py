@@ -7,24 +7,16 @@ group it is done under, so it is done under a reader group, whose position means
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, call, checked
 from tubeclient.flows.read_range import REGISTER, ROLL_BACK, UNREGISTER
-from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["StoreBounds", "probe_store"]
-
-
-class StoreBounds(NamedTuple):
-    """The index offsets that a store holds now: [min_offset, max_offset), the same for all its partitions."""
-
-    min_offset: int
-    max_offset: int
+__all__ = ["probe_store"]
 
 
 def probe_store(

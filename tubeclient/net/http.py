@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any
+from typing import Any, Final
 
-from tubeclient.errors import ProtocolError, RemoteError, TransportError
+from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
 
-__all__ = ["query_broker", "query_master"]
+__all__ = ["parse_answer", "query_broker", "query_master"]
+
+_MAX_ANSWER_BYTES: Final = 64 << 20
+_PIECE_BYTES: Final = 1 << 16
+
+# What an active master never says (Webapi).
+_STANDBY_TEXT: Final = "Please send your request to the master"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A standby master sends callers to the active one (MasterStatusCheckFilter). A token is not to travel to wherever
+    an answer points, so that such a master is passed over like any other that cannot help.
+    """
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
 
 # An opener of our own: proxies from the environment are not for a cluster's inside.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
 
 
 def query_master(address: str, method: str, timeout_ms: int, **parameters: str) -> dict[str, Any]:
@@ -27,23 +45,53 @@ def query_broker(address: str, method: str, timeout_ms: int, **parameters: str) 
 
 
 def _query(address: str, page: str, method: str, timeout_ms: int, parameters: dict[str, str]) -> dict[str, Any]:
-    """Raises TransportError without an answer, ProtocolError for one that is not TubeMQ's, RemoteError where the
-    server refuses.
+    """Raises TransportError without an answer, StandbyMaster where a master is none now, and what `parse_answer` does.
+
+    Parameters are posted as a form: lists of names outgrow a URL, and tokens have no place in one.
     """
-    url = f"http://{address}/{page}?{urllib.parse.urlencode({'method': method, **parameters})}"
+    url = f"http://{address}/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
-        with _opener.open(url, timeout=timeout_ms / 1000) as answer:
-            body = answer.read()
-    except (OSError, urllib.error.URLError) as error:
+        request = urllib.request.Request(url, urllib.parse.urlencode(parameters).encode())
+        body = _fetch(request, timeout_ms / 1000)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if 300 <= error.code < 400:
+            raise StandbyMaster(method, "this master is a standby", address=address) from None
+        raise TransportError(f"http://{address} answered {method} with HTTP {error.code}", address=address) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise TransportError(f"no answer to {method} from http://{address}: {reason}", address=address) from error
+    return parse_answer(body, method, address)
+
+
+def _fetch(request: urllib.request.Request, timeout_seconds: float) -> bytes:
+    """The whole answer; TimeoutError also where it only trickles in."""
+    deadline = time.monotonic() + timeout_seconds
+    body = bytearray()
+    with _opener.open(request, timeout=timeout_seconds) as answer:
+        while piece := answer.read1(_PIECE_BYTES):
+            body += piece
+            if len(body) > _MAX_ANSWER_BYTES:
+                raise OSError(f"the answer is longer than {_MAX_ANSWER_BYTES >> 20} MB")
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"the answer was not complete within {timeout_seconds:g} s")
+    return bytes(body)
+
+
+def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
+    """The JSON object of an answer to `method` from `address`.
+
+    Raises ProtocolError for a body that is not TubeMQ's, RemoteError where the server refuses and StandbyMaster where
+    it is a master that may not answer now.
+    """
     try:
         # Apache's servers build their JSON by hand, and line breaks can stand inside its strings.
         parsed = json.loads(body, strict=False)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError(f"http://{address} answered {method} with something that is not JSON") from error
     if not isinstance(parsed, dict):
         raise ProtocolError(f"http://{address} answered {method} with JSON that is no object")
-    if not parsed.get("result", False) or parsed.get("errCode", 0) not in (0, 200):
-        raise RemoteError(method, str(parsed.get("errMsg", "")), address=address)
+    if parsed.get("result") is not True or parsed.get("errCode", 0) not in (0, 200):
+        text = str(parsed.get("errMsg", ""))
+        raise (StandbyMaster if _STANDBY_TEXT in text else RemoteError)(method, text, address=address)
     return parsed

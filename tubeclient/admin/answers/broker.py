@@ -1,0 +1,47 @@
+"""The answers of a broker's web calls; `broker_id` is the one that was asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tubeclient.admin.answers.fields import Fields
+from tubeclient.admin.answers.model import PartitionPosition
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+
+__all__ = ["to_bounds", "to_former_position", "to_positions"]
+
+_MAX_INT32: Final = (1 << 31) - 1
+_MIN_INT64: Final = -(1 << 63)
+
+
+def to_bounds(answer: Fields, broker_id: int) -> dict[StoreKey, StoreBounds]:
+    """admin_query_pubinfo. A store that was never written to is left out."""
+    found = {}
+    for topic in answer.objects("dataSet"):
+        name = topic.text("topicName")
+        for item in topic.objects("offsetInfo"):
+            key = PartitionKey(broker_id, name, item.number("partitionId", high=_MAX_INT32))
+            found[key.store] = StoreBounds(item.number("offsetMin"), item.number("offsetMax"))
+    return found
+
+
+def to_positions(answer: Fields, broker_id: int, group: str) -> list[PartitionPosition]:
+    """admin_query_offset: where `group` has a position, sorted. The end of a store never written to is 0."""
+    found = []
+    for of_group in answer.objects("dataSet"):
+        if of_group.text("groupName") != group:
+            continue
+        for topic in of_group.objects("subInfo"):
+            name = topic.text("topicName")
+            for item in topic.objects("offsets"):
+                committed = item.known_number("curOffset")
+                if committed is not None:
+                    key = PartitionKey(broker_id, name, item.number("partitionId", high=_MAX_INT32))
+                    in_flight = item.number("flightOffset", low=_MIN_INT64)
+                    found.append(PartitionPosition(key, committed, in_flight, item.known_number("offsetMax") or 0))
+    return sorted(found)
+
+
+def to_former_position(answer: Fields) -> int:
+    """admin_manual_set_current_offset: the position before; 0 where there was none."""
+    return answer.number("oldOffset")

@@ -1,0 +1,214 @@
+"""What masters and brokers tell over HTTP, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, TopicLayout, rows_behind
+
+__all__ = [
+    "BrokerState",
+    "DeployedTopic",
+    "GroupDetail",
+    "GroupKind",
+    "GroupMember",
+    "GroupOffsets",
+    "GroupSummary",
+    "ManageStatus",
+    "PartitionPosition",
+    "RunStatus",
+    "TopicOnBroker",
+    "TopicStatus",
+]
+
+
+class ManageStatus(StrEnum):
+    """What a broker was told to do (Apache's ManageStatus)."""
+
+    DRAFT = "draft"
+    ONLINE = "online"
+    ONLY_READ = "only-read"
+    ONLY_WRITE = "only-write"
+    OFFLINE = "offline"
+    UNKNOWN = "-"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ManageStatus:
+        return cls.UNKNOWN
+
+
+class RunStatus(StrEnum):
+    """Whether a broker runs, as far as the master knows (WebBrokerConfHandler).
+
+    UNREGISTERED: it never came, said good-bye or was given up; NOT_REGISTERED: it is about to come or to go.
+    """
+
+    RUNNING = "running"
+    NOT_REGISTERED = "notRegister"
+    UNREGISTERED = "unRegister"
+    UNKNOWN = "-"
+
+    @classmethod
+    def _missing_(cls, value: object) -> RunStatus:
+        return cls.UNKNOWN
+
+
+class TopicStatus(StrEnum):
+    """How far the deletion of a topic on a broker has come (Apache's TopicStatus)."""
+
+    OK = "ok"
+    SOFT_DELETED = "soft deleted"
+    SOFT_REMOVED = "soft removed"
+    HARD_REMOVED = "hard removed"
+    UNKNOWN = "-"
+
+
+class GroupKind(StrEnum):
+    """Who deals out a group's partitions (Apache's ConsumeType): the master, the master from given offsets on, or the
+    clients themselves. The master calls a group that has no client SERVER_BALANCE.
+    """
+
+    SERVER_BALANCE = "unbound"
+    BOUND = "bound"
+    CLIENT_BALANCE = "client-rebalance"
+    UNKNOWN = "-"
+
+    @classmethod
+    def _missing_(cls, value: object) -> GroupKind:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker in the master's books."""
+
+    info: BrokerInfo
+    tls_port: int
+    """The port it would take TLS on; `takes_tls` says whether it does."""
+    web_port: int
+    manage_status: ManageStatus
+    run_status: RunStatus
+    accepts_publish: bool
+    accepts_subscribe: bool
+    takes_tls: bool
+
+    @property
+    def web_address(self) -> str:
+        """ "host:port" of its HTTP interface."""
+        return f"{self.info.host}:{self.web_port}"
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether it was put online, be it for readers or producers only; whether it runs is another matter."""
+        return self.manage_status in (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
+
+    def __str__(self) -> str:
+        return str(self.info)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOnBroker:
+    """How a topic lies on one broker."""
+
+    topic: str
+    broker: BrokerInfo
+    stores: int
+    partitions_per_store: int
+    accepts_publish: bool
+    accepts_subscribe: bool
+    is_loaded: bool
+    """Whether the broker has it; else stores and partitions are what the broker is to make once it runs."""
+    status: TopicStatus
+
+    @property
+    def layout(self) -> TopicLayout:
+        """The same as the master tells readers."""
+        return TopicLayout(
+            self.topic, self.broker.broker_id, self.stores, self.partitions_per_store, self.accepts_subscribe
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedTopic:
+    """A topic and the brokers it lies on, sorted by id. `max_message_bytes` counts a payload with its attributes."""
+
+    name: str
+    max_message_bytes: int
+    on_brokers: tuple[TopicOnBroker, ...]
+
+    def partitions(self) -> list[PartitionKey]:
+        """All its partitions, sorted."""
+        return sorted(key for deployed in self.on_brokers for key in deployed.layout.partitions())
+
+
+class GroupSummary(NamedTuple):
+    """A consumer group with clients online."""
+
+    name: str
+    topics: frozenset[str]
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A client of a group; `source_count` and `node_id` are None unless it was started with them."""
+
+    client_id: str
+    host: str
+    over_tls: bool
+    source_count: int | None
+    node_id: int | None
+    partitions: tuple[PartitionKey, ...]
+    """What it last reported to read, sorted. A report takes up to a heartbeat of the client to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """A group as the master sees it. `filters` maps topics to filter tags; a topic that is not there is not filtered.
+
+    Without members, topics and filters are empty: the master forgets a group with its last client.
+    """
+
+    name: str
+    kind: GroupKind
+    topics: frozenset[str]
+    filters: Mapping[str, frozenset[str]] = field(hash=False)
+    members: tuple[GroupMember, ...]
+
+
+class PartitionPosition(NamedTuple):
+    """How far a group is with one partition; all three are bytes of the index."""
+
+    partition: PartitionKey
+    committed: int
+    in_flight: int
+    """What was fetched beyond `committed` and is not confirmed yet."""
+    end: int
+    """Where the partition's store ends now."""
+
+    @property
+    def rows_behind(self) -> int:
+        """At most so many rows are left; exact where the store has one partition and nothing is filtered."""
+        return max(0, self.end - self.committed) // INDEX_ENTRY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """The positions of a group, sorted by partition; partitions where it never had one are left out."""
+
+    group: str
+    positions: tuple[PartitionPosition, ...]
+
+    @property
+    def committed(self) -> dict[PartitionKey, int]:
+        """The committed positions by partition."""
+        return {position.partition: position.committed for position in self.positions}
+
+    @property
+    def rows_behind(self) -> int:
+        """At most so many rows are left in these partitions; a store that several share counts once."""
+        ends = {position.partition: position.end for position in self.positions}
+        return rows_behind(ends, self.committed)

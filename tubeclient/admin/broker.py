@@ -1,0 +1,91 @@
+"""The web calls of one broker. None of them asks for a token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tubeclient.admin.answers.broker import to_bounds, to_former_position, to_positions
+from tubeclient.admin.answers.fields import Fields
+from tubeclient.admin.answers.model import PartitionPosition
+from tubeclient.admin.names import lists_of
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.net.http import query_broker
+
+__all__ = ["BrokerWeb"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerWeb:
+    """The broker `broker_id`, whose HTTP interface is at `address` ("host:port").
+
+    Every method raises TransportError without an answer, RemoteError where the broker refuses, and ProtocolError where
+    the answer is not a broker's.
+    """
+
+    broker_id: int
+    address: str
+    timeout_ms: int
+
+    def bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
+        """The bounds of the stores of these topics, or of all; stores never written to are left out."""
+        return {
+            store: bounds
+            for part in lists_of(topics)
+            for store, bounds in self._ask(
+                "admin_query_pubinfo", lambda answer: to_bounds(answer, self.broker_id), topicName=part
+            ).items()
+        }
+
+    def positions(self, group: str, topics: Iterable[str] = ()) -> list[PartitionPosition]:
+        """The positions of `group` in these topics, or in all; sorted. A new one is told up to 5 s late, after the
+        broker has written it down (BrokerConfig.offsetStgCacheFlushMs).
+        """
+        return [
+            position
+            for part in lists_of(topics)
+            for position in self._ask(
+                "admin_query_offset",
+                lambda answer: to_positions(answer, self.broker_id, group),
+                groupName=group,
+                topicName=part,
+            )
+        ]
+
+    def set_position(self, group: str, partition: PartitionKey, offset: int, user: str) -> int:
+        """Set one position, which must lie within the store's bounds; returns the former one, 0 where there was
+        none. What the group has in flight is dropped.
+        """
+        return self._ask(
+            "admin_manual_set_current_offset",
+            to_former_position,
+            groupName=group,
+            topicName=partition.topic,
+            partitionId=str(partition.partition_id),
+            manualOffset=str(offset),
+            modifyUser=user,
+        )
+
+    def clone_positions(self, group: str, target: str, topics: Iterable[str], user: str) -> None:
+        """Give `target` the positions of `group`; a broker where `group` has none refuses."""
+        for part in lists_of(topics):
+            self._ask(
+                "admin_clone_offset",
+                lambda _: None,
+                sourceGroupName=group,
+                targetGroupName=target,
+                topicName=part,
+                modifyUser=user,
+            )
+
+    def remove_positions(self, group: str, topics: Iterable[str], user: str) -> None:
+        """Forget the positions of `group`; those that `positions` does not tell yet stay."""
+        for part in lists_of(topics):
+            self._ask("admin_rmv_offset", lambda _: None, groupName=group, topicName=part, modifyUser=user)
+
+    def _ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
+        answer = query_broker(self.address, method, self.timeout_ms, **parameters)
+        return to_value(Fields(answer, f"http://{self.address} answered {method}"))

@@ -1,0 +1,282 @@
+"""Looking after a cluster over HTTP: its topics, brokers and groups, and the positions of groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from tubeclient.admin.answers.master import refusals, to_group, to_groups
+from tubeclient.admin.answers.model import (
+    BrokerState,
+    DeployedTopic,
+    GroupDetail,
+    GroupOffsets,
+    GroupSummary,
+    PartitionPosition,
+)
+from tubeclient.admin.broker import BrokerWeb
+from tubeclient.admin.master import MasterWeb
+from tubeclient.admin.names import as_name, as_names
+from tubeclient.errors import BrokerFailed, ConfigurationError, RemoteError, TubeError, UnknownGroup
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.settings import ClientSettings
+
+__all__ = ["Admin"]
+
+# TubeMQ keeps what brokers remember of groups in a topic of its own (TServerConstants.OFFSET_HISTORY_NAME).
+_OWN_TOPICS: Final = frozenset({"__offset_history__"})
+
+_USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}")
+_SHOWN_PARTITIONS: Final = 10
+
+
+class _OfBroker(NamedTuple):
+    """What one broker keeps of a group."""
+
+    broker: BrokerState
+    positions: list[PartitionPosition]
+
+
+class Admin:
+    """The web calls of a cluster's masters and brokers. It holds no connection, and may be used from any thread.
+
+    Each call of a server has `http_timeout_ms`; a method asks one master and, where positions or bounds are wanted,
+    every broker in service, one after the other. Methods raise RemoteError where a master refuses, TransportError
+    where none answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and
+    BrokerFailed where a broker refuses or does not answer.
+
+    `modify_token` is the master's confModAuthToken, which changes of the master's books need; brokers ask for none.
+    `modify_user` is who is noted to have changed something.
+    """
+
+    def __init__(
+        self, settings: ClientSettings, *, modify_token: str | None = None, modify_user: str = "tubeclient"
+    ) -> None:
+        if not _USER.fullmatch(modify_user):
+            raise ConfigurationError(
+                f"modify_user {modify_user!r} is no name of a user: a letter, then letters, digits and '_', "
+                "2 to 64 characters"
+            )
+        self._settings = settings
+        self._masters = MasterWeb(settings)
+        self._modify_token = modify_token
+        self._modify_user = modify_user
+
+    def __repr__(self) -> str:
+        token = "None" if self._modify_token is None else "'***'"
+        return f"Admin({', '.join(self._masters.addresses)}, modify_token={token}, modify_user={self._modify_user!r})"
+
+    # What there is
+
+    def brokers(self) -> list[BrokerState]:
+        """All brokers in the master's books, sorted by id, whether they run or not."""
+        return self._masters.brokers()
+
+    def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
+        """These topics, or all but TubeMQ's own; sorted by name. Names that are not deployed are left out."""
+        wanted = as_names("topic", names)
+        return [topic for topic in self._masters.topics(wanted) if wanted or topic.name not in _OWN_TOPICS]
+
+    def topic_names(self) -> list[str]:
+        """The names of all deployed topics but TubeMQ's own, sorted."""
+        return [topic.name for topic in self.topics()]
+
+    def groups(self) -> list[GroupSummary]:
+        """The consumer groups that have clients online, sorted by name."""
+        return self._masters.ask("admin_query_sub_info", to_groups)
+
+    def group(self, name: str) -> GroupDetail:
+        """One group with its clients and what they read. A group that the master does not know has no members."""
+        return self._masters.ask("admin_query_consume_group_detail", to_group, groupName=as_name("group", name))
+
+    # Offsets
+
+    def store_bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
+        """The bounds of all stores of these topics, or of all topics. A topic that is not deployed is a
+        ConfigurationError.
+        """
+        return self._bounds_of(self._deployed(topics), self._brokers_in_service())
+
+    def group_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
+        """The positions of a group in these topics, or in all. UnknownGroup where no broker keeps any.
+
+        A broker tells a group's first position up to 5 s late, after it was written down.
+        """
+        name = as_name("group", group)
+        return _all_of(name, self._positions(name, as_names("topic", topics)))
+
+    def set_offsets(self, group: str, offsets: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+        """Set the positions of a group in these partitions; returns the former ones, 0 where there was none.
+
+        Clients that run now go on from there with their next fetch; what they have in flight is dropped. Partitions
+        and offsets (multiples of 28 bytes within the bounds of the store) are checked before anything is changed.
+        """
+        name = as_name("group", group)
+        brokers = self._brokers_in_service()
+        self._check(offsets, brokers)
+        former: dict[PartitionKey, int] = {}
+        for key, offset in sorted(offsets.items()):
+            broker = brokers[key.broker_id]
+            with _naming(broker, done=former, wanted=offsets):
+                former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
+        return former
+
+    def clone_offsets(self, group: str, target: str, topics: Iterable[str] = ()) -> GroupOffsets:
+        """Give `target` the positions of `group` in these topics, or in all; returns them as they were just before.
+
+        Each is moved into the bounds of its store. Positions of `target` elsewhere stay. UnknownGroup where no broker
+        keeps positions of `group`.
+        """
+        name, new, wanted = as_name("group", group), as_name("group", target), as_names("topic", topics)
+        return self._change(name, wanted, lambda web: web.clone_positions(name, new, wanted, self._modify_user))
+
+    def remove_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
+        """Make the brokers forget the positions of `group` in these topics, or in all; returns those.
+
+        Stop the group's clients first: what they confirm afterwards counts from 0. UnknownGroup where no broker keeps
+        any.
+        """
+        name, wanted = as_name("group", group), as_names("topic", topics)
+        return self._change(name, wanted, lambda web: web.remove_positions(name, wanted, self._modify_user))
+
+    # The master's books
+
+    def create_topic(self, name: str, *, stores: int = 1, partitions_per_store: int = 1) -> None:
+        """Deploy a topic on all brokers in service. It is there for clients once `topics` shows it as loaded, which
+        takes Apache's brokers up to 35 s. Needs the modify token.
+        """
+        broker_ids = ",".join(str(broker_id) for broker_id in self._brokers_in_service())
+        self._modify(
+            "admin_add_new_topic_record",
+            topicName=as_name("topic", name),
+            brokerId=broker_ids,
+            numTopicStores=str(stores),
+            numPartitions=str(partitions_per_store),
+            createUser=self._modify_user,
+        )
+        self._modify("admin_reload_broker_configure", brokerId=broker_ids, modifyUser=self._modify_user)
+
+    # Inside
+
+    def _modify(self, method: str, **parameters: str) -> None:
+        """A change of the master's books; RemoteError too where it was refused for some broker."""
+        token = self._modify_token
+        if not token:
+            raise ConfigurationError(
+                f"{method} changes the master's books; give Admin the modify_token, which is the confModAuthToken of "
+                "master.ini"
+            )
+        try:
+            refused = self._masters.ask(method, refusals, confModAuthToken=token, **parameters)
+        except RemoteError as error:
+            text = error.text.replace(token, "***")
+            if "unauthorized" in text:
+                text += " Check modify_token: it must be the confModAuthToken of master.ini"
+            raise RemoteError(method, text, address=error.address) from None
+        if refused:
+            raise RemoteError(method, "; ".join(refused).replace(token, "***"))
+
+    def _brokers_in_service(self) -> dict[int, BrokerState]:
+        return {broker.info.broker_id: broker for broker in self.brokers() if broker.is_in_service}
+
+    def _deployed(self, topics: Iterable[str]) -> list[DeployedTopic]:
+        wanted = as_names("topic", topics)
+        found = self.topics(wanted)
+        if missing := set(wanted) - {topic.name for topic in found}:
+            raise ConfigurationError(
+                f"no such topic on this cluster: {', '.join(sorted(missing))}; topic_names() tells which there are"
+            )
+        return found
+
+    def _bounds_of(
+        self, topics: Iterable[DeployedTopic], brokers: Mapping[int, BrokerState]
+    ) -> dict[StoreKey, StoreBounds]:
+        stores = {key.store: StoreBounds(0, 0) for topic in topics for key in topic.partitions()}
+        for broker_id in sorted({store.broker_id for store in stores} & brokers.keys()):
+            names = {store.topic for store in stores if store.broker_id == broker_id}
+            with _naming(brokers[broker_id]):
+                found = self._web(brokers[broker_id]).bounds(names)
+            stores.update({store: bounds for store, bounds in found.items() if store in stores})
+        return {store: stores[store] for store in sorted(stores) if store.broker_id in brokers}
+
+    def _check(self, offsets: Mapping[PartitionKey, int], brokers: Mapping[int, BrokerState]) -> None:
+        """ConfigurationError where one of these positions cannot be set."""
+        if not offsets:
+            raise ConfigurationError("no offsets are given; map partitions to index offsets")
+        for key, offset in offsets.items():
+            if offset < 0 or offset % INDEX_ENTRY_BYTES:
+                raise ConfigurationError(
+                    f"offset {offset} of partition {key} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on"
+                )
+        topics = self._deployed({key.topic for key in offsets})
+        # A broker itself would make a store for an id that the topic does not have.
+        known = {key for topic in topics for key in topic.partitions() if key.broker_id in brokers}
+        if unknown := offsets.keys() - known:
+            raise ConfigurationError(
+                f"no such partition on this cluster: {_listed(unknown)}; topics() tells how topics lie on brokers"
+            )
+        stores = {key.store for key in offsets}
+        bounds = self._bounds_of(topics, {store.broker_id: brokers[store.broker_id] for store in stores})
+        for key, offset in offsets.items():
+            low, high = bounds[key.store]
+            if not low <= offset <= high:
+                raise ConfigurationError(
+                    f"offset {offset} of partition {key} is not within its store's [{low}, {high}]"
+                )
+
+    def _positions(self, group: str, topics: list[str]) -> list[_OfBroker]:
+        """What each broker keeps, where it keeps any; UnknownGroup where none does."""
+        brokers = self._brokers_in_service().values()
+        found = []
+        for broker in brokers:
+            with _naming(broker):
+                if positions := self._web(broker).positions(group, topics):
+                    found.append(_OfBroker(broker, positions))
+        if not found:
+            about = f" in {', '.join(topics)}" if topics else ""
+            raise UnknownGroup(
+                f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} keeps a position of group "
+                f"{group}{about}; check its name, or wait 5 s where it was never seen before"
+            )
+        return found
+
+    def _change(self, group: str, topics: list[str], change: Callable[[BrokerWeb], None]) -> GroupOffsets:
+        """Do it at every broker that keeps positions of the group; returns those."""
+        found = self._positions(group, topics)
+        before = _all_of(group, found)
+        done: list[PartitionKey] = []
+        for broker, positions in found:
+            with _naming(broker, done=done, wanted=before.committed):
+                change(self._web(broker))
+            done += [position.partition for position in positions]
+        return before
+
+    def _web(self, broker: BrokerState) -> BrokerWeb:
+        return BrokerWeb(broker.info.broker_id, broker.web_address, self._settings.http_timeout_ms)
+
+
+@contextmanager
+def _naming(
+    broker: BrokerState, *, done: Collection[PartitionKey] = (), wanted: Collection[PartitionKey] = ()
+) -> Iterator[None]:
+    """An error in the block becomes one that names the broker, and what of `wanted` was `done` before."""
+    try:
+        yield
+    except TubeError as error:
+        left = set(wanted) - set(done)
+        so_far = f". Done before that: {_listed(done)}. Not done: {_listed(left)}" if left else ""
+        raise BrokerFailed(
+            f"broker {broker} failed: {error}{so_far}", broker=str(broker), done=tuple(map(str, sorted(done)))
+        ) from error
+
+
+def _all_of(group: str, found: Iterable[_OfBroker]) -> GroupOffsets:
+    return GroupOffsets(group, tuple(sorted(position for _, positions in found for position in positions)))
+
+
+def _listed(partitions: Iterable[PartitionKey]) -> str:
+    keys = sorted(partitions)
+    more = f" and {len(keys) - _SHOWN_PARTITIONS} more" if len(keys) > _SHOWN_PARTITIONS else ""
+    return (", ".join(map(str, keys[:_SHOWN_PARTITIONS])) or "nothing") + more

@@ -1,0 +1,59 @@
+"""The web calls of a cluster's masters: whichever is active answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from tubeclient.admin.answers.fields import Fields
+from tubeclient.admin.answers.master import to_brokers, to_topics
+from tubeclient.admin.answers.model import BrokerState, DeployedTopic
+from tubeclient.admin.names import lists_of
+from tubeclient.errors import ProtocolError, StandbyMaster, TransportError, TubeError
+from tubeclient.net.http import query_master
+from tubeclient.settings import ClientSettings
+
+__all__ = ["MasterWeb"]
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class MasterWeb:
+    """Asks the masters of `settings` in their order, each for `http_timeout_ms`, until one answers that is active."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._timeout_ms = settings.http_timeout_ms
+        # With a host that is an IPv6 address, the brackets stay.
+        self.addresses = [
+            f"{master.rpartition(':')[0]}:{settings.master_web_port}" for master in settings.master_servers
+        ]
+
+    def ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
+        """Return what `to_value` makes of the answer.
+
+        Raises RemoteError where the active master refuses; where no master answers, the error of the only one, or a
+        TransportError with the reasons of all.
+        """
+        failures: list[TubeError] = []
+        for address in self.addresses:
+            try:
+                answer = query_master(address, method, self._timeout_ms, **parameters)
+                return to_value(Fields(answer, f"http://{address} answered {method}"))
+            except (TransportError, ProtocolError, StandbyMaster) as error:
+                _log.debug("no help from master %s: %s", address, error)
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise TransportError(f"no master answered {method}: {'; '.join(map(str, failures))}")
+
+    def brokers(self) -> list[BrokerState]:
+        """All brokers in the master's books, sorted by id."""
+        return self.ask("admin_query_broker_run_status", to_brokers)
+
+    def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
+        """These topics, or all; names that are not deployed are left out. Sorted by name."""
+        return [
+            topic for part in lists_of(names) for topic in self.ask("admin_query_topic_info", to_topics, topicName=part)
+        ]
