@@ -21,6 +21,7 @@ from tubeclient.admin import (
     TopicStatus,
 )
 from tubeclient.assignment import assign
+from tubeclient.consumer import EARLIEST, LATEST, STORED, ClientBalanceConsumer
 from tubeclient.credentials import Credentials
 from tubeclient.errors import (
     AuthenticationFailed,
@@ -55,6 +56,7 @@ from tubeclient.errors import (
     TubeError,
     UnknownGroup,
 )
+from tubeclient.flows.holdings import Delivery, Position
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
@@ -64,14 +66,19 @@ from tubeclient.producer import Producer, SendResult
 from tubeclient.range_reader import LostRange, Pack, RangeReader
 from tubeclient.settings import ClientSettings, parse_master_servers
 from tubeclient.tls_settings import TlsSettings
+from tubeclient.wire.messages import Message
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
+    "STORED",
     "Admin",
     "AuthenticationFailed",
     "BadRequest",
     "BrokerFailed",
     "BrokerInfo",
     "BrokerState",
+    "ClientBalanceConsumer",
     "ClientClosed",
     "ClientSettings",
     "ClusterView",
@@ -82,6 +89,7 @@ __all__ = [
     "Credentials",
     "DataLoss",
     "DeadlineExceeded",
+    "Delivery",
     "DeployedTopic",
     "GroupConflict",
     "GroupDetail",
@@ -93,6 +101,7 @@ __all__ = [
     "GroupSummary",
     "LostRange",
     "ManageStatus",
+    "Message",
     "NodeIdConflict",
     "NotAvailable",
     "NothingToRead",
@@ -104,6 +113,7 @@ __all__ = [
     "PartitionPosition",
     "PartitionTaken",
     "PartitionUnavailable",
+    "Position",
     "Producer",
     "ProtocolError",
     "RangeReader",

@@ -120,6 +120,11 @@ class GroupMembership:
         """What the master last gave this member to show to brokers: for readers elsewhere, see `RangeReader`."""
         return self._masters.authority.visit_token
 
+    @property
+    def node_ids(self) -> list[int]:
+        """The node ids, in the same order; -2 for a node that nobody counts."""
+        return [node.node_id for node in self._nodes]
+
     def join(self, patience_ms: float = 0) -> ClusterView:
         """Register all nodes and return the first view; afterwards a thread keeps them.
 

@@ -117,7 +117,7 @@ class Consumption:
         if holding is None or holding.delivery != delivery.number or holding.phase is not Phase.DELIVERED:
             raise StalePack(partition=str(delivery.partition))
         key, epoch, answers = holding.key, holding.epoch, holding.answers
-        holding.delivery = None
+        holding.delivery, delivery.settled = None, True
         self._holdings.delivered.pop(holding, None)
         holding.phase = Phase.CONFIRMING
         request = broker_pb2.CommitOffsetRequestC2B(

@@ -38,7 +38,7 @@ class Delivery:
     Iterating gives `Message` objects. `bodies` and `message_ids` are the same as columns, which is faster.
     """
 
-    __slots__ = ("_wire", "end", "lag_bytes", "number", "partition", "start")
+    __slots__ = ("_wire", "end", "lag_bytes", "number", "partition", "settled", "start")
 
     def __init__(
         self,
@@ -58,6 +58,8 @@ class Delivery:
         """The end of the partition's data, not of the pack, as an index offset."""
         self.lag_bytes = lag_bytes
         """Bytes of messages behind this pack, -1 where the broker does not say."""
+        self.settled = False
+        """Whether it was confirmed, or given back to be read again."""
         self._wire = wire
 
     @property

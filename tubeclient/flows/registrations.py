@@ -5,7 +5,6 @@ One `Registrations` is shared by all threads of a consumer; its methods are flow
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -176,6 +175,17 @@ class Registrations:
         yield Notify(CHANGED)
         return True
 
+    def wait_registered(self, timeout_ms: float) -> Flow[bool]:
+        """Wait until any partition is held; whether one is."""
+        deadline = (yield Now()) + timeout_ms
+        while not self.holdings.registered():
+            self.check_open()
+            now: float = yield Now()
+            if now >= deadline:
+                return False
+            yield Sleep(min(deadline - now, WAIT_SLICE_MS), CHANGED)
+        return True
+
     def jump_to_latest(self) -> Flow[None]:
         """The master's order: every partition goes on behind the last message there is."""
         for key in self.holdings.registered():
@@ -318,7 +328,7 @@ class Registrations:
         """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
         holding.phase = Phase.GONE
         self.holdings.drop_work(holding)
-        if free_it:
+        if free_it and holding.line.up:
             request = broker_pb2.RegisterRequestC2B(
                 opType=UNREGISTER,
                 clientId=self.plan.client_id,
@@ -328,7 +338,11 @@ class Registrations:
                 readStatus=ROLL_BACK,
             )
             self.plan.authority.to_broker(request)
-            with contextlib.suppress(TubeError):
+            try:
                 yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+            except TransportError:
+                yield from self.line_down(holding.line)
+            except TubeError:
+                pass
         if self.holdings.by_key.get(holding.key) is holding:
             del self.holdings.by_key[holding.key]
