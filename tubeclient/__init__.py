@@ -63,15 +63,13 @@ from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, 
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.producer import Producer, SendResult
+from tubeclient.pull_consumer import PullConsumer
 from tubeclient.range_reader import LostRange, Pack, RangeReader
 from tubeclient.settings import ClientSettings, parse_master_servers
 from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.messages import Message
 
 __all__ = [
-    "EARLIEST",
-    "LATEST",
-    "STORED",
     "Admin",
     "AuthenticationFailed",
     "BadRequest",
@@ -91,6 +89,7 @@ __all__ = [
     "DeadlineExceeded",
     "Delivery",
     "DeployedTopic",
+    "EARLIEST",
     "GroupConflict",
     "GroupDetail",
     "GroupForbidden",
@@ -99,6 +98,7 @@ __all__ = [
     "GroupMembership",
     "GroupOffsets",
     "GroupSummary",
+    "LATEST",
     "LostRange",
     "ManageStatus",
     "Message",
@@ -116,10 +116,12 @@ __all__ = [
     "Position",
     "Producer",
     "ProtocolError",
+    "PullConsumer",
     "RangeReader",
     "RegistrationLost",
     "RemoteError",
     "RunStatus",
+    "STORED",
     "SendResult",
     "ServerBusy",
     "SourceCountConflict",

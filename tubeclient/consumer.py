@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
@@ -45,6 +45,19 @@ _JOIN_SECONDS = 15.0
 _STEP_MS = 250.0
 
 T = TypeVar("T")
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """What both kinds of consumers take by name; see ClientBalanceConsumer."""
+
+    start_from: StartFrom
+    prefetch: int
+    confirm_timeout_ms: int
+    fail_on_data_loss: bool
+    metadata_interval_ms: int
+    on_assigned: Callable[[PartitionKey, int], None] | None
+    on_revoked: Callable[[PartitionKey], None] | None
+    on_lost: Callable[[PartitionKey, TubeError], None] | None
 
 
 class ClientBalanceConsumer:
@@ -124,7 +137,7 @@ class ClientBalanceConsumer:
             self._callbacks[Lost] = lambda event: on_lost(event.partition, event.error)
         self._monitor = Monitor()
         self._lifecycle = threading.Lock()
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._closed = False
         self._orders = GroupOrders()
         self._threads: list[threading.Thread] = []
@@ -199,6 +212,22 @@ class ClientBalanceConsumer:
         membership = self._live().membership
         view = membership.refreshed_view() if refresh else membership.view()
         return {key: view.is_subscribable(key) for key in view.partitions()}
+
+    def refresh_topics(self) -> bool:
+        """For a consumer by pattern: look for topics anew, and read those that match now; whether they changed.
+
+        The group's topics are the same for all its clients, so this one leaves the group and joins it again once the
+        others have changed over; partitions go on being read meanwhile. `partitions` shows the new ones then.
+        """
+        membership = self._live().membership
+        if self._pattern is None:
+            return False
+        names = matching_topics(self._pattern, Admin(self._settings).topic_names())
+        if names == sorted(self._filters):
+            return False
+        self._filters = dict.fromkeys(names, frozenset())
+        membership.change_topics(names)
+        return True
 
     def connect(self, partition: PartitionKey, offset: int = STORED, *, timeout_ms: float = 0) -> int:
         """Read a partition from now on; returns the index offset it begins at.
@@ -332,14 +361,14 @@ class ClientBalanceConsumer:
 
     # Inside
 
-    def _live(self) -> _Running:
+    def _live(self) -> Running:
         if self._closed:
             raise ClientClosed("this consumer is closed")
         if self._running is None:
             raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
         return self._running
 
-    def _build(self) -> _Running:
+    def _build(self) -> Running:
         membership = GroupMembership(
             self._settings,
             self._group,
@@ -362,7 +391,7 @@ class ClientBalanceConsumer:
             authority=membership.authority,
         )
         registrations = Registrations(plan, random.Random())
-        return _Running(plan, membership, registrations, Consumption(registrations), ConnectionPool(self._settings))
+        return Running(plan, membership, registrations, Consumption(registrations), ConnectionPool(self._settings))
 
     def _run(self, flow: Flow[T]) -> T:
         """Run a flow on this thread, and do what it emits."""
@@ -377,7 +406,7 @@ class ClientBalanceConsumer:
                 return result
             self._handle(running, event)
 
-    def _handle(self, running: _Running, event: object) -> None:
+    def _handle(self, running: Running, event: object) -> None:
         if isinstance(event, Assigned):
             self._keep_leases(running, event.partition)
         elif isinstance(event, Expired):
@@ -397,7 +426,7 @@ class ClientBalanceConsumer:
         if running is not None and not self._closed:
             running.membership.report({running.membership.node_ids[0]: self.registered()})
 
-    def _keep_leases(self, running: _Running, key: PartitionKey) -> None:
+    def _keep_leases(self, running: Running, key: PartitionKey) -> None:
         with self._monitor.lock:
             line = running.registrations.holdings.lines[key.broker_id]
             if line.kept:
@@ -405,7 +434,7 @@ class ClientBalanceConsumer:
             line.kept = True
         self._spawn(f"tubeclient-lease-{line.info.broker_id}", lambda: self._keep_line(running, line))
 
-    def _keep_line(self, running: _Running, line: BrokerLine) -> None:
+    def _keep_line(self, running: Running, line: BrokerLine) -> None:
         try:
             self._run(keep_leases(running.registrations, line))
         except BaseException:
@@ -435,7 +464,7 @@ class ClientBalanceConsumer:
 
 
 @dataclass(frozen=True)
-class _Running:
+class Running:
     """What a started consumer consists of."""
 
     plan: ReadPlan

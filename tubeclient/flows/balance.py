@@ -1,0 +1,50 @@
+"""One round of balancing: give back what is not ours any more, then take what is and is not held yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tubeclient.errors import NotAvailable, TransportError, TubeError
+from tubeclient.flows.effects import Flow, Now
+from tubeclient.flows.registrations import STORED, Registrations
+from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["balance_once"]
+
+
+def balance_once(
+    registrations: Registrations,
+    view: ClusterView,
+    ours: Collection[PartitionKey],
+    offsets: Mapping[PartitionKey, int],
+    *,
+    release_wait_ms: float,
+) -> Flow[dict[PartitionKey, TubeError]]:
+    """Make the partitions held those of `ours` that take readers now; the others keep what they are doing.
+
+    A partition begins at its offset in `offsets`, or where the group stands. All releases together wait up to
+    `release_wait_ms` for packs that are out. Returns the partitions that could not be had for now, and why; raises what
+    no further round would change.
+    """
+    wanted = {key for key in ours if view.is_subscribable(key)}
+    held = set(registrations.holdings.registered())
+    deadline = (yield Now()) + release_wait_ms
+    for key in sorted(held - wanted):
+        now: float = yield Now()
+        yield from registrations.disconnect(key, wait_ms=max(0.0, deadline - now))
+    refused: dict[PartitionKey, TubeError] = {}
+    silent: dict[int, TubeError] = {}
+    for key in sorted(wanted - held):
+        if key.broker_id in silent:  # each try could take seconds
+            refused[key] = silent[key.broker_id]
+            continue
+        try:
+            yield from registrations.connect(view, key, offsets.get(key, STORED), timeout_ms=0)
+        except TubeError as error:
+            if not error.retriable and not isinstance(error, NotAvailable):
+                raise
+            refused[key] = error
+            if isinstance(error, TransportError):
+                silent[key.broker_id] = error
+    return refused

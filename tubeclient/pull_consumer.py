@@ -1,0 +1,189 @@
+"""Consuming without thinking of partitions: a thread deals them out and follows the cluster."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Unpack
+
+from tubeclient.assignment import assign
+from tubeclient.consumer import ClientBalanceConsumer, ConsumerOptions, Running
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.flows.balance import balance_once
+from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.holdings import Delivery
+from tubeclient.flows.registrations import CHANGED, Lost
+from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
+from tubeclient.settings import ClientSettings
+from tubeclient.subscription import Topics
+
+__all__ = ["Deal", "PullConsumer"]
+
+_log = logging.getLogger(__name__)
+
+_JOIN_SECONDS = 15.0
+
+Deal = Callable[[list[PartitionKey]], Collection[PartitionKey]]
+"""Takes all configured partitions, sorted, and returns those this client is to read."""
+
+
+class PullConsumer(ClientBalanceConsumer):
+    """A `ClientBalanceConsumer` whose partitions are connected for it: take packs, confirm them, nothing else.
+
+    A thread deals the full, sorted set of configured partitions to the group's nodes by `strategy`, gives back what is
+    not this node's any more and connects what is, at the start, every `balance_interval_ms`, and at once when the
+    cluster's layout changes or a partition is lost. A partition that takes no readers for now keeps its place in the
+    deal, so that no other one moves. `strategy` is "modulo", "hash_modulo" (Apache's example client's) or a function
+    from all partitions to those of this client; with a function, `source_count` may be below 0, and then the master
+    checks nothing.
+
+    `start_offsets` says where partitions begin that are named in it, when they are first connected (index offsets, or
+    `EARLIEST`, `LATEST`); all others go on where the group stands. For a topic pattern, topics are looked for again
+    every `topics_interval_ms`. The master's order to go on with the latest messages and its flow-control rules are
+    followed. A partition given back waits up to `release_wait_ms` for its pack to be confirmed; callbacks run on the
+    balancing thread. The rest is as in ClientBalanceConsumer; `connect` moves a partition that is this client's.
+
+    What ends the balancing for good (another client took the node, the group lost its right to the topic, a start
+    offset that is not held any more) is raised by `get`.
+
+    >>> with PullConsumer(settings, "etl", ["clicks"], source_count=4, node_id=1) as consumer:  # doctest: +SKIP
+    ...     for delivery in consumer:
+    ...         handle(delivery.bodies)
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        consumer_group: str,
+        topics: Topics,
+        *,
+        source_count: int = 1,
+        node_id: int = 0,
+        strategy: str | Deal = "modulo",
+        start_offsets: Mapping[PartitionKey, int] | None = None,
+        balance_interval_ms: int = 10_000,
+        release_wait_ms: int = 3_000,
+        topics_interval_ms: int = 300_000,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
+        if balance_interval_ms < 1 or topics_interval_ms < 1:
+            raise ConfigurationError("balance_interval_ms and topics_interval_ms must be above 0")
+        if isinstance(strategy, str):
+            if source_count < 1:
+                raise ConfigurationError(
+                    f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
+                )
+            assign(strategy, (), source_count)  # complains of an unknown one
+        self._strategy = strategy
+        self._start_offsets = dict(start_offsets or {})
+        self._balance_interval_ms = balance_interval_ms
+        self._release_wait_ms = release_wait_ms
+        self._topics_interval_ms = topics_interval_ms
+        self._due = threading.Event()
+        self._stopping = False
+        self._seen: dict[PartitionKey, bool] | None = None
+        self._failure: TubeError | None = None
+        self._balancer: threading.Thread | None = None
+
+    def start(self, *, patience_ms: float = 0) -> PullConsumer:
+        """Register at the master and begin to balance; see ClientBalanceConsumer.start. Use `wait_ready` to wait for
+        the first partition.
+        """
+        super().start(patience_ms=patience_ms)
+        with self._lifecycle:
+            if self._balancer is None and not self.closed:
+                self._balancer = threading.Thread(target=self._balance, name="tubeclient-balance", daemon=True)
+                self._balancer.start()
+        return self
+
+    def __enter__(self) -> PullConsumer:
+        return self.start()
+
+    def close(self, *, wait_ms: float = 0) -> None:
+        """End the balancing and give all partitions back; see ClientBalanceConsumer.close."""
+        self._stopping = True
+        self._due.set()
+        if self._balancer is not None and self._balancer is not threading.current_thread():
+            self._balancer.join(_JOIN_SECONDS)
+        super().close(wait_ms=wait_ms)
+
+    def get(self, *, timeout_ms: float = 1_000) -> Delivery | None:
+        """See ClientBalanceConsumer.get. Also raises what ended the balancing."""
+        if self._failure is not None:
+            raise self._failure
+        return super().get(timeout_ms=timeout_ms)
+
+    def rebalance(self) -> None:
+        """Look at the cluster's layout and balance now, without waiting for it."""
+        self._due.set()
+
+    def _balance(self) -> None:
+        attempt = 0
+        next_look = time.monotonic() + self._topics_interval_ms / 1000
+        while not self._stopping:
+            refused: Mapping[PartitionKey, TubeError] = {}
+            try:
+                if self._pattern is not None and time.monotonic() >= next_look:
+                    next_look = time.monotonic() + self._topics_interval_ms / 1000
+                    self.refresh_topics()
+                refused = self._balance_once()
+            except TubeError as error:
+                if not error.retriable:
+                    self._fail(error)
+                    return
+                _log.warning("balancing consumerGroup %s waits for a fault to pass: %s", self.consumer_group, error)
+                attempt += 1
+            except Exception as error:  # of a strategy that is a function
+                self._fail(
+                    TubeError(f"dealing the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
+                )
+                raise
+            else:
+                attempt = attempt + 1 if refused else 0
+            for key, refusal in refused.items():
+                _log.info("partition %s cannot be had for now: %s", key, refusal)
+            pause_ms: float = self._balance_interval_ms
+            if attempt:
+                pause_ms = min(pause_ms, backoff_ms(attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
+            self._due.wait(pause_ms / 1000)
+            self._due.clear()
+
+    def _balance_once(self) -> Mapping[PartitionKey, TubeError]:
+        running = self._live()
+        view = running.membership.view()
+        partitions = view.partitions()
+        if isinstance(self._strategy, str):
+            ours: Collection[PartitionKey] = assign(self._strategy, partitions, self.source_count)[self.node_id]
+        else:
+            ours = self._strategy(partitions)
+        flow = balance_once(
+            running.registrations, view, ours, self._start_offsets, release_wait_ms=self._release_wait_ms
+        )
+        try:
+            return self._run(flow)
+        finally:
+            for key in self.registered():
+                self._start_offsets.pop(key, None)  # connected again, it goes on where the group stands
+            self._report()
+
+    def _fail(self, error: TubeError) -> None:
+        _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error)
+        self._failure = error
+        self._monitor.notify(CHANGED)
+
+    def _handle(self, running: Running, event: object) -> None:
+        super()._handle(running, event)
+        if isinstance(event, Lost):
+            self._due.set()
+
+    def _take_view(self, view: ClusterView) -> None:
+        super()._take_view(view)
+        shown = {key: view.is_subscribable(key) for key in view.partitions()}
+        if shown != self._seen:
+            self._seen = shown
+            self._due.set()
