@@ -21,7 +21,7 @@ from tubeclient.admin import (
     TopicStatus,
 )
 from tubeclient.assignment import assign
-from tubeclient.consumer import EARLIEST, LATEST, STORED, ClientBalanceConsumer
+from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.credentials import Credentials
 from tubeclient.errors import (
     AuthenticationFailed,
@@ -57,6 +57,7 @@ from tubeclient.errors import (
     UnknownGroup,
 )
 from tubeclient.flows.holdings import Delivery, Position
+from tubeclient.flows.registrations import BootstrapOffset
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
@@ -73,6 +74,7 @@ __all__ = [
     "Admin",
     "AuthenticationFailed",
     "BadRequest",
+    "BootstrapOffset",
     "BrokerFailed",
     "BrokerInfo",
     "BrokerState",
@@ -89,7 +91,6 @@ __all__ = [
     "DeadlineExceeded",
     "Delivery",
     "DeployedTopic",
-    "EARLIEST",
     "GroupConflict",
     "GroupDetail",
     "GroupForbidden",
@@ -98,7 +99,6 @@ __all__ = [
     "GroupMembership",
     "GroupOffsets",
     "GroupSummary",
-    "LATEST",
     "LostRange",
     "ManageStatus",
     "Message",
@@ -121,7 +121,6 @@ __all__ = [
     "RegistrationLost",
     "RemoteError",
     "RunStatus",
-    "STORED",
     "SendResult",
     "ServerBusy",
     "SourceCountConflict",

@@ -19,10 +19,8 @@ from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrations import (
     CHANGED,
-    EARLIEST,
-    LATEST,
-    STORED,
     Assigned,
+    BootstrapOffset,
     Lost,
     ReadPlan,
     Registrations,
@@ -37,7 +35,7 @@ from tubeclient.net.runner import FlowRunner, Monitor
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics, matching_topics, read_topics
 
-__all__ = ["EARLIEST", "LATEST", "STORED", "ClientBalanceConsumer"]
+__all__ = ["ClientBalanceConsumer", "ConsumerOptions", "Running"]
 
 _log = logging.getLogger(__name__)
 
@@ -229,12 +227,12 @@ class ClientBalanceConsumer:
         membership.change_topics(names)
         return True
 
-    def connect(self, partition: PartitionKey, offset: int = STORED, *, timeout_ms: float = 0) -> int:
+    def connect(self, partition: PartitionKey, offset: int = BootstrapOffset.STORED, *, timeout_ms: float = 0) -> int:
         """Read a partition from now on; returns the index offset it begins at.
 
-        `offset` >= 0 moves the group there, `STORED` (-1) goes on where the group stands, `EARLIEST` and `LATEST` go
-        to the ends of what the broker holds. A partition that is connected already is moved; packs of it that are out
-        do not count any more. Passing refusals are tried again for `timeout_ms`: PartitionOccupied (410) while another
+        `offset` >= 0 moves the group there, -1 (`BootstrapOffset.STORED`) goes on where the group stands,
+        `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is connected
+        already is moved; packs of it that are out do not count any more. Passing refusals are tried again for `timeout_ms`: PartitionOccupied (410) while another
         client of the group has it, an unreachable broker. Raises ConfigurationError for a partition that the topics do
         not have, PartitionUnavailable for one that takes no readers, DataLoss for an offset outside of what the broker
         holds (where `fail_on_data_loss`), and what the last attempt met.

@@ -42,7 +42,7 @@ class PullConsumer(ClientBalanceConsumer):
     checks nothing.
 
     `start_offsets` says where partitions begin that are named in it, when they are first connected (index offsets, or
-    `EARLIEST`, `LATEST`); all others go on where the group stands. For a topic pattern, topics are looked for again
+    of `BootstrapOffset`); all others go on where the group stands. For a topic pattern, topics are looked for again
     every `topics_interval_ms`. The master's order to go on with the latest messages and its flow-control rules are
     followed. A partition given back waits up to `release_wait_ms` for its pack to be confirmed; callbacks run on the
     balancing thread. The rest is as in ClientBalanceConsumer; `connect` moves a partition that is this client's.

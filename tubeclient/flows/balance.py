@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tubeclient.errors import NotAvailable, TransportError, TubeError
 from tubeclient.flows.effects import Flow, Now
-from tubeclient.flows.registrations import STORED, Registrations
+from tubeclient.flows.registrations import BootstrapOffset, Registrations
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
@@ -40,7 +40,7 @@ def balance_once(
             refused[key] = silent[key.broker_id]
             continue
         try:
-            yield from registrations.connect(view, key, offsets.get(key, STORED), timeout_ms=0)
+            yield from registrations.connect(view, key, offsets.get(key, BootstrapOffset.STORED), timeout_ms=0)
         except TubeError as error:
             if not error.retriable and not isinstance(error, NotAvailable):
                 raise

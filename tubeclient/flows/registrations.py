@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Final, Literal
 
 from tubeclient.errors import (
@@ -30,10 +31,8 @@ from tubeclient.wire.proto import broker_pb2
 
 __all__ = [
     "CHANGED",
-    "EARLIEST",
-    "LATEST",
-    "STORED",
     "Assigned",
+    "BootstrapOffset",
     "Lost",
     "ReadPlan",
     "Registrations",
@@ -41,12 +40,17 @@ __all__ = [
     "StartFrom",
 ]
 
-STORED: Final = -1
-"""Bootstrap offset: go on where the group stands."""
-EARLIEST: Final = -10
-"""Bootstrap offset: the first message the broker holds."""
-LATEST: Final = -11
-"""Bootstrap offset: behind the last message the broker holds."""
+
+class BootstrapOffset(IntEnum):
+    """Where a partition may be connected besides an index offset."""
+
+    STORED = -1
+    """Go on where the group stands."""
+    EARLIEST = -10
+    """The first message the broker holds."""
+    LATEST = -11
+    """Behind the last message the broker holds."""
+
 
 CHANGED: Final = "partitions changed"
 """The signal on which calls wait for partitions; sent whenever one may have become usable, or free."""
@@ -191,14 +195,14 @@ class Registrations:
         for key in self.holdings.registered():
             holding = self.holdings.by_key.get(key)
             if holding is not None:
-                yield from self._move(holding, LATEST)
+                yield from self._move(holding, BootstrapOffset.LATEST)
 
     def rejoin(self, holding: Holding) -> Flow[None]:
         """Register a partition again whose registration was lost, where the group stands, and not before what this
         consumer has confirmed: a broker that crashed knows an older position. Emits `Lost` where that fails for good.
         """
         confirmed = holding.confirmed
-        yield from self._move(holding, STORED)
+        yield from self._move(holding, BootstrapOffset.STORED)
         if holding.phase is Phase.IDLE and holding.confirmed < confirmed:
             yield from self._move(holding, confirmed)
 
@@ -304,9 +308,9 @@ class Registrations:
 
     def _register_request(self, holding: Holding, offset: int, first: bool) -> broker_pb2.RegisterRequestC2B:
         status, current = _AT_MIN_IF_NEW, offset if offset >= 0 else None
-        if offset == LATEST:
+        if offset == BootstrapOffset.LATEST:
             status = _AT_MAX
-        elif offset == EARLIEST:
+        elif offset == BootstrapOffset.EARLIEST:
             current = 0
         elif offset < 0 and first:
             status = _STATUS_OF_START[self.plan.start_from]
