@@ -231,11 +231,12 @@ class ClientBalanceConsumer:
         """Read a partition from now on; returns the index offset it begins at.
 
         `offset` >= 0 moves the group there, -1 (`BootstrapOffset.STORED`) goes on where the group stands,
-        `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is connected
-        already is moved; packs of it that are out do not count any more. Passing refusals are tried again for `timeout_ms`: PartitionOccupied (410) while another
-        client of the group has it, an unreachable broker. Raises ConfigurationError for a partition that the topics do
-        not have, PartitionUnavailable for one that takes no readers, DataLoss for an offset outside of what the broker
-        holds (where `fail_on_data_loss`), and what the last attempt met.
+        `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is
+        connected already is moved; packs of it that are out do not count any more. Passing refusals are tried
+        again for `timeout_ms`: PartitionOccupied (410) while another client of the group has it, an unreachable
+        broker. Raises ConfigurationError for a partition that the topics do not have, PartitionUnavailable for
+        one that takes no readers, DataLoss for an offset outside of what the broker holds (where
+        `fail_on_data_loss`), and what the last attempt met.
         """
         running = self._live()
         view = running.membership.view()

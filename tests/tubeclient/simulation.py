@@ -101,10 +101,12 @@ class Simulation:
         if self._agenda:
             self.now_ms = end
 
-    def finish(self, flow: Flow[Any]) -> Any:
+    def finish(self, flow: Flow[Any], on_event: Callable[[Any], None] | None = None) -> Any:
         """Run one flow to its end and return its result, or raise its error."""
-        actor = self.start(flow)
-        self.run()
+        actor = self.start(flow, on_event=on_event)
+        end = self.now_ms + VIRTUAL_LIMIT_MS
+        while not actor.done and self._agenda and self.now_ms < end:
+            self.run(0 if self._agenda[0][0] <= self.now_ms else self._agenda[0][0] - self.now_ms)
         assert actor.done, "the flow did not end within an hour of its own time"
         if actor.error is not None:
             raise actor.error

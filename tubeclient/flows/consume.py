@@ -101,7 +101,7 @@ class Consumption:
                 now = yield Now()
                 if now >= deadline:
                     return None
-                rest_end = self._holdings.next_rest_end_ms()
+                rest_end = self._holdings.next_rest_end_ms(now)
                 yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
         finally:
             self._waiting -= 1
@@ -116,10 +116,23 @@ class Consumption:
             raise ClientClosed("this consumer is closed")
         if holding is None or holding.delivery != delivery.number or holding.phase is not Phase.DELIVERED:
             raise StalePack(partition=str(delivery.partition))
-        key, epoch, answers = holding.key, holding.epoch, holding.answers
         holding.delivery, delivery.settled = None, True
         self._holdings.delivered.pop(holding, None)
         holding.phase = Phase.CONFIRMING
+        holding.committing = True
+        try:
+            position = yield from self._commit(holding, delivery, consumed)
+        except TubeError:
+            self._end_commit(holding)
+            yield Notify(CHANGED)
+            raise
+        finally:  # even where the caller was interrupted
+            self._end_commit(holding)
+        yield Notify(CHANGED)
+        return position
+
+    def _commit(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[int]:
+        key, epoch = holding.key, holding.epoch
         request = broker_pb2.CommitOffsetRequestC2B(
             clientId=self._plan.client_id,
             topicName=key.topic,
@@ -130,11 +143,10 @@ class Consumption:
         try:
             ticket = yield Send(holding.line.info.address, Method.COMMIT_OFFSET, request)
             if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
-                # The commit is on its way, so the partition's next fetch may follow it on the same connection.
+                # The commit is on its way, so the partition's next fetch may follow it on the same connection. Its
+                # answer is not looked at before the commit's.
                 now: float = yield Now()
                 self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
-                holding.expected = None
-                yield Notify(CHANGED)
                 yield from self._send_fetches()
             answer = yield Receive(ticket)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
@@ -144,13 +156,16 @@ class Consumption:
             yield from self._registrations.lose(holding, error)
             raise StalePack(partition=str(key)) from error
         if holding.epoch == epoch:
-            holding.confirmed, holding.end = answer.currOffset, max(answer.maxOffset, answer.currOffset)
+            holding.confirmed = holding.expected = answer.currOffset
+            holding.end = max(answer.maxOffset, answer.currOffset)
             holding.updated_ms = yield WallClock()
-            if holding.answers == answers:
-                holding.expected = answer.currOffset
-        yield Notify(CHANGED)
         position: int = answer.currOffset
         return position
+
+    def _end_commit(self, holding: Holding) -> None:
+        holding.committing = False
+        if holding.phase is Phase.CONFIRMING:
+            self._holdings.set_idle(holding)
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """A pack that nobody confirms does not block its partition for ever: it will be read again."""
@@ -162,7 +177,8 @@ class Consumption:
     def _answered(self) -> Flow[Holding | None]:
         """The partition whose fetch was answered first, or cannot be any more."""
         for holding in self._holdings.fetching:
-            if holding.ticket is not None and not holding.awaited and (yield Done(holding.ticket)):
+            usable = holding.ticket is not None and not holding.awaited and not holding.committing
+            if usable and (yield Done(holding.ticket)):  # type: ignore[arg-type]
                 return holding
         return None
 
@@ -190,6 +206,10 @@ class Consumption:
             except TubeError:
                 yield from self._registrations.line_down(holding.line)
                 continue
+            except GeneratorExit:  # the caller was interrupted
+                if holding.turn == turn and holding.phase is Phase.FETCHING:
+                    self._holdings.set_idle(holding)
+                raise
             if (holding.epoch, holding.turn, holding.phase) == (epoch, turn, Phase.FETCHING):
                 holding.ticket = ticket
 
@@ -208,7 +228,9 @@ class Consumption:
                 wait_ms = response.minLimitTime if isinstance(error, SpeedLimited) else 0
                 yield from self._fetch_failed(holding, error, wait_ms)
             return None
-        holding.answers += 1
+        except GeneratorExit:  # the caller was interrupted
+            holding.awaited = False
+            raise
         holding.failures = 0
         holding.commit_next = False
         if holding.expected is not None and response.currOffset > holding.expected:
@@ -291,7 +313,6 @@ class Consumption:
 
     def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
         now: float = yield Now()
-        holding.answers += 1
         holding.expected, holding.commit_next = None, False
         if isinstance(error, TransportError):
             yield from self._registrations.line_down(holding.line)

@@ -131,8 +131,8 @@ class Holding:
     ticket: Ticket | None = None
     awaited: bool = False
     """Somebody takes the answer to `ticket` already."""
-    answers: int = 0
-    """Fetches that were answered."""
+    committing: bool = False
+    """A commit is on its way: until it is known what became of it, no answer to a fetch counts."""
     commit_next: bool = False
     """The next fetch commits what the last one passed over."""
     delivery: int | None = None
@@ -198,9 +198,7 @@ class Holdings:
 
     def next_idle(self, now_ms: float) -> Holding | None:
         """Take the partition whose turn it is off the queue; None where all are busy, resting or unreachable."""
-        while self._resting and self._resting[0][0] <= now_ms:
-            _, turn, holding = heapq.heappop(self._resting)
-            self._ready.append((turn, holding))
+        self._end_rests(now_ms)
         for _ in range(len(self._ready)):
             turn, holding = self._ready.popleft()
             if turn != holding.turn or holding.phase is not Phase.IDLE or holding.leaving:
@@ -210,6 +208,12 @@ class Holdings:
             self._ready.append((turn, holding))
         return None
 
-    def next_rest_end_ms(self) -> float | None:
-        """When the first resting partition may be asked again."""
+    def next_rest_end_ms(self, now_ms: float) -> float | None:
+        """When the next of the resting partitions may be asked again; None where none rests."""
+        self._end_rests(now_ms)
         return self._resting[0][0] if self._resting else None
+
+    def _end_rests(self, now_ms: float) -> None:
+        while self._resting and self._resting[0][0] <= now_ms:
+            _, turn, holding = heapq.heappop(self._resting)
+            self._ready.append((turn, holding))

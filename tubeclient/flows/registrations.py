@@ -153,6 +153,10 @@ class Registrations:
                     yield Emit(Lost(key, error))
             yield Notify(CHANGED)
             raise
+        except GeneratorExit:  # the caller was interrupted
+            self.holdings.drop_work(holding)
+            del self.holdings.by_key[key]
+            raise
         yield Notify(CHANGED)
         if not known:
             yield Emit(Assigned(key, start))
@@ -222,9 +226,13 @@ class Registrations:
         """
         line.up = False
         for holding in self.holdings.of_line(line):
-            if holding.phase in (Phase.FETCHING, Phase.REGISTERING, Phase.CONFIRMING):
+            if holding.committing or holding.phase in (Phase.FETCHING, Phase.REGISTERING):
                 holding.expected, holding.commit_next = None, False
-                self.holdings.set_idle(holding)
+                if holding.committing:  # whoever waits for the commit finds out and goes on
+                    self.holdings.drop_work(holding)
+                    holding.phase = Phase.CONFIRMING
+                else:
+                    self.holdings.set_idle(holding)
         yield Notify(CHANGED)
         yield Notify(line.signal)
 
