@@ -79,7 +79,14 @@ class Bench:
     """Brokers with messages, and consumers."""
 
     def __init__(
-        self, folder: Path, *, brokers: int = 1, stores: int = 1, partitions: int = 2, seed: int = 1, **weather: Any
+        self,
+        folder: Path,
+        *,
+        brokers: int = 1,
+        stores: int = 1,
+        partitions: int = 2,
+        seed: int = 1,
+        weather: Weather | None = None,
     ) -> None:
         self.random = random.Random(seed)
         self.infos = {n + 1: BrokerInfo(n + 1, "127.0.0.1", 8123 + n) for n in range(brokers)}
@@ -89,7 +96,7 @@ class Bench:
             directory = StoreDirectory(folder / str(number), catalogue, lambda: 0)
             self.brokers[number] = Broker(number, catalogue, directory, GroupOffsets())
         self.simulation = Simulation(
-            {self.infos[number].address: broker for number, broker in self.brokers.items()}, seed, Weather(**weather)
+            {self.infos[number].address: broker for number, broker in self.brokers.items()}, seed, weather
         )
         self.layout(stores, partitions)
         self.sent: list[tuple[PartitionKey, bytes]] = []
@@ -195,8 +202,7 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     advancing: bool,
     moving: bool,
 ) -> None:
-    weather = {"lose_request": 0.02, "lose_answer": 0.02, "break_connection": 0.02}
-    bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, **weather)
+    bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, weather=STORMY)
     for broker in bench.brokers.values():
         broker.faults.advancing_404 = advancing
     bench.send(200)
