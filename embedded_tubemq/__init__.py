@@ -13,5 +13,15 @@ from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
 from embedded_tubemq.faults import ConnectionFault, Faults
 from embedded_tubemq.store import Appended, NewMessage
+from embedded_tubemq.tls import ServerTls
 
-__all__ = ["DEFAULT_TOKEN", "Appended", "ConnectionFault", "EmbeddedTubeMQ", "Faults", "NewMessage", "TopicConfig"]
+__all__ = [
+    "DEFAULT_TOKEN",
+    "Appended",
+    "ConnectionFault",
+    "EmbeddedTubeMQ",
+    "Faults",
+    "NewMessage",
+    "ServerTls",
+    "TopicConfig",
+]

@@ -21,6 +21,7 @@ from embedded_tubemq.faults import Faults
 from embedded_tubemq.fetch import Fetcher
 from embedded_tubemq.offsets import Cursor, GroupOffsets
 from embedded_tubemq.ownership import Ownership, Reader
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Refusal, checked_name
 from embedded_tubemq.store import NewMessage, Store
 from embedded_tubemq.stores import StoreDirectory
@@ -41,11 +42,13 @@ SIZE_TOLERANCE = 10 * 1024  # bytes a payload may exceed the topic's limit (Tube
 class BrokerSettings:
     """`lease_ms` is how long an owner may be silent.
 
-    `users` maps names to passwords, none means that nobody is asked.
+    `users` maps names to passwords, none means that nobody is asked; with `check_visit_token` clients have to show one
+    that the master gave.
     """
 
     lease_ms: int = 30_000
     users: dict[str, str] = field(default_factory=dict)
+    check_visit_token: bool = False
 
 
 class Broker:
@@ -69,7 +72,7 @@ class Broker:
         self.ownership = Ownership(self.settings.lease_ms)
         self._fetcher = Fetcher(stores, offsets, self.faults)
         self._authenticator = Authenticator(self.settings.users)
-        self._calls: dict[Method, Callable[[Any, int, str], Message]] = {
+        self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
             Method.SEND_MESSAGE: self._send,
             Method.PARTITION_REGISTER: self._register,
             Method.PARTITION_HEARTBEAT: self._heartbeat,
@@ -81,14 +84,14 @@ class Broker:
         """The calls it answers."""
         return frozenset(self._calls) | {Method.GET_MESSAGES}
 
-    def handle(self, method: Method, request: Message, now_ms: int, peer: str = "") -> Message:
+    def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         """Answer one call with a message."""
         answer = self.serve(method, request, now_ms, peer)
         if isinstance(answer, Message):
             return answer
         return broker_pb2.GetMessageResponseB2C.FromString(b"".join(answer.parts))
 
-    def serve(self, method: Method, request: Any, now_ms: int, peer: str = "") -> Message | EncodedAnswer:
+    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | EncodedAnswer:
         """Answer one call; a fetch that succeeds as bytes, which is what makes it fast."""
         forced = self.faults.take_forced(method)
         try:
@@ -117,7 +120,7 @@ class Broker:
 
     # Producers
 
-    def _send(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _send(self, request: Any, now_ms: int, peer: Peer) -> Message:
         self._authenticate(request, now_ms)
         checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         topic = self._topic_of_partition(request.topicName, request.partitionId)
@@ -142,7 +145,7 @@ class Broker:
             success=True,
             errCode=Code.SUCCESS,
             errMsg=str(appended.message_id),  # old clients read the id from here
-            requireAuth=False,
+            requireAuth=self._authenticator.enabled,
             messageId=appended.message_id,
             appendTime=now_ms,
             appendOffset=appended.index_offset,
@@ -150,7 +153,7 @@ class Broker:
 
     # Consumers
 
-    def _register(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _register(self, request: Any, now_ms: int, peer: Peer) -> Message:
         self._authenticate(request, now_ms)
         cursor, client_id = self._cursor_and_client(request)
         if request.opType == OP_UNREGISTER:
@@ -183,7 +186,7 @@ class Broker:
         self.ownership.release(cursor)
         return broker_pb2.RegisterResponseB2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
 
-    def _heartbeat(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _heartbeat(self, request: Any, now_ms: int, peer: Peer) -> Message:
         self._authenticate(request, now_ms)
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
@@ -207,7 +210,7 @@ class Broker:
             errMsg="OK!",
             hasPartFailure=bool(failures),
             failureInfo=failures,
-            requireAuth=False,
+            requireAuth=self._authenticator.enabled,
         )
 
     def _fetch(self, request: Any, now_ms: int) -> EncodedAnswer:
@@ -223,7 +226,7 @@ class Broker:
             last_consumed=request.lastPackConsumed,
         )
 
-    def _commit(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _commit(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
         topic = self._topic_of_partition(request.topicName, request.partitionId)
@@ -252,6 +255,10 @@ class Broker:
             raise Refusal(Code.SERVICE_UNAVAILABLE, "this service of the broker is stopped")
 
     def _authenticate(self, request: Any, now_ms: int) -> None:
+        if self.settings.check_visit_token and not self.catalogue.visit_tokens.accepts(
+            request.authInfo.visitAuthorizedToken
+        ):
+            raise Refusal(Code.CERTIFICATE_FAILURE, "the visit token is not one that the master gave")
         if self._authenticator.enabled:
             self._authenticator.check_joined(request.authInfo.authAuthorizedToken, now_ms)
 

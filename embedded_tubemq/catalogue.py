@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from embedded_tubemq.peer import Peer
+from embedded_tubemq.visit_tokens import VisitTokens
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 
@@ -94,6 +96,12 @@ class BrokerState:
     info: BrokerInfo
     web_port: int
     online: bool = True
+    tls_port: int = 0
+    """0 where it speaks no TLS."""
+
+    def info_for(self, peer: Peer) -> BrokerInfo:
+        """Where this peer finds it."""
+        return self.info._replace(port=self.tls_port) if peer.tls else self.info
 
 
 class Catalogue:
@@ -107,6 +115,7 @@ class Catalogue:
         self._brokers: dict[int, BrokerState] = {}
         self.broker_version = now_ms
         self.topic_version = now_ms
+        self.visit_tokens = VisitTokens(now_ms)
         for topic in topics:
             self._topics[topic.name] = topic
 
@@ -167,6 +176,7 @@ class Catalogue:
         """Start new version numbers, as a master does that was started again."""
         self.broker_version = max(self.broker_version + 1, now_ms)
         self.topic_version = max(self.topic_version + 1, now_ms)
+        self.visit_tokens.restart(now_ms)
 
     def consumer_layouts(self, names: Iterable[str]) -> list[TopicLayout]:
         """How the topics lie, for readers.

@@ -23,6 +23,7 @@ from embedded_tubemq.master import MasterSettings
 from embedded_tubemq.nodes import BrokerNode, MasterNode
 from embedded_tubemq.offsets import StoreBounds
 from embedded_tubemq.store import Appended, NewMessage, Store
+from embedded_tubemq.tls import ServerTls
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS
 
@@ -46,8 +47,10 @@ class EmbeddedTubeMQ:
 
     Everything is kept under `data_dir` and found again by the next start: topics, messages, groups' offsets. Ports
     of 0 are chosen by the system at the first start and kept from then on. Brokers have the ids 1 to `brokers`;
-    with a `broker_port`, broker n listens on `broker_port + n - 1`. Times are in ms. All methods may be called from
-    any thread; none takes more than 30 s.
+    with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients have to
+    sign their requests, with `tls` there are ports for TLS beside the plain ones, with `check_visit_token` brokers
+    want the token that the master gave. Times are in ms. All methods may be called from any thread; none takes more
+    than 30 s.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class EmbeddedTubeMQ:
         broker_port: int = 0,
         token: str = DEFAULT_TOKEN,
         users: Mapping[str, str] | None = None,
+        tls: ServerTls | None = None,
+        check_visit_token: bool = False,
         lease_ms: int = 30_000,
         clock: Callable[[], int] = _now_ms,
     ) -> None:
@@ -81,6 +86,8 @@ class EmbeddedTubeMQ:
             token,
             master_port,
             master_web_port,
+            tls,
+            tls.master_port if tls is not None else 0,
         )
         self._brokers = {
             broker_id: BrokerNode(
@@ -88,9 +95,11 @@ class EmbeddedTubeMQ:
                 host,
                 self.data_dir / f"broker-{broker_id}",
                 self._catalogue,
-                BrokerSettings(lease_ms, accounts),
+                BrokerSettings(lease_ms, accounts, check_visit_token),
                 clock,
                 broker_port + broker_id - 1 if broker_port else 0,
+                tls=tls,
+                tls_port=tls.broker_port + broker_id - 1 if tls is not None and tls.broker_port else 0,
             )
             for broker_id in range(1, brokers + 1)
         }
@@ -140,6 +149,11 @@ class EmbeddedTubeMQ:
         return f"{self._master.host}:{self._master.port}"
 
     @property
+    def master_tls_address(self) -> str:
+        """The master's "host:port" for TLS."""
+        return f"{self._master.host}:{self._master.tls_port}"
+
+    @property
     def master_web_port(self) -> int:
         """The port of the master's HTTP interface."""
         return self._master.web_port
@@ -153,6 +167,11 @@ class EmbeddedTubeMQ:
     def broker_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker."""
         return {broker_id: f"{node.host}:{node.port}" for broker_id, node in self._brokers.items()}
+
+    @property
+    def broker_tls_addresses(self) -> dict[int, str]:
+        """ "host:port" of each broker for TLS."""
+        return {broker_id: f"{node.host}:{node.tls_port}" for broker_id, node in self._brokers.items()}
 
     @property
     def broker_web_ports(self) -> dict[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from embedded_tubemq.codes import Code
+from embedded_tubemq.peer import Peer
 from embedded_tubemq.refusal import Refusal
 from tubeclient.keys import PartitionKey
 
@@ -19,7 +20,7 @@ class Consumer:
     client_id: str
     source_count: int
     node_id: int
-    peer: str
+    peer: Peer
     deadline_ms: int
     partitions: tuple[PartitionKey, ...] = ()
     assigned_ms: int = -2

@@ -18,6 +18,7 @@ from embedded_tubemq.catalogue import DEFAULT_MAX_MESSAGE_BYTES, Catalogue
 from embedded_tubemq.codes import Code
 from embedded_tubemq.faults import Faults
 from embedded_tubemq.groups import Consumer, ConsumerGroup
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import (
     MAX_CLIENT_CHARS,
     MAX_GROUP_CHARS,
@@ -68,8 +69,7 @@ class Master:
         self.groups: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, Producer] = {}
         self._authenticator = Authenticator(self.settings.users)
-        self._visit_token = catalogue.broker_version
-        self._calls: dict[Method, Callable[[Any, int, str], Message]] = {
+        self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
             Method.PRODUCER_REGISTER: self._register_producer,
             Method.PRODUCER_HEARTBEAT: self._heartbeat_producer,
             Method.PRODUCER_CLOSE: self._close_producer,
@@ -86,7 +86,7 @@ class Master:
         """The calls it answers."""
         return frozenset(self._calls)
 
-    def handle(self, method: Method, request: Message, now_ms: int, peer: str = "") -> Message:
+    def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         """Answer one call. Raises StandbyRefusal where the master plays standby."""
         self.tick(now_ms)
         forced = self.faults.take_forced(method)
@@ -101,7 +101,8 @@ class Master:
     serve = handle
 
     def tick(self, now_ms: int) -> None:
-        """Forget clients whose lease ran out, and groups that are empty."""
+        """Forget clients whose lease ran out, and groups that are empty; renew the visit token."""
+        self.catalogue.visit_tokens.tick(now_ms)
         for group in list(self.groups.values()):
             group.expire(now_ms)
             self._drop_if_empty(group)
@@ -118,7 +119,7 @@ class Master:
 
     # Producers
 
-    def _register_producer(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _register_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         host = checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         topics = _topic_set(request.topicList)
@@ -126,12 +127,12 @@ class Master:
         self.producers[client_id] = Producer(client_id, host, now_ms + self.settings.lease_ms, tuple(sorted(topics)))
         response = master_pb2.RegisterResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
         response.brokerCheckSum = self.catalogue.broker_version
-        response.brokerInfos.extend(self._broker_list())
+        response.brokerInfos.extend(self._broker_list(peer))
         self._grant(response.authorizedInfo)
         self._client_config(request, response)
         return response
 
-    def _heartbeat_producer(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _heartbeat_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         topics = _topic_set(request.topicList)
@@ -144,17 +145,18 @@ class Master:
         response = master_pb2.HeartResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
         response.brokerCheckSum = self.catalogue.broker_version
         if request.brokerCheckSum != self.catalogue.broker_version:
-            response.brokerInfos.extend(self._broker_list())
+            response.brokerInfos.extend(self._broker_list(peer))
         for name in producer.topics:
             topic = self.catalogue.topic(name)
             if topic is not None:
                 layouts = self.catalogue.producer_layouts(name)
                 response.topicInfos.extend(encode_producer_layouts(layouts, topic.max_message_bytes))
         self._grant(response.authorizedInfo)
+        response.requireAuth = self._authenticator.enabled
         self._client_config(request, response)
         return response
 
-    def _close_producer(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _close_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         self._check_active()
         self.producers.pop(client_id, None)
@@ -162,7 +164,7 @@ class Master:
 
     # Consumers, client-balance
 
-    def _register_consumer(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _register_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         group_name = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
@@ -195,30 +197,30 @@ class Master:
         consumer.deadline_ms = now_ms + self.settings.lease_ms
         self._take_report(consumer, request)
         response = master_pb2.RegisterResponseM2CV2(errCode=Code.SUCCESS, errMsg="OK!")
-        self._add_brokers(response, request.subRepInfo.brokerConfigId if request.HasField("subRepInfo") else None)
+        self._add_brokers(response, _known_brokers(request), peer)
         self._add_orders(response.opsTaskInfo, group)
         self._grant(response.authorizedInfo)
         return response
 
-    def _heartbeat_consumer(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _heartbeat_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         group, consumer = self._known_consumer(request, now_ms)
         self._take_report(consumer, request)
         response = master_pb2.HeartResponseM2CV2(errCode=Code.SUCCESS, errMsg="OK!")
-        self._add_brokers(response, request.subRepInfo.brokerConfigId if request.HasField("subRepInfo") else None)
+        self._add_brokers(response, _known_brokers(request), peer)
         if consumer.partitions and 0 <= consumer.assigned_ms < now_ms - self.settings.metadata_push_ms:
             self._add_topics(response, group, request.subRepInfo.topicMetaInfoId)
         self._add_orders(response.opsTaskInfo, group)
         self._grant(response.authorizedInfo)
         return response
 
-    def _partition_metadata(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _partition_metadata(self, request: Any, now_ms: int, peer: Peer) -> Message:
         group, _ = self._known_consumer(request, now_ms)
         response = master_pb2.GetPartMetaResponseM2C(errCode=Code.SUCCESS, errMsg="OK!")
         self._add_topics(response, group, request.topicMetaInfoId)
-        self._add_brokers(response, request.brokerConfigId)
+        self._add_brokers(response, request.brokerConfigId, peer)
         return response
 
-    def _close_consumer(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _close_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         group_name = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
         self._check_active()
@@ -243,13 +245,13 @@ class Master:
 
     # Server-balance, not offered
 
-    def _refuse_server_balance(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _refuse_server_balance(self, request: Any, now_ms: int, peer: Peer) -> Message:
         self._check_active()
         if request.groupName.strip() in self.groups:
             raise Refusal(Code.CONSUME_TYPE_CONFLICT, f"group {request.groupName} consumes with client-balance")
         raise Refusal(Code.BAD_REQUEST, "this embedded master offers client-balance only, no server-balance")
 
-    def _forget_server_balance(self, request: Any, now_ms: int, peer: str) -> Message:
+    def _forget_server_balance(self, request: Any, now_ms: int, peer: Peer) -> Message:
         self._check_active()
         raise Refusal(Code.HB_NO_NODE, f"client {request.clientId} is not registered")
 
@@ -294,13 +296,13 @@ class Master:
         if not group.consumers:
             self.groups.pop(group.name, None)
 
-    def _broker_list(self) -> list[str]:
-        return [str(broker.info) for broker in self.catalogue.brokers()]
+    def _broker_list(self, peer: Peer) -> list[str]:
+        return [str(broker.info_for(peer)) for broker in self.catalogue.brokers()]
 
-    def _add_brokers(self, response: Any, known_version: int | None) -> None:
+    def _add_brokers(self, response: Any, known_version: int | None, peer: Peer) -> None:
         response.brokerConfigId = self.catalogue.broker_version
         if known_version != self.catalogue.broker_version:
-            response.brokerConfigList.extend(self._broker_list())
+            response.brokerConfigList.extend(self._broker_list(peer))
 
     def _add_topics(self, response: Any, group: ConsumerGroup, known_version: int) -> None:
         response.topicMetaInfoId = self.catalogue.topic_version
@@ -308,12 +310,12 @@ class Master:
             response.topicMetaInfoList.extend(encode_consumer_layouts(self.catalogue.consumer_layouts(group.topics)))
 
     def _add_orders(self, orders: Any, group: ConsumerGroup) -> None:
-        orders.SetInParent()
+        orders.requireAuth = self._authenticator.enabled
         if group.jump_to_end_id >= 0:
             orders.csmFrmMaxOffsetCtrlId = group.jump_to_end_id
 
     def _grant(self, grant: Any) -> None:
-        grant.visitAuthorizedToken = self._visit_token
+        grant.visitAuthorizedToken = self.catalogue.visit_tokens.for_clients
 
     def _client_config(self, request: Any, response: Any) -> None:
         # Clients learn the largest message only if they ask, with the version they know.
@@ -322,6 +324,11 @@ class Master:
         response.appdConfig.configId = self.catalogue.broker_version
         if request.appdConfig.configId != self.catalogue.broker_version:
             response.appdConfig.maxMsgSize = DEFAULT_MAX_MESSAGE_BYTES
+
+
+def _known_brokers(request: Any) -> int | None:
+    """The version of the list of brokers that a consumer has."""
+    return request.subRepInfo.brokerConfigId if request.HasField("subRepInfo") else None
 
 
 def _topic_set(names: Iterable[str]) -> frozenset[str]:

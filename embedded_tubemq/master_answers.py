@@ -53,8 +53,8 @@ def broker_json(broker: BrokerState) -> dict[str, Any]:
         "brokerPort": info.port,
         "brokerWebPort": broker.web_port,
         "manageStatus": "online",
-        "brokerTLSPort": 0,
-        "enableTLS": False if online else _NOTHING,
+        "brokerTLSPort": broker.tls_port,
+        "enableTLS": broker.tls_port > 0 if online else _NOTHING,
         "isRepAbnormal": False,
         "isAutoForbidden": False,
         "runStatus": "running" if online else "unRegister",
@@ -105,8 +105,8 @@ def consumer_json(consumer: Consumer, brokers: Mapping[int, str]) -> dict[str, A
     held = [key for key in consumer.partitions if key.broker_id in brokers]
     return {
         "consumerId": consumer.client_id,
-        "receivedFrom": consumer.peer,
-        "isOverTLS": False,
+        "receivedFrom": consumer.peer.address,
+        "isOverTLS": consumer.peer.tls,
         "sourceCount": consumer.source_count,
         "nodeId": consumer.node_id,
         "parCount": len(held),

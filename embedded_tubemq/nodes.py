@@ -23,6 +23,7 @@ from embedded_tubemq.offsets import GroupOffsets
 from embedded_tubemq.rpc import Endpoint
 from embedded_tubemq.server import TcpServer
 from embedded_tubemq.stores import StoreDirectory
+from embedded_tubemq.tls import ServerTls
 from tubeclient.keys import BrokerInfo
 
 __all__ = ["BrokerNode", "MasterNode"]
@@ -40,27 +41,32 @@ class MasterNode:
     token: str
     port: int = 0
     web_port: int = 0
+    tls: ServerTls | None = None
+    tls_port: int = 0
     faults: Faults = field(default_factory=Faults)
     machine: Master | None = None
-    _servers: tuple[TcpServer, HttpServer] | None = None
+    _servers: list[TcpServer | HttpServer] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Listen on both ports."""
+        """Listen on all ports."""
         self.machine = Master(self.catalogue, self.settings, self.faults)
         admin = MasterAdmin(self.machine, self.topics, self.token, self.clock)
-        tcp, http = TcpServer(Endpoint(self.machine, self.clock), "master"), HttpServer(admin.call)
+        endpoint = Endpoint(self.machine, self.clock)
+        tcp, http = TcpServer(endpoint, "master"), HttpServer(admin.call)
+        self._servers = [tcp, http]
         self.port = await tcp.start(self.host, self.port)
         self.web_port = await http.start(self.host, self.web_port)
-        self._servers = tcp, http
+        if self.tls is not None:
+            over_tls = TcpServer(endpoint, "master over TLS", self.tls.context())
+            self._servers.append(over_tls)
+            self.tls_port = await over_tls.start(self.host, self.tls_port)
 
     async def stop(self) -> None:
         """Cut all connections."""
         self.machine = None
-        if self._servers is not None:
-            tcp, http = self._servers
-            self._servers = None
-            await tcp.stop()
-            await http.stop()
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.stop()
 
 
 @dataclass(slots=True)
@@ -75,12 +81,14 @@ class BrokerNode:
     clock: Callable[[], int]
     port: int = 0
     web_port: int = 0
+    tls: ServerTls | None = None
+    tls_port: int = 0
     faults: Faults = field(default_factory=Faults)
     machine: Broker | None = None
-    _servers: tuple[TcpServer, HttpServer] | None = None
+    _servers: list[TcpServer | HttpServer] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Open the files, listen on both ports, and tell the master."""
+        """Open the files, listen on all ports, and tell the master."""
         if self.machine is not None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,10 +97,15 @@ class BrokerNode:
         stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
         name = f"broker {self.broker_id}"
-        tcp, http = TcpServer(Endpoint(self.machine, self.clock), name), HttpServer(BrokerAdmin(self.machine).call)
+        endpoint = Endpoint(self.machine, self.clock)
+        tcp, http = TcpServer(endpoint, name), HttpServer(BrokerAdmin(self.machine).call)
+        self._servers = [tcp, http]
         self.port = await tcp.start(self.host, self.port)
         self.web_port = await http.start(self.host, self.web_port)
-        self._servers = tcp, http
+        if self.tls is not None:
+            over_tls = TcpServer(endpoint, f"{name} over TLS", self.tls.context())
+            self._servers.append(over_tls)
+            self.tls_port = await over_tls.start(self.host, self.tls_port)
         self._announce(online=True)
 
     async def stop(self, *, clean: bool = True) -> None:
@@ -101,9 +114,9 @@ class BrokerNode:
         A clean stop commits what is in flight and tells the master; else offsets fall back to what was saved last.
         """
         machine, servers = self.machine, self._servers
-        if machine is None or servers is None:
+        if machine is None:
             return
-        self.machine = self._servers = None
+        self.machine, self._servers = None, []
         for server in servers:
             await server.stop()
         if clean:
@@ -139,4 +152,5 @@ class BrokerNode:
         write_atomically(self._offsets_path, json.dumps(machine.offsets.dump()).encode())
 
     def _announce(self, *, online: bool) -> None:
-        self.catalogue.put_broker(BrokerState(BrokerInfo(self.broker_id, self.host, self.port), self.web_port, online))
+        info = BrokerInfo(self.broker_id, self.host, self.port)
+        self.catalogue.put_broker(BrokerState(info, self.web_port, online, self.tls_port))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from embedded_tubemq.codes import Code
 from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import Refusal
 
 __all__ = ["DEFAULT_PRIORITY", "Ownership", "Reader"]
@@ -25,7 +26,7 @@ class Reader:
     tag_hashes: tuple[int, ...] | None
     priority: int
     deadline_ms: int
-    peer: str = ""
+    peer: Peer = NOBODY
     data_position: int = -1
     """Where in the data file the last fetch ended; -1 before the first one."""
 

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from embedded_tubemq.answer_bytes import EncodedAnswer, encode_response_parts
 from embedded_tubemq.faults import ConnectionFault, Faults
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import StandbyRefusal
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.envelope import Request, decode_request, encode_error, parse_message
@@ -34,7 +35,7 @@ class Machine(Protocol):
     def methods(self) -> frozenset[Method]:
         """The calls it answers."""
 
-    def serve(self, method: Method, request: Message, now_ms: int, peer: str = "") -> Message | EncodedAnswer:
+    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | EncodedAnswer:
         """Answer one call."""
 
 
@@ -53,8 +54,8 @@ class Endpoint:
         self._machine = machine
         self._clock = clock
 
-    def answer(self, stream: bytes, peer: str) -> Reply:
-        """Answer one request; `peer` is the sender's "host:port"."""
+    def answer(self, stream: bytes, peer: Peer) -> Reply:
+        """Answer one request."""
         delay_ms = self._machine.faults.answer_delay_ms
         try:
             request = decode_request(stream)
@@ -72,7 +73,7 @@ class Endpoint:
             return Reply(None, fault, delay_ms)
         return Reply(answer, fault, delay_ms)
 
-    def _call(self, method: Method, request: Request, peer: str) -> bytes:
+    def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
         if method not in self._machine.methods or not _service_fits(method, request.service):
             text = f"service {request.service} does not offer method {request.method_id}"
             return encode_error("java.lang.UnsupportedOperationException", text)
@@ -87,7 +88,7 @@ class Endpoint:
             return encode_error(package + "corerpc.exception.StandbyException", str(refusal))
         except Exception:
             # As TubeMQ answers when a handler throws: the class of the reflection layer, and no text.
-            _LOG.exception("%s from %s failed", method.name, peer)
+            _LOG.exception("%s from %s failed", method.name, peer.address)
             return encode_error(_HANDLER_FAILED, "")
         if isinstance(answer, Message):
             data = answer.SerializeToString()

@@ -1,13 +1,15 @@
-"""TCP: frames in, frames out, one connection's requests in their order."""
+"""TCP and TLS: frames in, frames out, one connection's requests in their order."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+import ssl
 from collections import deque
 
 from embedded_tubemq.faults import ConnectionFault
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.rpc import Endpoint, Reply
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
@@ -19,16 +21,18 @@ _WRONG_TOKEN = b"\x00\x00\x00\x00"
 _BACKLOG = 1024
 _WRITE_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0
+_HANDSHAKE_SECONDS = 5.0
 
 
 class TcpServer:
-    """Listens for one endpoint; all its connections live and end with it."""
+    """Listens for one endpoint, with `tls` over TLS; all its connections live and end with it."""
 
-    def __init__(self, endpoint: Endpoint, name: str) -> None:
+    def __init__(self, endpoint: Endpoint, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.endpoint = endpoint
         self.name = name
+        self.tls = tls
         self._listener: socket.socket | None = None
-        self._arriving: set[asyncio.Task[object]] = set()
+        self._arriving: set[asyncio.Task[None]] = set()
         self._connections: set[_Connection] = set()
 
     async def start(self, host: str, port: int) -> int:
@@ -69,9 +73,18 @@ class TcpServer:
             loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_again, listener)
             return
         accepted.setblocking(False)
-        task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: _Connection(self), accepted))
+        task = loop.create_task(self._arrive(accepted))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
+
+    async def _arrive(self, accepted: socket.socket) -> None:
+        limit = _HANDSHAKE_SECONDS if self.tls is not None else None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Connection(self), accepted, ssl=self.tls, ssl_handshake_timeout=limit
+            )
+        except OSError as error:
+            _LOG.warning("%s: a connection was not made: %s", self.name, error)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if self._listener is listener:
@@ -96,13 +109,13 @@ class _Connection(asyncio.Protocol):
         self._peer_is_slow = False
         self._answer_is_delayed = False
         self._transport: asyncio.Transport | None = None
-        self._peer = ""
+        self._peer = NOBODY
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port = transport.get_extra_info("peername")[:2]
-        self._peer = f"{host}:{port}"
+        self._peer = Peer(f"{host}:{port}", self._server.tls is not None)
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -114,7 +127,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._waiting.extend(self._decoder.feed(data))
         except ProtocolError as error:
-            _LOG.warning("%s: connection of %s closed: %s", self._server.name, self._peer, error)
+            _LOG.warning("%s: connection of %s closed: %s", self._server.name, self._peer.address, error)
             self.cut()
             return
         self._work()

@@ -8,27 +8,24 @@ from dataclasses import dataclass
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.tls_settings import TlsSettings
-from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_WEB_PORT
+from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT, DEFAULT_MASTER_WEB_PORT
 
 __all__ = ["ClientSettings", "parse_master_servers"]
 
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 
 
-def parse_master_servers(text: str) -> tuple[str, ...]:
-    """Read "host:port,host:port"; a missing port means 8715, the master's default."""
+def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
+    """Read "host:port,host:port"; a missing port means the masters' default, 8715, or 8716 over TLS."""
+    default = DEFAULT_MASTER_TLS_PORT if tls else DEFAULT_MASTER_PORT
     addresses = []
     for piece in filter(None, (part.strip() for part in text.split(","))):
         match = _ADDRESS.fullmatch(piece)
-        if match is None or not 0 < int(match[2] or DEFAULT_MASTER_PORT) < 65536:
-            raise ConfigurationError(
-                f"{piece!r} in masterServers is not host:port, as in 10.0.0.1:{DEFAULT_MASTER_PORT}"
-            )
-        addresses.append(f"{match[1]}:{match[2] or DEFAULT_MASTER_PORT}")
+        if match is None or not 0 < int(match[2] or default) < 65536:
+            raise ConfigurationError(f"{piece!r} in masterServers is not host:port, as in 10.0.0.1:{default}")
+        addresses.append(f"{match[1]}:{match[2] or default}")
     if not addresses:
-        raise ConfigurationError(
-            f"masterServers names no master; write host:port, as in 10.0.0.1:{DEFAULT_MASTER_PORT}"
-        )
+        raise ConfigurationError(f"masterServers names no master; write host:port, as in 10.0.0.1:{default}")
     return tuple(dict.fromkeys(addresses))
 
 

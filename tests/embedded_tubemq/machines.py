@@ -9,6 +9,7 @@ from embedded_tubemq.broker import Broker, BrokerSettings
 from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.master import Master, MasterSettings
 from embedded_tubemq.offsets import GroupOffsets
+from embedded_tubemq.peer import Peer
 from embedded_tubemq.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 from tubeclient.wire.methods import Method
@@ -30,12 +31,13 @@ class FakeMaster:
 
     def __init__(self, *topics: TopicConfig, settings: MasterSettings | None = None) -> None:
         self.now_ms = START_MS
+        self.peer = Peer("127.0.0.1:5")
         self.catalogue = Catalogue(START_MS, topics or (TopicConfig("flights", 2, 4), TopicConfig("clicks")))
-        self.catalogue.put_broker(BrokerState(BrokerInfo(1, "127.0.0.1", 8123), 8081))
+        self.catalogue.put_broker(BrokerState(BrokerInfo(1, "127.0.0.1", 8123), 8081, tls_port=8124))
         self.machine = Master(self.catalogue, settings)
 
     def call(self, method: Method, **fields: Any) -> Any:
-        return complete(self.machine.handle(method, method.spec.request(**fields), self.now_ms, "127.0.0.1:5"))
+        return complete(self.machine.handle(method, method.spec.request(**fields), self.now_ms, self.peer))
 
     def join(self, client_id: str = "c0", group: str = "g", count: int = 2, node: int = 0, **fields: Any) -> Any:
         """Register a client-balance consumer of topic flights."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 
 from google.protobuf.message import Message
 
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import StandbyRefusal
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
 from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, Sleep, WallClock
@@ -28,7 +29,7 @@ VIRTUAL_LIMIT_MS = 3_600_000
 class Server(Protocol):
     """A master or broker of embedded_tubemq."""
 
-    def handle(self, method: Method, request: Message, now_ms: int, peer: str = "") -> Message: ...
+    def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message: ...
 
     def tick(self, now_ms: int) -> None: ...
 
@@ -180,7 +181,7 @@ class Simulation:
         request = type(effect.request).FromString(effect.request.SerializeToString())
         arrival = self.now_ms + self.weather.latency_ms * (0.5 + draw())
         try:
-            response = self._servers[effect.address].handle(effect.method, request, int(self.now_ms), "127.0.0.1:1")
+            response = self._servers[effect.address].handle(effect.method, request, int(self.now_ms))
         except StandbyRefusal as refusal:
             return _Answer(arrival, None, StandbyMaster("corerpc.exception.StandbyException", str(refusal)))
         if draw() < self.weather.lose_answer:

@@ -32,6 +32,7 @@ def test_everything_public_says_what_it_is(name: str) -> None:
 
 def test_master_servers() -> None:
     assert parse_master_servers(" a:1, b ,a:1,[::1]:9 ") == ("a:1", "b:8715", "[::1]:9")
+    assert parse_master_servers("a:1,b", tls=True) == ("a:1", "b:8716")
     for text in ("", " , ", "a:b", "a:0", "a:70000", "http://a:1", "a b"):
         with pytest.raises(ConfigurationError, match="masterServers"):
             parse_master_servers(text)

@@ -1,4 +1,4 @@
-"""One TCP connection to a master or broker, shared by any number of callers.
+"""One connection to a master or broker, over TCP or TLS, shared by any number of callers.
 
 Requests are numbered and may be in flight together; a thread per connection reads the answers and settles their
 futures.
@@ -6,16 +6,18 @@ futures.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import socket
-import struct
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
+from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
+from tubeclient.net.streams import PlainStream, Stream, TlsStream, describe
+from tubeclient.net.tls import REFUSED_ADVICE, client_context, handshake_advice, looks_like_tls
+from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 __all__ = ["Connection", "split_address"]
@@ -35,27 +37,20 @@ def split_address(address: str) -> tuple[str, int]:
 class Connection:
     """A connection to `address` ("host:port").
 
-    Raises ConnectError where it cannot be made within `connect_timeout_ms`. `submit` may be called from any thread.
-    Once the connection ends, for whatever reason, every answer still awaited fails with that reason and `closed` is
-    true for good.
+    Raises ConnectError where it cannot be made, the handshake of TLS included, within `connect_timeout_ms`, and
+    ConfigurationError where the files of `tls` are no good. `submit` may be called from any thread. Once the
+    connection ends, for whatever reason, every answer still awaited fails with that reason and `closed` is true for
+    good. A server that ends it over TLS before its first answer has not accepted it (that is how one says that it
+    misses a client certificate): a ConnectError too.
     """
 
-    def __init__(self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int) -> None:
+    def __init__(
+        self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int, tls: TlsSettings | None = None
+    ) -> None:
         self.address = address
-        try:
-            self._socket = socket.create_connection(split_address(address), connect_timeout_ms / 1000)
-        except OSError as error:
-            reason = (
-                f"no answer within {connect_timeout_ms} ms"
-                if isinstance(error, TimeoutError)
-                else error.strerror or error
-            )
-            raise ConnectError(f"cannot connect to {address}: {reason}", address=address) from error
-        self._socket.settimeout(None)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The reading thread waits without a limit, so the limit for writing cannot be the socket's Python timeout.
-        limit = struct.pack("ll", send_timeout_ms // 1000, send_timeout_ms % 1000 * 1000)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._tls = tls is not None
+        self._answered = False
+        self._stream = _open(address, tls, connect_timeout_ms, send_timeout_ms)
         self._serials = itertools.count(1)
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
@@ -77,16 +72,17 @@ class Connection:
         futures: list[Future[bytes]] = [Future() for _ in streams]
         with self._lock:
             if self._end is not None:
-                raise ConnectionLost(f"the connection to {self.address} is closed: {self._end}", address=self.address)
+                kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
+                raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
             serials = [next(self._serials) & 0x7FFFFFFF for _ in streams]
             self._waiting.update(zip(serials, futures, strict=True))
         frames = b"".join(map(encode_frame, serials, streams))
         try:
             with self._write_lock:
-                self._socket.sendall(frames)
+                self._stream.send(frames)
         except OSError as error:
-            reason = "it took too long" if isinstance(error, BlockingIOError) else error.strerror or error
-            lost = ConnectionLost(f"sending to {self.address} failed: {reason}", address=self.address)
+            reason = "it took too long" if isinstance(error, BlockingIOError) else describe(error)
+            lost = self._lost(f"sending to {self.address} failed: {reason}")
             self._finish(lost)
             raise lost from error
         return futures
@@ -101,17 +97,32 @@ class Connection:
         decoder = FrameDecoder()
         buffer = memoryview(bytearray(_RECEIVE_BYTES))
         try:
-            while received := self._socket.recv_into(buffer):
+            while received := self._stream.receive_into(buffer):
+                if not self._answered and not self._tls and looks_like_tls(buffer[:received]):
+                    self._finish(
+                        ConnectError(
+                            f"{self.address} speaks TLS; give TLS settings, or its plain port", address=self.address
+                        )
+                    )
+                    return
                 for frame in decoder.feed(buffer[:received]):
+                    self._answered = True
                     self._settle(frame)
-            self._finish(ConnectionLost(f"{self.address} closed the connection", address=self.address))
+            self._finish(self._lost(f"{self.address} closed the connection"))
         except ProtocolError as error:
             self._finish(ProtocolError(f"from {self.address}: {error}"))
         except OSError as error:
-            reason = error.strerror or error
-            self._finish(ConnectionLost(f"the connection to {self.address} broke: {reason}", address=self.address))
+            self._finish(self._lost(f"the connection to {self.address} broke: {describe(error)}"))
         finally:
-            self._socket.close()
+            self._stream.close()
+
+    def _lost(self, what: str) -> TransportError:
+        if self._answered:
+            return ConnectionLost(what, address=self.address)
+        what += " before its first answer"
+        if self._tls:
+            return ConnectError(f"{what}; {REFUSED_ADVICE}", address=self.address)
+        return ConnectionLost(f"{what}; if that is a port for TLS, give TLS settings", address=self.address)
 
     def _settle(self, frame: Frame) -> None:
         with self._lock:
@@ -127,8 +138,27 @@ class Connection:
                 return
             self._end = reason
             waiting, self._waiting = self._waiting, {}
-        with contextlib.suppress(OSError):  # the other side was first
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reading thread, which closes the socket
+        self._stream.shut_down()  # wakes the reading thread, which closes the stream
         for future in waiting.values():
             if future.set_running_or_notify_cancel():
                 future.set_exception(reason)
+
+
+def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_timeout_ms: int) -> Stream:
+    deadline = time.monotonic() + connect_timeout_ms / 1000
+    context = None if tls is None else client_context(tls)
+    host, port = split_address(address)
+    try:
+        connected = socket.create_connection((host, port), connect_timeout_ms / 1000)
+    except OSError as error:
+        reason = f"no answer within {connect_timeout_ms} ms" if isinstance(error, TimeoutError) else describe(error)
+        raise ConnectError(f"cannot connect to {address}: {reason}", address=address) from error
+    try:
+        if context is None:
+            return PlainStream(connected, send_timeout_ms)
+        return TlsStream(connected, context, host, deadline, send_timeout_ms)
+    except OSError as error:
+        connected.close()
+        raise ConnectError(
+            f"cannot connect to {address} over TLS: {handshake_advice(error, host)}", address=address
+        ) from error

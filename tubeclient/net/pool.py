@@ -35,6 +35,7 @@ class ConnectionPool:
                     address,
                     connect_timeout_ms=self.settings.connect_timeout_ms,
                     send_timeout_ms=self.settings.rpc_timeout_ms,
+                    tls=self.settings.tls,
                 )
                 with self._lock:
                     if self._closed:

@@ -1,0 +1,165 @@
+"""What a connection's bytes travel over: TCP as it is, or TLS on it.
+
+One thread receives while any other sends. `ssl.SSLSocket` is not made for that, so TLS is done here in memory: its
+state is used under a lock, for as long as some bytes are converted and never while the network is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+import time
+from typing import Protocol, cast
+
+__all__ = ["PlainStream", "Stream", "TlsStream", "describe"]
+
+_RECEIVE_BYTES = 1 << 18
+_ENCRYPT_BYTES = 1 << 18
+"""So many are encrypted before the receiving thread may use the TLS state again."""
+
+
+class Stream(Protocol):
+    """A connection's bytes. `receive_into` is for one thread, `send` for one at a time, the others for any."""
+
+    def receive_into(self, buffer: memoryview) -> int:
+        """Wait for bytes and return how many were written into `buffer`; 0 at the end. OSError where it broke."""
+
+    def send(self, data: bytes) -> None:
+        """Send all of `data`; OSError where that fails or takes too long."""
+
+    def shut_down(self) -> None:
+        """End both directions: a thread that waits here comes back."""
+
+    def close(self) -> None:
+        """Let go of the socket."""
+
+
+def describe(error: OSError) -> str:
+    """What went wrong, in words for a message."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return error.strerror or str(error)
+
+
+class PlainStream:
+    """TCP as it is, over a connected socket."""
+
+    def __init__(self, sock: socket.socket, send_timeout_ms: int) -> None:
+        self._socket = sock
+        _prepare(sock, send_timeout_ms)
+
+    def receive_into(self, buffer: memoryview) -> int:
+        return self._socket.recv_into(buffer)
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def shut_down(self) -> None:
+        _shut_down(self._socket)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class TlsStream:
+    """TLS as a client, over a connected socket; the handshake is made here, until `deadline` of time.monotonic().
+
+    Raises OSError (`ssl.SSLError` among them) where it fails; the caller closes the socket then.
+    """
+
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, host: str, deadline: float, send_timeout_ms: int
+    ) -> None:
+        self._socket = sock
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._lock = threading.Lock()  # over the three above
+        self._shake_hands(deadline)
+        _prepare(sock, send_timeout_ms)
+
+    def receive_into(self, buffer: memoryview) -> int:
+        while True:
+            with self._lock:
+                received = self._decrypt_into(buffer)
+            if received is not None:
+                return received
+            self._take(self._socket.recv(_RECEIVE_BYTES))
+
+    def send(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            with self._lock:
+                piece = rest[:_ENCRYPT_BYTES]
+                while piece:
+                    piece = piece[self._tls.write(piece) :]
+                encrypted = self._outgoing.read()
+            # In the order of encryption: one thread sends at a time. What the protocol itself has to say, as an
+            # answer to something received, waits here for the next send.
+            self._socket.sendall(encrypted)
+            rest = rest[_ENCRYPT_BYTES:]
+
+    def shut_down(self) -> None:
+        _shut_down(self._socket)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _shake_hands(self, deadline: float) -> None:
+        while True:
+            done = True
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                done = False
+            except ssl.SSLError:
+                with contextlib.suppress(OSError):
+                    self._say(deadline)  # the peer is told why
+                raise
+            self._say(deadline)
+            if done:
+                return
+            self._take(self._socket.recv(_RECEIVE_BYTES))
+
+    def _say(self, deadline: float) -> None:
+        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+        if self._outgoing.pending:
+            self._socket.sendall(self._outgoing.read())
+
+    def _take(self, data: bytes) -> None:
+        with self._lock:
+            if data:
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+
+    def _decrypt_into(self, buffer: memoryview) -> int | None:
+        """How many bytes there are now, as many as fit; 0 at the end, None where more has to be received first."""
+        total = 0
+        try:
+            while total < len(buffer):
+                received = cast(int, self._tls.read(len(buffer) - total, buffer[total:]))  # a count, as it has a buffer
+                if not received:
+                    break
+                total += received
+        except ssl.SSLWantReadError:
+            return total or None
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            # With or without TLS's own good-bye: a frame that was cut off is seen as one.
+            return total
+        return total
+
+
+def _prepare(sock: socket.socket, send_timeout_ms: int) -> None:
+    sock.settimeout(None)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # The receiving thread waits without a limit, so the limit for sending cannot be the socket's Python timeout.
+    limit = struct.pack("ll", send_timeout_ms // 1000, send_timeout_ms % 1000 * 1000)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+def _shut_down(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side was first
+        sock.shutdown(socket.SHUT_RDWR)
