@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.certificates import Certificate, CertificateAuthority
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -29,3 +31,15 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
     spark = make_session("tests", "local[2]", confs)
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    """Who signs the certificates that the tests of TLS trust."""
+    return CertificateAuthority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def server_certificate(authority: CertificateAuthority) -> Certificate:
+    """For servers at 127.0.0.1."""
+    return authority.issue("server")

@@ -81,8 +81,11 @@ class Connection:
             with self._write_lock:
                 self._stream.send(frames)
         except OSError as error:
-            reason = "it took too long" if isinstance(error, BlockingIOError) else describe(error)
-            lost = self._lost(f"sending to {self.address} failed: {reason}")
+            what = f"sending to {self.address} failed"
+            if isinstance(error, BlockingIOError):
+                lost: TransportError = ConnectionLost(f"{what}: it took too long", address=self.address)
+            else:
+                lost = self._lost(f"{what}: {describe(error)}")
             self._finish(lost)
             raise lost from error
         return futures

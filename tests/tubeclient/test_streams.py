@@ -1,0 +1,164 @@
+"""TLS under load: one thread receives while many send, and nothing waits for what it must not wait for."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import hashlib
+import socket
+import ssl
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.certificates import Certificate, CertificateAuthority
+from tests.waiting import wait_for
+from tubeclient import TlsSettings
+from tubeclient.errors import ConnectError, ConnectionLost
+from tubeclient.net.connection import Connection
+from tubeclient.wire.framing import FrameDecoder, encode_frame
+
+WAIT_SECONDS = 30
+
+
+@pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
+def context(request: pytest.FixtureRequest, server_certificate: Certificate) -> ssl.SSLContext:
+    """A server's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = request.param
+    context.load_cert_chain(server_certificate.certificate_file, server_certificate.key_file)
+    return context
+
+
+@contextmanager
+def peer(serve: Callable[[socket.socket], None], ca_file: str, **limits: int) -> Iterator[Connection]:
+    """A connection over TLS to a peer of a test's own making; `serve` gets the accepted socket."""
+    limits = {"connect_timeout_ms": 5_000, "send_timeout_ms": 5_000} | limits
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(WAIT_SECONDS)
+
+        def accept() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.settimeout(WAIT_SECONDS)
+                serve(accepted)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        connection: Connection | None = None
+        try:
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+            connection = Connection(address, **limits, tls=TlsSettings(ca_file))
+            yield connection
+        finally:
+            if connection is not None:
+                connection.close()
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive()
+
+
+def echo(sock: ssl.SSLSocket) -> None:
+    """Answer each frame with its stream's digest and the stream, until the other side ends."""
+    decoder = FrameDecoder()
+    while data := sock.recv(1 << 16):
+        for serial, stream in decoder.feed(data):
+            sock.sendall(encode_frame(serial, hashlib.sha256(stream).digest() + stream))
+
+
+def wait_until_full(sock: socket.socket) -> None:
+    """Until there is something to read and it has stopped growing."""
+    seen = [0, 0]
+
+    def full() -> bool:
+        time.sleep(0.05)
+        size = array.array("i", [0])
+        fcntl.ioctl(sock.fileno(), termios.FIONREAD, size)
+        seen.append(size[0])
+        return 0 < seen[-2] == seen[-1]
+
+    wait_for(full, "a send that is held up")
+
+
+def test_many_threads_send_while_one_receives(authority: CertificateAuthority, context: ssl.SSLContext) -> None:
+    def serve(sock: socket.socket) -> None:
+        with context.wrap_socket(sock, server_side=True) as secured:
+            echo(secured)
+
+    wrong: list[bytes] = []
+
+    def ask(number: int) -> None:
+        for size in (1, 100, 16_384, 70_000, 600_000):
+            stream = bytes([number]) * size
+            for future in connection.submit_many([stream] * 4):
+                if future.result(WAIT_SECONDS) != hashlib.sha256(stream).digest() + stream:
+                    wrong.append(stream)
+
+    with peer(serve, authority.ca_file) as connection:
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive()
+        assert not connection.closed
+    assert not wrong
+
+
+def test_answers_come_in_while_a_send_is_held_up(authority: CertificateAuthority, context: ssl.SSLContext) -> None:
+    answered = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        with context.wrap_socket(sock, server_side=True) as secured:
+            decoder = FrameDecoder()
+            ((serial, _),) = decoder.feed(secured.recv(1 << 16))
+            # Nothing more is read for now, so that the long send below fills every buffer on the way and waits.
+            wait_until_full(secured)
+            secured.sendall(encode_frame(serial, b"answer"))
+            answered.wait(WAIT_SECONDS)
+            while secured.recv(1 << 16):
+                pass
+
+    with peer(serve, authority.ca_file, send_timeout_ms=WAIT_SECONDS * 1_000) as connection:
+        future = connection.submit(b"question")
+        sender = threading.Thread(target=lambda: connection.submit(bytes(25 << 20)))
+        sender.start()
+        assert future.result(WAIT_SECONDS) == b"answer"
+        assert sender.is_alive()
+        answered.set()
+        sender.join(WAIT_SECONDS)
+        assert not sender.is_alive()
+
+
+def test_a_peer_that_reads_nothing_does_not_hang_the_sender(
+    authority: CertificateAuthority, context: ssl.SSLContext
+) -> None:
+    done = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        with context.wrap_socket(sock, server_side=True):
+            done.wait(WAIT_SECONDS)
+
+    def fill(connection: Connection) -> None:
+        for _ in range(20):
+            connection.submit(bytes(4 << 20))
+
+    with peer(serve, authority.ca_file, send_timeout_ms=300) as connection:
+        with pytest.raises(ConnectionLost, match="took too long"):
+            fill(connection)
+        done.set()
+
+
+def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: CertificateAuthority) -> None:
+    def serve(sock: socket.socket) -> None:
+        while sock.recv(1 << 16):
+            pass
+
+    with (
+        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ over TLS: no answer to the TLS handshake"),
+        peer(serve, authority.ca_file, connect_timeout_ms=300),
+    ):
+        pass
