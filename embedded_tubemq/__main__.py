@@ -15,6 +15,7 @@ from pathlib import Path
 from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
 from embedded_tubemq.files import write_atomically
+from embedded_tubemq.tls import ServerTls
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["main"]
@@ -76,19 +77,63 @@ def _cluster(options: argparse.Namespace) -> EmbeddedTubeMQ:
         master_web_port=options.master_web_port,
         broker_port=options.broker_port,
         token=options.token,
+        users=_users(options.user_file) if options.user_file is not None else None,
+        tls=_tls(options),
+        check_visit_token=options.check_visit_token,
+    )
+
+
+def _users(file: Path) -> dict[str, str]:
+    users: dict[str, str] = {}
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        # Whatever was in it, none of it is shown.
+        raise ConfigurationError(f"--user-file {file} cannot be read as text") from None
+    for number, line in enumerate(lines, 1):
+        name, colon, password = line.partition(":")
+        if not (name and colon and password):
+            raise ConfigurationError(f"line {number} of --user-file {file} is not NAME:PASSWORD")
+        users[name] = password
+    if not users:
+        raise ConfigurationError(f"--user-file {file} names no user; without users nobody would be asked")
+    return users
+
+
+def _tls(options: argparse.Namespace) -> ServerTls | None:
+    if options.tls_certificate is None:
+        for name in ("tls_key", "tls_client_ca", "master_tls_port", "broker_tls_port"):
+            if getattr(options, name):
+                raise ConfigurationError(f"--{name.replace('_', '-')} is given without --tls-certificate")
+        return None
+    return ServerTls(
+        options.tls_certificate,
+        options.tls_key,
+        options.tls_client_ca,
+        options.master_tls_port,
+        options.broker_tls_port,
     )
 
 
 def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
-    brokers = [
+    brokers: list[dict[str, object]] = [
         {"brokerId": broker_id, "address": address, "webPort": cluster.broker_web_ports[broker_id]}
         for broker_id, address in cluster.broker_addresses.items()
     ]
+    addresses: dict[str, object] = {
+        "master": cluster.master_address,
+        "masterWebPort": cluster.master_web_port,
+        "brokers": brokers,
+    }
+    master = f"{cluster.master_address} (web {cluster.master_web_port})"
+    if cluster.over_tls:
+        addresses["masterTls"] = cluster.master_tls_address
+        master += f", over TLS {cluster.master_tls_address}"
+        for broker, address in zip(brokers, cluster.broker_tls_addresses.values(), strict=True):
+            broker["tlsAddress"] = address
     if ready_file is not None:
-        addresses = {"master": cluster.master_address, "masterWebPort": cluster.master_web_port, "brokers": brokers}
         write_atomically(ready_file, json.dumps(addresses).encode())
     listed = ", ".join(f"{item['brokerId']} at {item['address']} (web {item['webPort']})" for item in brokers)
-    master = f"{cluster.master_address} (web {cluster.master_web_port})"
     print(f"embedded TubeMQ is ready: master {master}; brokers {listed}", flush=True)
 
 
@@ -127,6 +172,18 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_TOKEN,
         help=f"confModAuthToken that HTTP calls show to change something (default {DEFAULT_TOKEN})",
     )
+    add(
+        "--user-file",
+        type=Path,
+        metavar="F",
+        help="file of lines NAME:PASSWORD: clients have to sign as one of them (default: nobody is asked)",
+    )
+    add("--check-visit-token", action="store_true", help="brokers want the token that the master gives its clients")
+    add("--tls-certificate", metavar="PEM", help="listen on ports for TLS too, and show this certificate")
+    add("--tls-key", metavar="PEM", help="its key, unencrypted (default: in the certificate's file)")
+    add("--tls-client-ca", metavar="PEM", help="clients over TLS have to show a certificate signed by one of these")
+    add("--master-tls-port", type=int, default=0, metavar="P", help="the master's port for TLS (default: any free one)")
+    add("--broker-tls-port", type=int, default=0, metavar="P", help="broker n's is P+n-1 (default: any free ones)")
     add(
         "--ready-file",
         type=Path,

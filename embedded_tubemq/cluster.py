@@ -149,6 +149,11 @@ class EmbeddedTubeMQ:
         return f"{self._master.host}:{self._master.port}"
 
     @property
+    def over_tls(self) -> bool:
+        """Whether there are ports for TLS."""
+        return self._master.tls is not None
+
+    @property
     def master_tls_address(self) -> str:
         """The master's "host:port" for TLS."""
         return f"{self._master.host}:{self._master.tls_port}"

@@ -52,7 +52,12 @@ class TcpServer:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        # Connections that were accepted a moment ago are cut as soon as they have a transport: none is forgotten.
+        # Connections that were accepted a moment ago are cut as soon as they have a transport: none is forgotten. Over
+        # TLS they have one from their first turn on, and a handshake that the peer holds up is not waited for.
+        if self.tls is not None:
+            await asyncio.sleep(0)
+            for task in self._arriving:
+                task.cancel()
         await asyncio.gather(*self._arriving, return_exceptions=True)
         for connection in list(self._connections):
             connection.cut()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import urllib.parse
 import urllib.request
 from types import TracebackType
@@ -19,11 +20,13 @@ SECONDS = 10.0
 
 
 class RawClient:
-    """A connection to "host:port"; every wait ends after 10 s."""
+    """A connection to "host:port", over TLS where a context is given; every wait ends after 10 s."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), SECONDS)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._decoder = FrameDecoder()
         self._frames: list[Frame] = []
         self._serial = 0

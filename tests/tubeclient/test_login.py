@@ -43,6 +43,13 @@ def guarded(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
 
 
 @pytest.fixture
+def checking(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    """A cluster that asks for visit tokens instead."""
+    with EmbeddedTubeMQ(tmp_path / "tubemq", [TopicConfig("clicks")], check_visit_token=True) as running:
+        yield running
+
+
+@pytest.fixture
 def settings(guarded: EmbeddedTubeMQ) -> ClientSettings:
     """Without a user; the brokers are asked over the protocol, as their web ports ask nobody."""
     return ClientSettings((guarded.master_address,), master_web_port=1, rpc_timeout_ms=2_000, retry_limit_ms=5_000)
@@ -147,3 +154,24 @@ def test_a_password_that_was_replaced_counts(
         file.write_text(SECRET)
         producer.publish(["clicks"])
         producer.send("clicks", b"one")
+
+
+def test_brokers_are_shown_the_masters_visit_token(checking: EmbeddedTubeMQ) -> None:
+    settings = ClientSettings((checking.master_address,), master_web_port=1, retry_limit_ms=5_000)
+    send(settings)
+    with closing(GroupMembership(settings, "etl", ["clicks"], 1)) as membership:
+        view = membership.join()
+        token = membership.visit_token
+        with RangeReader(settings, GROUPS, visit_token=token) as reader:
+            assert sum(len(pack.messages) for pack in reader.read(view.brokers[1], OffsetRange(KEY, 0, 280))) == 10
+    assert token is not None
+    assert fetch_view(settings, ["clicks"], GROUPS).visit_token == token
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        assert lookup.bounds(view)[KEY.store] == (0, 280)
+    with (
+        closing(OffsetLookup(settings, GROUPS)) as lookup,
+        pytest.raises(AuthenticationFailed, match="visit token"),
+    ):
+        lookup.bounds(replace(view, visit_token=token - 1))
+    with pytest.raises(AuthenticationFailed, match="visit token"):
+        read(settings, view.brokers[1])

@@ -35,8 +35,8 @@ def context(request: pytest.FixtureRequest, server_certificate: Certificate) -> 
 
 
 @contextmanager
-def peer(serve: Callable[[socket.socket], None], ca_file: str, **limits: int) -> Iterator[Connection]:
-    """A connection over TLS to a peer of a test's own making; `serve` gets the accepted socket."""
+def peer(serve: Callable[[socket.socket], None], ca_file: str | None, **limits: int) -> Iterator[Connection]:
+    """A connection to a peer of a test's own making, plain without `ca_file`; `serve` gets the accepted socket."""
     limits = {"connect_timeout_ms": 5_000, "send_timeout_ms": 5_000} | limits
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(WAIT_SECONDS)
@@ -52,7 +52,7 @@ def peer(serve: Callable[[socket.socket], None], ca_file: str, **limits: int) ->
         connection: Connection | None = None
         try:
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            connection = Connection(address, **limits, tls=TlsSettings(ca_file))
+            connection = Connection(address, **limits, tls=TlsSettings(ca_file) if ca_file is not None else None)
             yield connection
         finally:
             if connection is not None:
@@ -162,3 +162,32 @@ def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: Certif
         peer(serve, authority.ca_file, connect_timeout_ms=300),
     ):
         pass
+
+
+def test_a_server_that_misses_a_client_certificate(authority: CertificateAuthority, context: ssl.SSLContext) -> None:
+    context.load_verify_locations(authority.ca_file)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    def serve(sock: socket.socket) -> None:
+        with pytest.raises(ssl.SSLError):
+            context.wrap_socket(sock, server_side=True)
+
+    def ask() -> None:
+        # TLS 1.2 tells at once, 1.3 instead of the first answer.
+        with peer(serve, authority.ca_file) as connection:
+            connection.submit(b"question").result(WAIT_SECONDS)
+
+    with pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ .*if it asks for a client certificate"):
+        ask()
+
+
+def test_an_alert_to_a_plain_connection_says_that_tls_is_missing() -> None:
+    def serve(sock: socket.socket) -> None:
+        sock.recv(1 << 16)
+        sock.sendall(bytes([0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46]))  # fatal: protocol version
+
+    with (
+        peer(serve, None) as connection,
+        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ speaks TLS; give TLS settings"),
+    ):
+        connection.submit(b"question").result(WAIT_SECONDS)
