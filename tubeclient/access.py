@@ -14,8 +14,8 @@ from tubeclient.wire.signature import MAX_NONCE, Signed, sign
 __all__ = ["authority_of", "masters_of"]
 
 _REUSE_MS = 1_000
-"""A producer signs each message, so a signature is used for so long; servers accept it for 20 s at least
-(authValidTimeStampPeriodMs)."""
+"""A producer signs each message, so a signature is used for so long; servers accept it for 20 s, 5 s at the
+least (authValidTimeStampPeriodMs)."""
 
 
 def authority_of(settings: ClientSettings, visit_token: int | None = None) -> Authority:

@@ -19,7 +19,7 @@ from typing import Final
 from tests.apache.admin import AdminError, BrokerAdmin, MasterAdmin
 from tests.apache.hurry import WAIT_SUBSCRIBE_STEP, forget_broker
 from tests.apache.jvm import POLL_S, JvmProcess, ServerError, accepts, free_ports
-from tests.apache.settings import BrokerFiles, MasterFiles
+from tests.apache.settings import BrokerFiles, MasterFiles, ServerTls
 
 _TOOLS: Final = "org.apache.inlong.tubemq.server.tools"
 # Alone on two cores a server is up in 1.5 s; the bound is for a machine that is busy with everything else.
@@ -28,8 +28,8 @@ _START_TIMEOUT: Final = 60.0
 _STOP_TIMEOUT: Final = 30.0
 # 30 s is what the master waits by itself (see hurry.py) when a broker cannot be hurried.
 _TOPIC_TIMEOUT: Final = 120.0
-# The TLS port every broker reports although TLS is off; the master refuses a broker whose record says otherwise.
-_TLS_PORT: Final = 8124
+# The TLS port every broker reports where TLS is off; the master refuses a broker whose record says otherwise.
+_NO_TLS_PORT: Final = 8124
 # Not to ask twice while the broker's next heartbeat, which ends its wait, is on its way.
 _HURRY_AGAIN: Final = 4.0
 
@@ -58,28 +58,38 @@ class ApacheTubeMQ:
         heap_mb: int = 512,
         master_settings: Mapping[str, object] | None = None,
         broker_settings: Mapping[str, object] | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
-        ports = free_ports(3 + 2 * brokers)
-        master_port, self.master_web_port, store_port = ports[:3]
+        ports = free_ports(4 + 3 * brokers)
+        master_port, self.master_web_port, store_port, master_tls_port = ports[:4]
         self.master_address = f"127.0.0.1:{master_port}"
+        self.master_tls_address = f"127.0.0.1:{master_tls_port}"
         self._master_port = master_port
         self._master_files = MasterFiles(
-            workdir / "master", master_port, self.master_web_port, store_port, master_settings or {}
+            workdir / "master",
+            master_port,
+            self.master_web_port,
+            store_port,
+            master_settings or {},
+            tls.section(master_tls_port) if tls is not None else {},
         )
         self._broker_files = [
             BrokerFiles(
                 workdir / f"broker{i + 1}",
                 broker_id=i + 1,
                 host=f"127.0.0.{i + 1}",
-                port=ports[3 + 2 * i],
-                web_port=ports[4 + 2 * i],
+                port=ports[4 + 3 * i],
+                web_port=ports[5 + 3 * i],
                 master_address=self.master_address,
+                tls_port=ports[6 + 3 * i] if tls is not None else _NO_TLS_PORT,
                 extra=broker_settings or {},
+                tls=tls.section(ports[6 + 3 * i]) if tls is not None else {},
             )
             for i in range(brokers)
         ]
         self.broker_ids = [files.broker_id for files in self._broker_files]
         self.broker_addresses = [f"{files.host}:{files.port}" for files in self._broker_files]
+        self.broker_tls_addresses = [f"{files.host}:{files.tls_port}" for files in self._broker_files]
         self.broker_web_addresses = [f"{files.host}:{files.web_port}" for files in self._broker_files]
         self.admin = MasterAdmin(f"127.0.0.1:{self.master_web_port}")
         self._topics: dict[str, TopicSpec] = {}
@@ -225,7 +235,7 @@ class ApacheTubeMQ:
                     brokerIp=files.host,
                     brokerPort=files.port,
                     brokerWebPort=files.web_port,
-                    brokerTLSPort=_TLS_PORT,
+                    brokerTLSPort=files.tls_port,
                 )
         # A broker that registers before it is "online" in the master's books is refused for good.
         drafts = [i for i in self.broker_ids if known.get(i, {}).get("manageStatus") != "online"]

@@ -53,6 +53,28 @@ velocimacro.library.path=macro.vm
 
 
 @dataclass(frozen=True)
+class ServerTls:
+    """What servers show and trust over TLS, in Java's key stores. With `two_way` clients have to show something too."""
+
+    key_store: Path
+    trust_store: Path
+    password: str
+    two_way: bool
+
+    def section(self, port: int) -> dict[str, object]:
+        """The ini file's section of a server whose TLS port is `port`."""
+        return {
+            "tlsEnable": "true",
+            "tlsPort": port,
+            "tlsKeyStorePath": self.key_store,
+            "tlsKeyStorePassword": self.password,
+            "tlsTwoWayAuthEnable": str(self.two_way).lower(),
+            "tlsTrustStorePath": self.trust_store,
+            "tlsTrustStorePassword": self.password,
+        }
+
+
+@dataclass(frozen=True)
 class MasterFiles:
     """Where one master listens and keeps its things."""
 
@@ -61,6 +83,7 @@ class MasterFiles:
     web_port: int
     store_port: int
     extra: Mapping[str, object] = field(default_factory=dict)
+    tls: Mapping[str, object] = field(default_factory=dict)
 
     def write(self) -> Path:
         """Writes the ini file and the web resources; returns the ini file's path."""
@@ -89,7 +112,9 @@ class MasterFiles:
             "repReplicaAckPolicy": 1,
             "repStatusCheckTimeoutMs": 10_000,
         }
-        return _write_ini(self.folder / "master.ini", {"master": master, "meta_bdb": meta_store})
+        return _write_ini(
+            self.folder / "master.ini", {"master": master, "meta_bdb": meta_store, "tlsSetting": self.tls}
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +127,9 @@ class BrokerFiles:
     port: int
     web_port: int
     master_address: str
+    tls_port: int
     extra: Mapping[str, object] = field(default_factory=dict)
+    tls: Mapping[str, object] = field(default_factory=dict)
 
     def write(self) -> Path:
         """Writes the ini file; returns its path."""
@@ -119,7 +146,8 @@ class BrokerFiles:
             **self.extra,
         }
         # Auditing would look for classes that are not on our class path.
-        return _write_ini(self.folder / "broker.ini", {"broker": broker, "audit": {"auditEnable": "false"}})
+        sections = {"broker": broker, "audit": {"auditEnable": "false"}, "tlsSetting": self.tls}
+        return _write_ini(self.folder / "broker.ini", sections)
 
 
 def _write_ini(path: Path, sections: Mapping[str, Mapping[str, object]]) -> Path:

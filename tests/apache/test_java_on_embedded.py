@@ -22,7 +22,8 @@ INDEX_BYTES = 28
 
 @pytest.fixture
 def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
-    with EmbeddedTubeMQ(tmp_path / "tube", TOPICS, brokers=2) as running:
+    # Visit tokens checked as on a cluster that does: Java's client has to get on with them.
+    with EmbeddedTubeMQ(tmp_path / "tube", TOPICS, brokers=2, check_visit_token=True) as running:
         yield running
 
 
