@@ -245,7 +245,10 @@ class PartitionTaken(StatusError):
 class AuthenticationFailed(StatusError):
     """415: user, password or visit token were not accepted."""
 
-    advice = "Check the user and the password, and that this machine's clock is right"
+    advice = (
+        "Check the user and the password, and that this machine's clock is right; where brokers check visit tokens, "
+        "readers have to be given the master's"
+    )
 
 
 class GroupConflict(StatusError):

@@ -146,7 +146,8 @@ class BrokerFiles:
             **self.extra,
         }
         # Auditing would look for classes that are not on our class path.
-        sections = {"broker": broker, "audit": {"auditEnable": "false"}, "tlsSetting": self.tls}
+        audit: dict[str, object] = {"auditEnable": "false"}
+        sections = {"broker": broker, "audit": audit, "tlsSetting": self.tls}
         return _write_ini(self.folder / "broker.ini", sections)
 
 

@@ -102,9 +102,11 @@ def test_without_a_user_nothing_is_done(settings: ClientSettings, bodies: list[b
     broker = fetch_view(settings, ["locked"], GROUPS).brokers[1]
     with Producer(nobody) as producer, pytest.raises(AuthenticationFailed, match="415"):
         producer.publish(["locked"])
-    with closing(GroupMembership(nobody, "locked", ["locked"], 2)) as membership:
-        with pytest.raises(AuthenticationFailed, match="415"):
-            membership.join()
+    with (
+        closing(GroupMembership(nobody, "locked", ["locked"], 2)) as membership,
+        pytest.raises(AuthenticationFailed, match="415"),
+    ):
+        membership.join()
     with RangeReader(nobody, GROUPS) as reader, pytest.raises(AuthenticationFailed, match="415"):
         list(reader.read(broker, OffsetRange(KEY, 0, 280)))
 
@@ -112,7 +114,7 @@ def test_without_a_user_nothing_is_done(settings: ClientSettings, bodies: list[b
 def test_a_clock_that_is_wrong_is_a_clear_error(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time_ns
     monkeypatch.setattr("tubeclient.access.time.time_ns", lambda: now() - 60_000_000_000)
-    with pytest.raises(AuthenticationFailed, match="415 .*this machine's clock is right"):
+    with pytest.raises(AuthenticationFailed, match=r"415 .*this machine's clock is right"):
         fetch_view(settings, ["locked"], GROUPS)
 
 
@@ -141,7 +143,7 @@ def test_plain_and_tls_ports_are_not_confused(locked: ApacheTubeMQ, settings: Cl
 def test_our_signature_is_the_one_apaches_class_makes(java_vm: JavaVM, user: str, password: str) -> None:
     for timestamp_ms, nonce in ((1_700_000_000_000, 0), (1_700_000_000_001, (1 << 31) - 1)):
         strings = java_vm.jvm.org.apache.inlong.tubemq.corebase.utils.TStringUtils
-        # py4j would give a small number as an int, where a long is wanted; these are all large enough.
+        # As a long, which py4j makes of numbers this large.
         assert sign(user, password, timestamp_ms, nonce).signature == strings.getAuthSignature(
             user, password, timestamp_ms, nonce
         )
