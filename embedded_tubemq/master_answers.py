@@ -105,7 +105,7 @@ def consumer_json(consumer: Consumer, brokers: Mapping[int, str]) -> dict[str, A
     held = [key for key in consumer.partitions if key.broker_id in brokers]
     return {
         "consumerId": consumer.client_id,
-        "receivedFrom": consumer.peer.address,
+        "receivedFrom": consumer.peer.address.rpartition(":")[0],
         "isOverTLS": consumer.peer.tls,
         "sourceCount": consumer.source_count,
         "nodeId": consumer.node_id,

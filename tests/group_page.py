@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from tubeclient.net.http import query_master
+from tubeclient import Admin, ClientSettings
 
 __all__ = ["group_page"]
 
 
 def group_page(master_web_port: int, group: str) -> dict[int, list[str]]:
     """The nodes of the group, and the partition keys that each reported, sorted; {} for a group without members."""
-    address = f"127.0.0.1:{master_web_port}"
-    answer = query_master(address, "admin_query_consume_group_detail", 2_000, groupName=group)
+    admin = Admin(ClientSettings(("127.0.0.1",), master_web_port=master_web_port))
     return {
-        int(node["nodeId"]): sorted(
-            f"{part['brokerAddr'].partition(':')[0]}:{part['topicName']}:{part['partId']}" for part in node["parInfo"]
-        )
-        for node in answer.get("data", ())
+        member.node_id: [str(key) for key in member.partitions]
+        for member in admin.group(group).members
+        if member.node_id is not None
     }

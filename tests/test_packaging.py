@@ -267,6 +267,8 @@ LAYERS = {
         {"google.protobuf", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors", "tubeclient.metadata"},
         OUTSIDE_WORLD,
     ),
+    # The JSON of web calls, no matter how it came.
+    "tubeclient/admin/answers": Layer({"tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}),
     "embedded_tubemq": Layer(
         {"google.protobuf", "aiohttp", "numpy", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors"}, set()
     ),

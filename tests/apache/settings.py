@@ -34,6 +34,8 @@ _BROKER_PACE: Final[Mapping[str, object]] = {
     # How often data goes from the file's buffer to disk, which is when filtered readers may see it: 10 000 is the least
     # a broker accepts, 20 000 its default.
     "logFlushDiskDurMs": 10_000,
+    # How often positions of groups are taken over to where HTTP calls see them; 5 000 by default.
+    "offsetStgCacheFlushMs": 500,
     # TubeMQ's own default, kept because it is what a real cluster does to a dead reader's partitions.
     "consumerRegTimeoutMs": 30_000,
     "maxSegmentSize": 1_073_741_824,

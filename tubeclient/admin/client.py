@@ -19,7 +19,7 @@ from tubeclient.admin.answers.model import (
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.admin.names import as_name, as_names
-from tubeclient.errors import BrokerFailed, ConfigurationError, RemoteError, TubeError, UnknownGroup
+from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 from tubeclient.settings import ClientSettings
 
@@ -170,13 +170,12 @@ class Admin:
             )
         try:
             refused = self._masters.ask(method, refusals, confModAuthToken=token, **parameters)
-        except RemoteError as error:
-            text = error.text.replace(token, "***")
-            if "unauthorized" in text:
-                text += " Check modify_token: it must be the confModAuthToken of master.ini"
-            raise RemoteError(method, text, address=error.address) from None
-        if refused:
-            raise RemoteError(method, "; ".join(refused).replace(token, "***"))
+            failure: TubeError | None = RemoteError(method, "; ".join(refused)) if refused else None
+        except TubeError as error:
+            failure = error
+        # Raised out here, where the server's own words are no context of it.
+        if failure is not None:
+            raise _without(token, failure)
 
     def _brokers_in_service(self) -> dict[int, BrokerState]:
         return {broker.info.broker_id: broker for broker in self.brokers() if broker.is_in_service}
@@ -255,6 +254,18 @@ class Admin:
 
     def _web(self, broker: BrokerState) -> BrokerWeb:
         return BrokerWeb(broker.info.broker_id, broker.web_address, self._settings.http_timeout_ms)
+
+
+def _without(token: str, error: TubeError) -> TubeError:
+    """The error of a change, should a server have repeated the token in its answer."""
+    if token not in str(error) and "unauthorized" not in str(error):
+        return error
+    if not isinstance(error, RemoteError):
+        return ProtocolError("a server that is no master repeats the modify token in its answer")
+    advice = (
+        "; check modify_token, it must be the confModAuthToken of master.ini" if "unauthorized" in error.text else ""
+    )
+    return RemoteError(error.exception_name, error.text.replace(token, "***") + advice, address=error.address)
 
 
 @contextmanager

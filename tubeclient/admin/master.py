@@ -42,7 +42,7 @@ class MasterWeb:
                 answer = query_master(address, method, self._timeout_ms, **parameters)
                 return to_value(Fields(answer, f"http://{address} answered {method}"))
             except (TransportError, ProtocolError, StandbyMaster) as error:
-                _log.debug("no help from master %s: %s", address, error)
+                _log.debug("no help with %s from master %s: %s", method, address, type(error).__name__)
                 failures.append(error)
         if len(failures) == 1:
             raise failures[0]

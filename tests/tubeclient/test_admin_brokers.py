@@ -1,0 +1,125 @@
+"""A broker that does not answer, or stops in the middle of a change, is named, and so is what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from embedded_tubemq import DEFAULT_TOKEN
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.store import NewMessage
+from tubeclient import Admin, BrokerFailed, ClientSettings, PartitionKey, RunStatus, TransportError
+from tubeclient.admin.broker import BrokerWeb
+
+ROW = 28
+FIRST, SECOND, THIRD = (PartitionKey(broker_id, "single", 0) for broker_id in (1, 2, 3))
+UNTOUCHED = PartitionKey(1, "clicks", 1)
+
+
+@pytest.fixture
+def admin(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> Admin:
+    for broker_id in (1, 2):
+        cluster.load("single", [NewMessage(0, b"x")] * 4, broker_id=broker_id)
+    return Admin(settings, modify_token=DEFAULT_TOKEN)
+
+
+def stopping(monkeypatch: pytest.MonkeyPatch, cluster: EmbeddedTubeMQ, method: str) -> None:
+    """Broker 2 stops right after `method` did its work at broker 1."""
+    original = getattr(BrokerWeb, method)
+
+    def call(web: BrokerWeb, *arguments: object) -> object:
+        result = original(web, *arguments)
+        cluster.stop_broker(2)
+        return result
+
+    monkeypatch.setattr(BrokerWeb, method, call)
+
+
+def positions(cluster: EmbeddedTubeMQ, group: str) -> dict[int, int | None]:
+    """What broker 1 itself holds: position by partition id."""
+    return cluster.inspect(
+        lambda broker: {
+            cursor.partition_id: broker.offsets.committed(cursor)
+            for cursor in broker.offsets.cursors()
+            if cursor.group == group
+        }
+    )
+
+
+def test_a_broker_that_is_down_is_named(cluster: EmbeddedTubeMQ, admin: Admin) -> None:
+    cluster.stop_broker(2)
+    assert [broker.run_status for broker in admin.brokers()] == [RunStatus.RUNNING, RunStatus.UNREGISTERED]
+    assert [on.is_loaded for on in admin.topics(["single"])[0].on_brokers] == [True, False]
+    where = rf"broker 2:{cluster.broker_addresses[2]} failed: no answer to admin_query_\w+ from http://127.0.0.1:"
+    with pytest.raises(BrokerFailed, match=where) as caught:
+        admin.group_offsets("etl")
+    assert isinstance(caught.value.__cause__, TransportError)
+    with pytest.raises(BrokerFailed, match=where):
+        admin.store_bounds()
+    with pytest.raises(BrokerFailed, match=where) as caught:
+        admin.set_offsets("etl", {FIRST: ROW, SECOND: ROW})
+    assert (caught.value.broker, caught.value.done) == (f"2:{cluster.broker_addresses[2]}", ())
+    assert positions(cluster, "etl") == {}
+    assert admin.set_offsets("etl", {FIRST: ROW}) == {FIRST: 0}  # needs broker 1 only
+
+
+def test_what_was_set_before_a_broker_stopped_is_named(
+    cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping(monkeypatch, cluster, "set_position")
+    with pytest.raises(BrokerFailed, match=r"Done before that: 1:single:0\. Not done: 2:single:0$") as caught:
+        admin.set_offsets("etl", {FIRST: ROW, SECOND: ROW})
+    assert caught.value.done == ("1:single:0",)
+    assert positions(cluster, "etl") == {0: ROW}
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "after"),
+    [
+        (
+            "clone_positions",
+            lambda admin: admin.clone_offsets("etl", "copy"),
+            {"etl": {0: ROW}, "copy": {0: ROW}},
+        ),
+        ("remove_positions", lambda admin: admin.remove_offsets("etl"), {"etl": {}}),
+    ],
+)
+def test_what_was_changed_before_a_broker_stopped_is_named(
+    cluster: EmbeddedTubeMQ,
+    admin: Admin,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    change: Callable[[Admin], object],
+    after: dict[str, dict[int, int]],
+) -> None:
+    admin.set_offsets("etl", {FIRST: ROW, SECOND: 2 * ROW})
+    stopping(monkeypatch, cluster, method)
+    with pytest.raises(BrokerFailed, match=r"broker 2:.*Done before that: 1:single:0\. Not done: 2:single:0$"):
+        change(admin)
+    assert {group: positions(cluster, group) for group in after} == after
+
+
+def test_many_partitions_are_counted_rather_than_listed(
+    cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.grow_topic("clicks", partitions=20)
+    stopping(monkeypatch, cluster, "set_position")
+    with pytest.raises(BrokerFailed, match=r"Not done: 2:clicks:0, .*, 2:clicks:9 and 10 more$") as caught:
+        admin.set_offsets("etl", {FIRST: 0} | {PartitionKey(2, "clicks", n): 0 for n in range(20)})
+    assert len(str(caught.value)) < 600
+
+
+def test_a_position_that_a_broker_refuses_is_an_error_with_its_words(
+    cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = BrokerWeb.set_position
+
+    def call(web: BrokerWeb, *arguments: str) -> int:
+        cluster.expire("single", 3 * ROW)  # between our check and the broker's
+        return original(web, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BrokerWeb, "set_position", call)
+    with pytest.raises(BrokerFailed, match=r"broker 1:.*failed with admin_manual_set_current_offset: .*\[84, 112\]"):
+        admin.set_offsets("etl", {FIRST: ROW})
+    assert positions(cluster, "etl") == {}
