@@ -72,7 +72,7 @@ def java_reader(site: Site, java_vm: JavaVM) -> Iterator[Callable[[str], JavaBal
     """`java_reader("group")`: a Java consumer yet to be started; closed after the test."""
     with ExitStack() as stack:
         yield lambda group: stack.enter_context(
-            closing(JavaBalanceConsumer(java_vm, site.settings.master_servers[0], group))
+            closing(JavaBalanceConsumer(java_vm, site.settings.master_servers[0], group, heartbeat_ms=500))
         )
 
 

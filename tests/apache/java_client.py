@@ -133,8 +133,13 @@ class JavaProducer:
 class JavaBalanceConsumer:
     """ClientBalanceConsumer: the caller assigns partitions, connects them at offsets, fetches and confirms."""
 
-    def __init__(self, java: JavaVM, master: str, group: str, *, from_first: bool = True) -> None:
-        """`from_first`: a group without a position starts at the oldest message; Java's default is the newest."""
+    def __init__(
+        self, java: JavaVM, master: str, group: str, *, from_first: bool = True, heartbeat_ms: int | None = None
+    ) -> None:
+        """`from_first`: a group without a position starts at the oldest message; Java's default is the newest.
+
+        `heartbeat_ms` is how often it reports to the master; Java's default is 13 000.
+        """
         self._jvm = java.jvm
         self._client = self._jvm.org.apache.inlong.tubemq.client
         config = _client_settings(self._client.config.ConsumerConfig(master, group))
@@ -142,6 +147,8 @@ class JavaBalanceConsumer:
         config.setConsumePosition(
             positions.CONSUMER_FROM_FIRST_OFFSET if from_first else positions.CONSUMER_FROM_LATEST_OFFSET
         )
+        if heartbeat_ms is not None:
+            config.setHeartbeatPeriodMs(heartbeat_ms)
         config.setPullConsumeReadyWaitPeriodMs(FETCH_WAIT_MS)
         config.setPartMetaInfoCheckPeriodMs(_META_PERIOD_MS)
         self._factory = self._client.factory.TubeMultiSessionFactory(config)
