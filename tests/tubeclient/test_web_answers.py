@@ -31,6 +31,7 @@ from tubeclient import (
     TopicOnBroker,
     TopicStatus,
 )
+from tubeclient.admin.answers.broker import to_positions
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.master import to_brokers
 from tubeclient.net.http import parse_answer
@@ -83,6 +84,27 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("name", PARSERS)
 def test_what_apaches_servers_say(name: str) -> None:
     assert PARSERS[name](Fields(ANSWERS[name], "a server answered")) == EXPECTED[name]
+
+
+OFFSETS = st.integers(0, 1 << 40).map(lambda row: row * 28)
+TOLD = st.dictionaries(
+    st.tuples(st.sampled_from(["one", "two"]), st.integers(0, 99_999)), st.tuples(OFFSETS, OFFSETS, OFFSETS), max_size=8
+)
+
+
+@FUZZ
+@given(TOLD, st.sets(st.integers(0, 99_999), max_size=4))
+def test_positions_are_told_whole_and_in_order(told: dict[tuple[str, int], Any], without: set[int]) -> None:
+    known = [
+        (topic, {"partitionId": number, "curOffset": committed, "flightOffset": in_flight, "offsetMax": end})
+        for (topic, number), (committed, in_flight, end) in told.items()
+    ]
+    unknown = [("three", {"partitionId": number, "curOffset": -2, "flightOffset": -2}) for number in without]
+    of_topics = [{"topicName": topic, "offsets": [item]} for topic, item in [*unknown, *known]]
+    groups = [{"groupName": "other", "subInfo": of_topics}, {"groupName": "etl", "subInfo": of_topics}]
+    assert to_positions(Fields({"dataSet": groups}, "a broker answered"), 7, "etl") == sorted(
+        PartitionPosition(PartitionKey(7, *key), *numbers) for key, numbers in told.items()
+    )
 
 
 @pytest.mark.parametrize("name", PARSERS)
