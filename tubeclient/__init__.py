@@ -62,6 +62,7 @@ from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
+from tubeclient.net.fork import after_fork
 from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.producer import Producer, SendResult
 from tubeclient.pull_consumer import PullConsumer
@@ -139,6 +140,7 @@ __all__ = [
     "TubeError",
     "UnknownGroup",
     "__version__",
+    "after_fork",
     "assign",
     "fetch_view",
     "parse_master_servers",

@@ -30,6 +30,7 @@ from tubeclient.flows.registrations import (
 from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner, Monitor
 from tubeclient.settings import ClientSettings
@@ -58,7 +59,7 @@ class ConsumerOptions(TypedDict, total=False):
     on_lost: Callable[[PartitionKey, TubeError], None] | None
 
 
-class ClientBalanceConsumer:
+class ClientBalanceConsumer(ProcessBound):
     """One client of `consumer_group`; which partitions it reads, and from where, is said by `connect`.
 
     `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern that
@@ -110,6 +111,7 @@ class ClientBalanceConsumer:
         on_revoked: Callable[[PartitionKey], None] | None = None,
         on_lost: Callable[[PartitionKey, TubeError], None] | None = None,
     ) -> None:
+        super().__init__()
         if prefetch < 0 or confirm_timeout_ms < 1:
             raise ConfigurationError(
                 "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
@@ -149,6 +151,7 @@ class ClientBalanceConsumer:
         Raises what the master refuses with (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden, ...) or
         ConnectError naming the masters that were tried.
         """
+        self.check_process()
         with self._lifecycle:
             if self._closed:
                 raise ClientClosed("this consumer is closed")
@@ -170,6 +173,8 @@ class ClientBalanceConsumer:
 
         `on_revoked` is called for each partition before; unconfirmed packs are rolled back. No thread is left.
         """
+        if self.inherited:
+            return
         with self._lifecycle:
             if self._closed:
                 return
@@ -292,6 +297,7 @@ class ClientBalanceConsumer:
         StalePack where the pack does not count any more: confirmed before, given up after `confirm_timeout_ms`, or its
         partition moved, given back or lost. A TransportError leaves open whether the messages come again.
         """
+        self.check_process()
         running = self._running
         if running is None:
             raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
@@ -361,6 +367,7 @@ class ClientBalanceConsumer:
     # Inside
 
     def _live(self) -> Running:
+        self.check_process()
         if self._closed:
             raise ClientClosed("this consumer is closed")
         if self._running is None:

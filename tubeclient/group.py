@@ -31,6 +31,7 @@ from tubeclient.flows.master import (
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
@@ -43,7 +44,7 @@ _LEAVE_SECONDS = 5.0
 _VIEW_TIMEOUT_MS = 30_000.0
 
 
-class GroupMembership:
+class GroupMembership(ProcessBound):
     """Holds nodes of `consumer_group` at the master, over one connection and from one thread: `node_ids` of 0 to
     source_count - 1, or all of them. With a `source_count` below 0 it is one node that nobody counts.
 
@@ -70,6 +71,7 @@ class GroupMembership:
         on_orders: Callable[[GroupOrders], None] | None = None,
         on_view: Callable[[ClusterView], None] | None = None,
     ) -> None:
+        super().__init__()
         if source_count == 0:
             raise ConfigurationError("sourceCount must be 1 or more, or below 0 for nodes that nobody counts; not 0")
         if source_count < 0:
@@ -132,6 +134,7 @@ class GroupMembership:
         tried again for `patience_ms`. Raises what the master answers (TopicNotDeployed, GroupConflict, ...) or
         ConnectError naming the masters tried.
         """
+        self.check_process()
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._hold, args=(patience_ms,), name=f"tubeclient-group-{self._nodes[0].group}", daemon=True
@@ -142,6 +145,7 @@ class GroupMembership:
 
     def view(self) -> ClusterView:
         """The cluster as the master last showed it. Raises the error that ended the membership, where one did."""
+        self.check_process()
         if self._failure is not None:
             raise self._failure
         if self._view is None:
@@ -160,6 +164,7 @@ class GroupMembership:
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Tell the master, by the next heartbeat, which partitions each node id was dealt."""
+        self.check_process()
         if held != self._wishes.held:
             self._wishes.held = dict(held)
             self._runner.wake()
@@ -169,11 +174,14 @@ class GroupMembership:
 
         Clients of the group that still read the old ones are waited for; the view changes when they are through.
         """
+        self.check_process()
         self._wishes.topics = tuple(sorted(set(topics)))
         self._runner.wake()
 
     def close(self) -> None:
         """Give the nodes back, so that another run can take them at once."""
+        if self.inherited:
+            return
         self._wishes.leave = True
         self._runner.wake()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -22,6 +22,7 @@ from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
@@ -34,7 +35,7 @@ _BROKERS_AT_ONCE = 8
 _WEB_PORT_RETRY_SECONDS = 60.0
 
 
-class OffsetLookup:
+class OffsetLookup(ProcessBound):
     """Looks up the bounds of stores and the positions of groups; keeps its connections between calls.
 
     A broker that does not answer for now keeps the bounds it last gave; one that never answered is asked again for
@@ -42,6 +43,7 @@ class OffsetLookup:
     """
 
     def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
+        super().__init__()
         self._settings = settings
         self._reader_groups = tuple(reader_groups)
         self._client_id = new_client_id(self._reader_groups[0], "probe")
@@ -57,6 +59,7 @@ class OffsetLookup:
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. Raises the last error of a broker that never gave any."""
+        self.check_process()
         self._learn_web_addresses(view)
         self._authority.visit_token = view.visit_token
         stores: dict[int, dict[StoreKey, list[PartitionKey]]] = {}
@@ -74,6 +77,7 @@ class OffsetLookup:
 
         Only HTTP tells them without taking the partitions over; TubeError where a broker's web port cannot be reached.
         """
+        self.check_process()
         self._learn_web_addresses(view)
         wanted = set(view.partitions())
         topics = {key.topic for key in wanted}
@@ -92,6 +96,8 @@ class OffsetLookup:
 
     def close(self) -> None:
         """End threads and connections."""
+        if self.inherited:
+            return
         self._closing.set()
         self._pool.close()
         self._workers.shutdown(wait=True, cancel_futures=True)

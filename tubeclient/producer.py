@@ -31,6 +31,7 @@ from tubeclient.flows.partition_choice import PartitionChoice
 from tubeclient.flows.produce import ProducerSession
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import PartitionKey
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
@@ -72,7 +73,23 @@ class _Sending:
     attempts: int = 0
 
 
-class Producer:
+class _Answer(Future[SendResult]):
+    """What `submit` returns. A forked child would wait for it in vain, so there it raises ClientClosed."""
+
+    def __init__(self, maker: ProcessBound) -> None:
+        super().__init__()
+        self._maker = maker
+
+    def result(self, timeout: float | None = None) -> SendResult:
+        self._maker.check_process()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._maker.check_process()
+        return super().exception(timeout)
+
+
+class Producer(ProcessBound):
     """Sends messages to the writable partitions of its topics, in turn.
 
     At least once: a message whose answer got lost is sent again, within `retry_limit_ms` of the settings, to
@@ -86,6 +103,7 @@ class Producer:
     """
 
     def __init__(self, settings: ClientSettings, *, max_in_flight: int = 1_000) -> None:
+        super().__init__()
         if max_in_flight < 1:
             raise ConfigurationError(f"max_in_flight must be 1 or more, not {max_in_flight}")
         self._settings = settings
@@ -113,6 +131,7 @@ class Producer:
 
         A topic that cannot be written within `timeout_ms` is a NotAvailable.
         """
+        self.check_process()
         wanted = sorted(set(topics))
         deadline = _monotonic() + timeout_ms / 1000
         with self._session_lock:
@@ -161,12 +180,13 @@ class Producer:
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
+        self.check_process()
         tag = tag.strip()
         text = encode_attributes(attributes or {}, tag, time)
         payloads = [encode_payload(body, text) for body in bodies]
         self._check_messages(topic, bodies, [payload for payload, _ in payloads])
         deadline = _monotonic() + self._settings.retry_limit_ms / 1000
-        sendings = [_Sending(topic, payload, flag, tag, time, Future(), deadline) for payload, flag in payloads]
+        sendings = [_Sending(topic, payload, flag, tag, time, _Answer(self), deadline) for payload, flag in payloads]
         position = 0
         while position < len(sendings):
             with self._room:
@@ -191,11 +211,14 @@ class Producer:
         """Wait until every message submitted so far has been answered or given up, which takes `retry_limit_ms` at
         most.
         """
+        self.check_process()
         with self._room:
             self._room.wait_for(lambda: self._in_flight == 0)
 
     def close(self) -> None:
         """Wait for what is on its way, take leave of the master, end thread and connections."""
+        if self.inherited:
+            return
         with self._lock:
             if self._closed:
                 return

@@ -106,6 +106,8 @@ class PullConsumer(ClientBalanceConsumer):
 
     def close(self, *, wait_ms: float = 0) -> None:
         """End the balancing and give all partitions back; see ClientBalanceConsumer.close."""
+        if self.inherited:
+            return
         self._stopping = True
         self._due.set()
         if self._balancer is not None and self._balancer is not threading.current_thread():

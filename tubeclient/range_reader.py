@@ -13,6 +13,7 @@ from tubeclient.flows.effects import call
 from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, LostRange, Pack, RangeRead, RangeTask
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
@@ -30,7 +31,7 @@ _LEASE_BEAT_SECONDS = 8.0
 _JOIN_SECONDS = 15.0
 
 
-class RangeReader:
+class RangeReader(ProcessBound):
     """Reads ranges, one after the other, each under the first of `reader_groups` in which its partition is free.
 
     The same range gives the same messages in the same order, whatever arrives meanwhile and however often it is
@@ -53,6 +54,7 @@ class RangeReader:
         fail_on_data_loss: bool = True,
         visit_token: int | None = None,
     ) -> None:
+        super().__init__()
         self.losses: list[LostRange] = []
         self._settings = settings
         self._reader_groups = reader_groups
@@ -72,6 +74,7 @@ class RangeReader:
         With `filters`, brokers compare tags by a 32-bit hash only: messages of other tags with the same hash are
         among the result.
         """
+        self.check_process()
         task = RangeTask(
             broker,
             offset_range,
@@ -99,7 +102,8 @@ class RangeReader:
 
     def close(self) -> None:
         """End the lease thread. Connections stay in the process's pool for the next reader."""
-        self._keeper.close()
+        if not self.inherited:
+            self._keeper.close()
 
     def __enter__(self) -> RangeReader:
         return self

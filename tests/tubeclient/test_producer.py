@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
-from embedded_tubemq.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.faults import ConnectionFault
-from embedded_tubemq.records import Record
+from tests.tubeclient.stored import bodies, stored
 from tubeclient import (
     ClientClosed,
     ClientSettings,
@@ -20,29 +18,9 @@ from tubeclient import (
     DeadlineExceeded,
     NotAvailable,
     Producer,
-    StoreKey,
 )
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, java_string_hash
-
-
-def everything(broker: Broker, topic: str, store_id: int) -> list[Record]:
-    return broker.stores.get(topic, store_id).records(0, 1 << 40)
-
-
-def stored(cluster: EmbeddedTubeMQ, topic: str = "clicks") -> dict[StoreKey, list[Record]]:
-    """Everything the brokers hold of a topic."""
-    found = {}
-    for broker_id in cluster.broker_ids:
-        for store_id in range(2 if topic == "clicks" else 1):
-            look = partial(everything, topic=topic, store_id=store_id)
-            records = cluster.inspect(look, broker_id=broker_id)
-            found[StoreKey(broker_id, topic, store_id)] = records
-    return found
-
-
-def bodies(cluster: EmbeddedTubeMQ) -> Counter[bytes]:
-    return Counter(decode_payload(r.payload, r.flag)[0] for records in stored(cluster).values() for r in records)
 
 
 def test_a_message_arrives_with_its_attributes_and_tag(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.streams import PlainStream, Stream, TlsStream, describe
 from tubeclient.net.tls import REFUSED_ADVICE, client_context, handshake_advice, looks_like_tls
 from tubeclient.tls_settings import TlsSettings
@@ -34,7 +35,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class Connection:
+class Connection(ProcessBound):
     """A connection to `address` ("host:port").
 
     Raises ConnectError where it cannot be made, the handshake of TLS included, within `connect_timeout_ms`, and
@@ -47,6 +48,7 @@ class Connection:
     def __init__(
         self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int, tls: TlsSettings | None = None
     ) -> None:
+        super().__init__()
         self.address = address
         self._tls = tls is not None
         self._answered = False
@@ -69,6 +71,7 @@ class Connection:
 
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[bytes]]:
         """Send requests with one write, in this order; ConnectionLost where they cannot be sent."""
+        self.check_process()
         futures: list[Future[bytes]] = [Future() for _ in streams]
         with self._lock:
             if self._end is not None:
@@ -92,9 +95,15 @@ class Connection:
 
     def close(self) -> None:
         """End the connection and its thread. Answers still awaited fail with ConnectionLost."""
+        if self.inherited:
+            return
         self._finish(ConnectionLost(f"the connection to {self.address} was closed here", address=self.address))
         if self._reader is not threading.current_thread():
             self._reader.join(_JOIN_SECONDS)
+
+    def _let_go(self) -> None:
+        if hasattr(self, "_stream"):  # else the fork came while it was being connected
+            self._stream.close()  # of the child's copy only, so that the peer sees nothing
 
     def _read(self) -> None:
         decoder = FrameDecoder()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 from tubeclient.errors import ClientClosed
 from tubeclient.net.connection import Connection
+from tubeclient.net.fork import ProcessBound
 from tubeclient.settings import ClientSettings
 
 __all__ = ["ConnectionPool", "close_shared_pools", "shared_pool"]
 
 
-class ConnectionPool:
+class ConnectionPool(ProcessBound):
     """Opens a connection to an address when it is first wanted, or wanted again after it ended; safe for threads."""
 
     def __init__(self, settings: ClientSettings) -> None:
+        super().__init__()
         self.settings = settings
         self._lock = threading.Lock()
         self._address_locks: dict[str, threading.Lock] = {}
@@ -26,6 +27,7 @@ class ConnectionPool:
         """Return the live connection to `address`; ConnectError where there is none to be had,
         ClientClosed after `close`.
         """
+        self.check_process()
         with self._lock:
             lock = self._address_locks.setdefault(address, threading.Lock())
         with lock:  # callers of one address wait for one attempt; other addresses do not wait for it
@@ -46,6 +48,8 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Close every connection and refuse new ones."""
+        if self.inherited:
+            return
         with self._lock:
             self._closed = True
             connections, self._connections = list(self._connections.values()), {}
@@ -53,23 +57,36 @@ class ConnectionPool:
             connection.close()
 
 
-_shared: dict[tuple[int, ClientSettings], ConnectionPool] = {}
-_shared_lock = threading.Lock()
+class _SharedPools(ProcessBound):
+    """The pools that all readers of the process share, by their settings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+        self.pools: dict[ClientSettings, ConnectionPool] = {}
+
+    def _let_go(self) -> None:
+        global _shared
+        _shared = _SharedPools()
+
+
+_shared = _SharedPools()
 
 
 def shared_pool(settings: ClientSettings) -> ConnectionPool:
     """Return the process's pool for these settings: tasks that follow each other in a worker keep their connections.
 
-    Keyed by process id, so that a forked child never writes to its parent's sockets.
+    A forked child has pools of its own.
     """
-    key = (os.getpid(), settings)
-    with _shared_lock:
-        return _shared.setdefault(key, ConnectionPool(settings))
+    _shared.check_process()
+    with _shared.lock:
+        return _shared.pools.setdefault(settings, ConnectionPool(settings))
 
 
 def close_shared_pools() -> None:
     """Close the pools that `shared_pool` gave to this process; the next call of it makes new ones."""
-    with _shared_lock:
-        own = [_shared.pop(key) for key in list(_shared) if key[0] == os.getpid()]
+    _shared.check_process()
+    with _shared.lock:
+        own, _shared.pools = list(_shared.pools.values()), {}
     for pool in own:
         pool.close()

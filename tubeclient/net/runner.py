@@ -115,9 +115,11 @@ class FlowRunner:
 
     def wake(self) -> None:
         """Cut the present sleep short, or the next one."""
+        self._pool.check_process()
         self._wake.set()
 
     def _carry_out(self, effect: Effect) -> Any:
+        self._pool.check_process()
         if isinstance(effect, Send):
             return self._send(effect)
         if isinstance(effect, Receive):

@@ -1,0 +1,32 @@
+"""What the brokers of an embedded cluster hold of the tests' topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.records import Record
+from tubeclient import StoreKey
+from tubeclient.wire.payload import decode_payload
+
+
+def _everything(broker: Broker, topic: str, store_id: int) -> list[Record]:
+    return broker.stores.get(topic, store_id).records(0, 1 << 40)
+
+
+def stored(cluster: EmbeddedTubeMQ, topic: str = "clicks") -> dict[StoreKey, list[Record]]:
+    """Every message, by its store."""
+    found = {}
+    for broker_id in cluster.broker_ids:
+        for store_id in range(2 if topic == "clicks" else 1):
+            look = partial(_everything, topic=topic, store_id=store_id)
+            found[StoreKey(broker_id, topic, store_id)] = cluster.inspect(look, broker_id=broker_id)
+    return found
+
+
+def bodies(cluster: EmbeddedTubeMQ, topic: str = "clicks") -> Counter[bytes]:
+    """How often each body is there."""
+    records = (record for found in stored(cluster, topic).values() for record in found)
+    return Counter(decode_payload(record.payload, record.flag)[0] for record in records)

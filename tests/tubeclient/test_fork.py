@@ -1,0 +1,307 @@
+"""A forked child inherits no client of its parent's, can make its own, and the parent notices nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.store import NewMessage
+from tests.forking import MULTI_THREADED, Held, in_child
+from tests.tubeclient.stored import bodies
+from tests.waiting import wait_for
+from tubeclient import (
+    BrokerInfo,
+    ClientClosed,
+    ClientSettings,
+    GroupMembership,
+    OffsetLookup,
+    OffsetRange,
+    PartitionKey,
+    Producer,
+    RangeReader,
+    SendResult,
+    after_fork,
+    reader_groups_of,
+)
+from tubeclient.flows.effects import Flow, Sleep
+from tubeclient.net import fork
+from tubeclient.net.connection import Connection
+from tubeclient.net.pool import shared_pool
+from tubeclient.wire.payload import decode_payload
+
+pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
+
+GROUPS = reader_groups_of("etl")
+MESSAGES = 200
+FORKS = 25
+
+
+@pytest.fixture
+def piece(cluster: EmbeddedTubeMQ) -> OffsetRange:
+    """A range of messages b"0", b"1", ... that nobody else writes to."""
+    cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(MESSAGES)])
+    return OffsetRange(PartitionKey(1, "single", 0), 0, MESSAGES * 28)
+
+
+@pytest.fixture
+def broker(cluster: EmbeddedTubeMQ) -> BrokerInfo:
+    host, _, port = cluster.broker_addresses[1].rpartition(":")
+    return BrokerInfo(1, host, int(port))
+
+
+def read(reader: RangeReader, broker: BrokerInfo, piece: OffsetRange) -> list[bytes]:
+    packs = reader.read(broker, piece)
+    return [decode_payload(m.payLoadData, m.flag)[0] for pack in packs for m in pack.messages]
+
+
+EXPECTED = [b"%d" % number for number in range(MESSAGES)]
+
+
+def test_a_parent_in_full_swing_forks_children_that_work_too(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    producer = Producer(settings, max_in_flight=200)
+    producer.publish(["clicks"])
+    stop = threading.Event()
+    numbers = itertools.count()
+    futures: list[tuple[bytes, Future[SendResult]]] = []
+    reads: list[list[bytes]] = []
+    failures: list[BaseException] = []
+
+    def send() -> None:
+        while not stop.is_set():
+            wanted = [b"parent-%d" % next(numbers) for _ in range(20)]
+            futures.extend(zip(wanted, producer.submit_many("clicks", wanted), strict=True))
+
+    def read_again_and_again() -> None:
+        with RangeReader(settings, GROUPS) as reader:
+            while not stop.is_set():
+                reads.append(read(reader, broker, piece))
+
+    def run(work: Any) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    def reached(reads_goal: int, futures_goal: int) -> bool:
+        return (len(reads) >= reads_goal and len(futures) >= futures_goal) or bool(failures)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in (send, send, read_again_and_again)]
+    parents_pool = shared_pool(settings)
+
+    def child(number: int) -> None:
+        with pytest.raises(ClientClosed, match="Producer belongs to the process that made it"):
+            producer.submit("clicks", b"never")
+        producer.close()
+        assert shared_pool(settings) is not parents_pool
+        with RangeReader(settings, GROUPS) as own_reader:
+            assert read(own_reader, broker, piece) == EXPECTED
+        with Producer(settings) as own:
+            own.publish(["clicks"])
+            own.send("clicks", b"child-%d" % number)
+
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(FORKS):
+            goals = len(reads) + 1, len(futures) + 1
+            in_child(partial(child, number))
+            wait_for(partial(reached, *goals), "the parent to go on")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    assert failures == []
+    producer.close()
+    sent = [body for body, future in futures if future.result(0)]
+    assert set(map(tuple, reads)) == {tuple(EXPECTED)}
+    expected = Counter(sent) + Counter(b"child-%d" % number for number in range(FORKS))
+    assert bodies(cluster) == expected
+
+
+@pytest.fixture
+def clients(settings: ClientSettings) -> Iterator[dict[str, Any]]:
+    """One of each client, in use."""
+    producer = Producer(settings)
+    producer.publish(["clicks"])
+    membership = GroupMembership(settings, "etl", ["clicks"], 1)
+    membership.join()
+    made: dict[str, Any] = {
+        "producer": producer,
+        "membership": membership,
+        "reader": RangeReader(settings, GROUPS),
+        "lookup": OffsetLookup(settings, GROUPS),
+    }
+    yield made
+    for client in made.values():
+        client.close()
+
+
+def test_each_inherited_client_says_so_and_closes_quietly(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    view = clients["membership"].view()
+    future = clients["producer"].submit("clicks", b"x")
+    uses: list[Callable[[], object]] = [
+        lambda: clients["producer"].publish(["clicks"]),
+        lambda: clients["producer"].send("clicks", b"y"),
+        lambda: clients["producer"].flush(),
+        lambda: future.result(),
+        lambda: future.exception(),
+        lambda: clients["membership"].join(),
+        lambda: clients["membership"].view(),
+        lambda: clients["membership"].refreshed_view(),
+        lambda: clients["membership"].report({}),
+        lambda: list(clients["reader"].read(broker, piece)),
+        lambda: clients["lookup"].bounds(view),
+        lambda: clients["lookup"].group_positions(view, "etl"),
+    ]
+
+    def child() -> None:
+        for use in uses:
+            with pytest.raises(ClientClosed, match=r"make a new one in the child"):
+                use()
+        for client in clients.values():
+            client.close()
+        clients.clear()
+
+    in_child(child)
+    assert read(clients["reader"], broker, piece) == EXPECTED
+    assert future.result(10)
+    assert clients["membership"].refreshed_view().partitions()
+    assert clients["lookup"].bounds(view)
+
+
+def test_a_childs_copies_of_sockets_are_closed_and_the_parents_connection_lives_on(
+    settings: ClientSettings, clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    read(clients["reader"], broker, piece)
+    connections = [thing for thing in list(fork._known) if isinstance(thing, Connection) and not thing.closed]
+    assert len(connections) >= 3  # the membership's, the producer's and the reader's
+    descriptors = [connection._socket.fileno() for connection in connections]
+
+    def child() -> None:
+        for descriptor in descriptors:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(descriptor)
+
+    in_child(child)
+    connection = shared_pool(settings).get(broker.address)
+    assert connection in connections
+    assert read(clients["reader"], broker, piece) == EXPECTED  # over it: a peer that saw its end would have closed it
+    assert not any(connection.closed for connection in connections)
+    assert shared_pool(settings).get(broker.address) is connection
+
+
+def nap() -> Flow[None]:
+    yield Sleep(1)
+
+
+def locks_of(thing: Any) -> list[Any]:
+    """The locks of an object, and of the objects of this client that it is made of."""
+    found = []
+    for value in vars(thing).values():
+        inner = getattr(value, "_lock", None) or getattr(value, "_cond", None)
+        if hasattr(value, "acquire"):
+            found.append(value)
+        elif type(value).__module__ == "threading" and hasattr(inner, "acquire"):
+            found.append(inner)
+        elif type(value).__module__.startswith("tubeclient.") and not isinstance(value, fork.ProcessBound):
+            found += locks_of(value) if hasattr(value, "__dict__") else []
+    return found
+
+
+def test_locks_held_at_the_fork_do_not_hang_the_child(
+    settings: ClientSettings, clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    assert read(clients["reader"], broker, piece) == EXPECTED
+    locks = [lock for thing in list(fork._known) for lock in locks_of(thing)]
+    assert len(locks) >= 12  # of pools, connections, runners and clients
+
+    def child() -> None:
+        with pytest.raises(ClientClosed):
+            clients["membership"]._runner.run(nap())
+        for client in clients.values():
+            client.close()
+        with RangeReader(settings, GROUPS) as own_reader, Producer(settings) as own_producer:
+            own_producer.publish(["clicks"])
+            assert own_producer.send("clicks", b"child")
+            assert read(own_reader, broker, piece) == EXPECTED
+
+    with Held(locks):
+        in_child(child)
+    assert read(clients["reader"], broker, piece) == EXPECTED
+
+
+def test_a_reading_begun_in_the_parent_ends_in_the_child_and_goes_on_in_the_parent(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    cluster.load("single", [NewMessage(0, bytes(3_000)) for _ in range(1_000)])  # several packs
+    with RangeReader(settings, GROUPS) as reader:
+        packs = reader.read(broker, OffsetRange(PartitionKey(1, "single", 0), 0, 28_000))
+        count = len(next(packs).messages)
+        assert count < 1_000
+
+        def child() -> None:
+            with pytest.raises(ClientClosed):
+                next(packs)
+
+        def child_that_drops_it() -> None:
+            nonlocal packs
+            del packs
+
+        in_child(child)
+        in_child(child_that_drops_it)
+        assert count + sum(len(pack.messages) for pack in packs) == 1_000
+
+
+def test_a_child_forks_children_of_its_own(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
+    def grandchild() -> None:
+        with RangeReader(settings, GROUPS) as reader:
+            assert read(reader, broker, piece) == EXPECTED
+
+    def child() -> None:
+        grandchild()
+        in_child(grandchild)
+        grandchild()
+
+    in_child(child)
+
+
+def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
+    settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    with RangeReader(settings, GROUPS) as reader:
+        assert read(reader, broker, piece) == EXPECTED
+    connection = shared_pool(settings).get(broker.address)
+
+    def child() -> None:
+        with pytest.raises(ClientClosed, match=r"call tubeclient\.after_fork\(\)"):
+            shared_pool(settings)
+        after_fork()
+        with RangeReader(settings, GROUPS) as own_reader:
+            assert read(own_reader, broker, piece) == EXPECTED
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            connection._socket.getpeername()
+
+    in_child(child, fork=ctypes.PyDLL(None).fork)
+    assert shared_pool(settings).get(broker.address) is connection
+
+
+def test_after_fork_by_hand_changes_nothing_in_a_process_that_was_not_forked(
+    clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    after_fork()
+    assert read(clients["reader"], broker, piece) == EXPECTED
+    assert clients["producer"].send("clicks", b"x")
