@@ -55,19 +55,19 @@ class Held:
         self._locks = locks
         self._all_held = threading.Event()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._hold)
+        self._thread = threading.Thread(target=self._hold, daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
-        assert self._all_held.wait(10), "some lock is never free"
+        assert self._all_held.wait(20), "some lock is never free"
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(10)
 
     def _hold(self) -> None:
-        for lock in self._locks:
-            lock.acquire()
+        if not all(lock.acquire(timeout=10) for lock in self._locks):
+            return
         self._all_held.set()
         self._over.wait(60)
         for lock in self._locks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.net import fork
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import shared_pool
+from tubeclient.net.streams import PlainStream
 from tubeclient.wire.payload import decode_payload
 
 pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
@@ -44,6 +46,12 @@ pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
 GROUPS = reader_groups_of("etl")
 MESSAGES = 200
 FORKS = 25
+
+
+def socket_of(connection: Connection) -> socket.socket:
+    stream = connection._stream
+    assert isinstance(stream, PlainStream)
+    return stream._socket
 
 
 @pytest.fixture
@@ -189,7 +197,7 @@ def test_a_childs_copies_of_sockets_are_closed_and_the_parents_connection_lives_
     read(clients["reader"], broker, piece)
     connections = [thing for thing in list(fork._known) if isinstance(thing, Connection) and not thing.closed]
     assert len(connections) >= 3  # the membership's, the producer's and the reader's
-    descriptors = [connection._socket.fileno() for connection in connections]
+    descriptors = [socket_of(connection).fileno() for connection in connections]
 
     def child() -> None:
         for descriptor in descriptors:
@@ -212,11 +220,9 @@ def locks_of(thing: Any) -> list[Any]:
     """The locks of an object, and of the objects of this client that it is made of."""
     found = []
     for value in vars(thing).values():
-        inner = getattr(value, "_lock", None) or getattr(value, "_cond", None)
+        value = getattr(value, "_cond", value)  # of an Event
         if hasattr(value, "acquire"):
-            found.append(value)
-        elif type(value).__module__ == "threading" and hasattr(inner, "acquire"):
-            found.append(inner)
+            found.append(getattr(value, "_lock", value))  # of a Condition, which may share it with others
         elif type(value).__module__.startswith("tubeclient.") and not isinstance(value, fork.ProcessBound):
             found += locks_of(value) if hasattr(value, "__dict__") else []
     return found
@@ -226,7 +232,7 @@ def test_locks_held_at_the_fork_do_not_hang_the_child(
     settings: ClientSettings, clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
 ) -> None:
     assert read(clients["reader"], broker, piece) == EXPECTED
-    locks = [lock for thing in list(fork._known) for lock in locks_of(thing)]
+    locks = list({id(lock): lock for thing in list(fork._known) for lock in locks_of(thing)}.values())
     assert len(locks) >= 12  # of pools, connections, runners and clients
 
     def child() -> None:
@@ -293,7 +299,7 @@ def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
         with RangeReader(settings, GROUPS) as own_reader:
             assert read(own_reader, broker, piece) == EXPECTED
         with pytest.raises(OSError, match="Bad file descriptor"):
-            connection._socket.getpeername()
+            socket_of(connection).getpeername()
 
     in_child(child, fork=ctypes.PyDLL(None).fork)
     assert shared_pool(settings).get(broker.address) is connection

@@ -5,23 +5,47 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tubeclient.errors import NotAvailable
-from tubeclient.flows.partition_choice import BROKER_REST_MS, FAILURES_BEFORE_REST, PARTITION_REST_MS, PartitionChoice
-from tubeclient.keys import PartitionKey, TopicLayout
+from tubeclient.errors import ConnectError, ConnectionLost, NotAvailable, PartitionUnavailable, TubeError, status_error
+from tubeclient.flows.partition_choice import (
+    BROKER_REST_MS,
+    FAILURES_BEFORE_REST,
+    PARTITION_REST_MS,
+    UNREACHABLE_REST_MS,
+    PartitionChoice,
+    Routes,
+)
+from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 
 FAILING = PartitionKey(1, "clicks", 0)
+LAYOUTS = [TopicLayout("clicks", 1, 1, 2), TopicLayout("clicks", 2, 1, 2), TopicLayout("other", 1, 1, 9)]
+BROKERS = {number: BrokerInfo(number, "10.0.0.1", 8122 + number) for number in (1, 2)}
 
 
 @pytest.fixture
 def choice() -> PartitionChoice:
     chosen = PartitionChoice("clicks", start=7)
-    chosen.update([TopicLayout("clicks", 1, 1, 2), TopicLayout("clicks", 2, 1, 2), TopicLayout("other", 1, 1, 9)])
+    chosen.update(LAYOUTS)
     return chosen
+
+
+@pytest.fixture
+def routes() -> Routes:
+    made = Routes()
+    made.add("clicks", 7)
+    made.add("other", 7)
+    made.update(LAYOUTS, BROKERS)
+    return made
 
 
 def rounds(choice: PartitionChoice, count: int, now_ms: float) -> Counter[PartitionKey]:
     return Counter(choice.choose(now_ms) for _ in range(count))
+
+
+def brokers_of(routes: Routes, topic: str, now_ms: float) -> set[int]:
+    return {routes.choose(topic, now_ms)[1].broker_id for _ in range(40)}
 
 
 def test_all_partitions_in_turn(choice: PartitionChoice) -> None:
@@ -45,18 +69,111 @@ def test_a_success_forgets_failures(choice: PartitionChoice) -> None:
     assert FAILING in rounds(choice, 4, 0)
 
 
-def test_an_unavailable_broker_rests_as_a_whole(choice: PartitionChoice) -> None:
-    choice.failed(FAILING, 0, whole_broker=True)
-    assert {key.broker_id for key in rounds(choice, 40, BROKER_REST_MS - 1)} == {2}
-    assert {key.broker_id for key in rounds(choice, 40, BROKER_REST_MS)} == {1, 2}
+def test_a_second_attempt_goes_to_another_partition_where_there_is_one(choice: PartitionChoice) -> None:
+    for _ in range(40):
+        assert choice.choose(0, avoid=FAILING) != FAILING
+    choice.update([TopicLayout("clicks", 1, 1, 1)])
+    assert choice.choose(0, avoid=FAILING) == FAILING
 
 
-def test_where_all_rest_one_is_tried_all_the_same(choice: PartitionChoice) -> None:
+def test_a_partition_that_works_is_better_than_another_one_that_rests(choice: PartitionChoice) -> None:
+    choice.update([TopicLayout("clicks", 1, 1, 1), TopicLayout("clicks", 2, 1, 1)])
+    choice.rest_broker(2, 1_000)
+    assert choice.choose(0, avoid=FAILING) == FAILING
+
+
+def test_where_all_rest_each_is_tried_all_the_same(choice: PartitionChoice) -> None:
     for broker_id in (1, 2):
-        choice.failed(PartitionKey(broker_id, "clicks", 0), 0, whole_broker=True)
+        choice.rest_broker(broker_id, 1_000)
     assert len(rounds(choice, 40, 1)) == 4
 
 
 def test_no_partition_is_an_error_naming_the_topic() -> None:
     with pytest.raises(NotAvailable, match="topic clicks"):
         PartitionChoice("clicks", 0).choose(0)
+
+
+@pytest.mark.parametrize(
+    ("error", "rest_ms"),
+    [
+        (status_error(503, "stopped"), BROKER_REST_MS),
+        (ConnectError("refused"), UNREACHABLE_REST_MS),
+        (status_error(419, "full"), 0),
+        (ConnectionLost("gone"), 0),
+    ],
+)
+def test_a_broker_out_of_order_rests_for_all_topics(routes: Routes, error: TubeError, rest_ms: float) -> None:
+    routes.update([*LAYOUTS, TopicLayout("other", 2, 1, 1)], BROKERS)
+    routes.failed(FAILING, error, 0)
+    for topic in ("clicks", "other"):
+        assert brokers_of(routes, topic, rest_ms - 1) == ({2} if rest_ms else {1, 2})
+        assert brokers_of(routes, topic, rest_ms) == {1, 2}
+
+
+def test_a_broker_that_takes_a_message_rests_no_longer(routes: Routes) -> None:
+    routes.failed(FAILING, status_error(503, "stopped"), 0)
+    routes.succeeded(PartitionKey(1, "clicks", 1))
+    assert brokers_of(routes, "clicks", 0) == {1, 2}
+
+
+def test_topics_come_and_go(routes: Routes) -> None:
+    assert routes.topics == ["clicks", "other"]
+    assert routes.is_writable("other")
+    routes.update([layout for layout in LAYOUTS if layout.topic == "clicks"], BROKERS)
+    assert not routes.is_writable("other")
+    routes.remove("other")
+    assert routes.topics == ["clicks"]
+    with pytest.raises(PartitionUnavailable, match=r"topic other.*not published"):
+        routes.choose("other", 0)
+    key = PartitionKey(1, "other", 0)
+    routes.succeeded(key)  # an answer that comes after its topic went
+    routes.failed(key, ConnectionLost("gone"), 0)
+
+
+def test_a_broker_that_the_master_does_not_list_is_not_chosen(routes: Routes) -> None:
+    routes.update(LAYOUTS, {1: BROKERS[1]})
+    assert brokers_of(routes, "clicks", 0) == {1}
+    assert routes.choose("clicks", 0)[1].address == "10.0.0.1:8123"
+
+
+steps = st.one_of(
+    st.tuples(st.just("choose"), st.integers(0, 11)),
+    st.tuples(st.just("fail"), st.integers(0, 11)),
+    st.tuples(st.just("succeed"), st.integers(0, 11)),
+    st.tuples(st.just("rest"), st.integers(1, 3)),
+    st.tuples(st.just("layout"), st.integers(1, 3)),
+    st.tuples(st.just("wait"), st.integers(1, 60_000)),
+)
+
+
+@given(st.integers(-(1 << 40), 1 << 40), st.lists(steps, max_size=80))
+def test_whatever_happened_every_partition_gets_its_turn_again(start: int, history: list[tuple[str, int]]) -> None:
+    choice = PartitionChoice("clicks", start)
+    layouts = [TopicLayout("clicks", broker, 1, 4) for broker in (1, 2, 3)]
+    everything = [key for layout in layouts for key in layout.partitions()]
+    choice.update(layouts)
+    now = 0.0
+    for what, number in history:
+        if what == "choose":
+            key = choice.choose(now, everything[number])
+            assert key in choice.partitions
+            assert key != everything[number] or not could_avoid(choice, now, everything[number])
+        elif what == "fail":
+            choice.failed(everything[number], now)
+        elif what == "succeed":
+            choice.succeeded(everything[number])
+        elif what == "rest":
+            choice.rest_broker(number, now + BROKER_REST_MS)
+        elif what == "layout":
+            choice.update(layouts[:number])
+        else:
+            now += number
+    now += max(BROKER_REST_MS, PARTITION_REST_MS)
+    count = len(choice.partitions)
+    assert Counter(choice.choose(now) for _ in range(3 * count)) == dict.fromkeys(choice.partitions, 3)
+
+
+def could_avoid(choice: PartitionChoice, now_ms: float, avoid: PartitionKey) -> bool:
+    """Whether some other partition does not rest: a round of choices finds it."""
+    found = Counter(choice.choose(now_ms) for _ in range(len(choice.partitions)))
+    return any(key != avoid for key in found)

@@ -52,8 +52,7 @@ class MasterList:
 
     def prefer(self, address: str) -> None:
         """Start with `address` from now on."""
-        self._addresses.remove(address)
-        self._addresses.insert(0, address)
+        self._addresses = [address, *(other for other in self._addresses if other != address)]
 
 
 @dataclass(frozen=True, slots=True)

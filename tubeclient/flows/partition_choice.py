@@ -1,21 +1,26 @@
 """Where the next message goes: round robin over the writable partitions, resting those that fail.
 
-No I/O; the clock is handed in.
+No I/O; the clock is handed in, and whoever uses an object from several threads brings the lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tubeclient.errors import NotAvailable
-from tubeclient.keys import PartitionKey, TopicLayout
+from tubeclient.errors import ConnectError, PartitionUnavailable, ServerBusy, TubeError
+from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 
-__all__ = ["PartitionChoice"]
+__all__ = ["PartitionChoice", "Routes"]
 
 FAILURES_BEFORE_REST = 3
 PARTITION_REST_MS = 3_000
 BROKER_REST_MS = 50_000
-"""For a broker that answered 503; the three figures are those of Apache's producer."""
+"""For a broker that answered 503; the three figures are those of Apache's producer (Partition, TubeClientConfig)."""
+
+UNREACHABLE_REST_MS = 3_000
+"""For a broker that takes no connection: trying may cost a connection's time limit each time."""
+
+_UNAVAILABLE = 503
 
 
 class PartitionChoice:
@@ -31,37 +36,116 @@ class PartitionChoice:
         self._failures: dict[PartitionKey, int] = {}
         self._resting_until_ms: dict[PartitionKey | int, float] = {}
 
+    @property
+    def partitions(self) -> list[PartitionKey]:
+        """The partitions that can be written, sorted."""
+        return self._partitions
+
     def update(self, layouts: Iterable[TopicLayout]) -> None:
         """Take the topic's layouts as the master last gave them."""
         self._partitions = sorted(
             key for layout in layouts if layout.topic == self._topic for key in layout.partitions()
         )
+        known = {*self._partitions, *(key.broker_id for key in self._partitions)}
+        self._failures = {key: count for key, count in self._failures.items() if key in known}
+        self._resting_until_ms = {key: until for key, until in self._resting_until_ms.items() if key in known}
 
-    def choose(self, now_ms: float) -> PartitionKey:
-        """Return the next partition that does not rest, or the next one at all where all rest; NotAvailable where
-        there is none.
+    def choose(self, now_ms: float, avoid: PartitionKey | None = None) -> PartitionKey:
+        """Return the next partition that does not rest, another one than `avoid` if there is one; the next one at
+        all where all rest; PartitionUnavailable where there is none.
         """
         if not self._partitions:
-            raise NotAvailable(403, "no writable partition", context=f"sending to topic {self._topic}")
-        for step in range(len(self._partitions)):
-            key = self._partitions[(self._next + step) % len(self._partitions)]
-            if max(self._resting_until_ms.get(key, 0), self._resting_until_ms.get(key.broker_id, 0)) <= now_ms:
+            raise PartitionUnavailable(
+                "the master lists no partition to write to", code=423, context=f"sending to topic {self._topic}"
+            )
+        count = len(self._partitions)
+        fallback = None
+        for step in range(count):
+            key = self._partitions[(self._next + step) % count]
+            if max(self._resting_until_ms.get(key, 0), self._resting_until_ms.get(key.broker_id, 0)) > now_ms:
+                continue
+            if key != avoid:
                 self._next += step + 1
                 return key
+            fallback = key
         self._next += 1
-        return self._partitions[self._next % len(self._partitions)]
+        return fallback or self._partitions[(self._next - 1) % count]
 
     def succeeded(self, key: PartitionKey) -> None:
-        """Forget the failures of a partition that took a message."""
+        """A partition took a message: forget its failures, and its broker's rest."""
         self._failures.pop(key, None)
+        self._resting_until_ms.pop(key.broker_id, None)
 
-    def failed(self, key: PartitionKey, now_ms: float, *, whole_broker: bool = False) -> None:
-        """Note a failure: the partition rests after more than three in a row, its broker at once where it is
-        unavailable as a whole.
-        """
-        if whole_broker:
-            self._resting_until_ms[key.broker_id] = now_ms + BROKER_REST_MS
+    def failed(self, key: PartitionKey, now_ms: float) -> None:
+        """Note a failure: the partition rests after more than three in a row."""
         self._failures[key] = self._failures.get(key, 0) + 1
         if self._failures[key] > FAILURES_BEFORE_REST:
             self._failures[key] = 0
             self._resting_until_ms[key] = now_ms + PARTITION_REST_MS
+
+    def rest_broker(self, broker_id: int, until_ms: float) -> None:
+        """Let all partitions of a broker rest."""
+        self._resting_until_ms[broker_id] = until_ms
+
+
+class Routes:
+    """The way to all topics of a producer."""
+
+    def __init__(self) -> None:
+        self._choices: dict[str, PartitionChoice] = {}
+        self._brokers: Mapping[int, BrokerInfo] = {}
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._choices
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics added, sorted."""
+        return sorted(self._choices)
+
+    def add(self, topic: str, start: int) -> None:
+        """Add a topic; its partitions come with the next `update`. `start` as for PartitionChoice."""
+        self._choices.setdefault(topic, PartitionChoice(topic, start))
+
+    def remove(self, topic: str) -> None:
+        """Take a topic away."""
+        self._choices.pop(topic, None)
+
+    def is_writable(self, topic: str) -> bool:
+        """Whether the topic was added and has partitions now."""
+        return topic in self._choices and bool(self._choices[topic].partitions)
+
+    def update(self, layouts: Iterable[TopicLayout], brokers: Mapping[int, BrokerInfo]) -> None:
+        """Take layouts and brokers as the master last gave them."""
+        known = [layout for layout in layouts if layout.broker_id in brokers]
+        self._brokers = brokers
+        for choice in self._choices.values():
+            choice.update(known)
+
+    def choose(self, topic: str, now_ms: float, avoid: PartitionKey | None = None) -> tuple[PartitionKey, BrokerInfo]:
+        """Return where the topic's next message goes; raises as PartitionChoice.choose does."""
+        if topic not in self._choices:
+            raise PartitionUnavailable("the topic is not published", code=423, context=f"sending to topic {topic}")
+        key = self._choices[topic].choose(now_ms, avoid)
+        return key, self._brokers[key.broker_id]
+
+    def succeeded(self, key: PartitionKey) -> None:
+        """A partition took a message."""
+        if key.topic in self._choices:
+            self._choices[key.topic].succeeded(key)
+
+    def failed(self, key: PartitionKey, error: TubeError, now_ms: float) -> None:
+        """Note what a partition's broker answered, or that it did not.
+
+        A broker that is unavailable as a whole rests at once, for all topics.
+        """
+        if key.topic in self._choices:
+            self._choices[key.topic].failed(key, now_ms)
+        rest_ms = 0
+        if isinstance(error, ServerBusy) and error.code == _UNAVAILABLE:
+            rest_ms = BROKER_REST_MS
+        elif isinstance(error, ConnectError):
+            rest_ms = UNREACHABLE_REST_MS
+        if rest_ms:
+            for choice in self._choices.values():
+                choice.rest_broker(key.broker_id, now_ms + rest_ms)

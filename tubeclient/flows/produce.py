@@ -14,6 +14,8 @@ from tubeclient.wire.strings import parse_broker, parse_producer_layouts
 
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ProducerSession"]
 
+_NOT_READY = 201
+
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 """A cluster's limit for a payload, where it names no other (maxMsgSizeInMB = 1)."""
 
@@ -59,6 +61,8 @@ class ProducerSession:
             appdConfig=master_pb2.ApprovedClientConfig(configId=UNDEFINED),
         )
         response = yield from call_master(self._masters, Method.PRODUCER_HEARTBEAT, request)
+        if response.errCode == _NOT_READY:
+            return  # the master has just started; what it said before still holds
         try:
             checked(response, f"publishing to {', '.join(topics)}")
         except RegistrationLost:

@@ -89,11 +89,15 @@ class FlowRunner:
                     except TubeError as error:
                         failure = error
         finally:
-            with self._monitor.lock:
+            if self._pool.inherited:  # the lock may be held by a thread that this process does not have
                 flow.close()
+            else:
+                with self._monitor.lock:
+                    flow.close()
 
     def _step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
         """Run a flow to the end of its step: the effect that ended it, or None and that effect's result."""
+        self._pool.check_process()
         with self._monitor.lock:
             effect = flow.send(result) if failure is None else flow.throw(failure)
             while True:
@@ -119,7 +123,6 @@ class FlowRunner:
         self._wake.set()
 
     def _carry_out(self, effect: Effect) -> Any:
-        self._pool.check_process()
         if isinstance(effect, Send):
             return self._send(effect)
         if isinstance(effect, Receive):

@@ -1,0 +1,144 @@
+"""No wait of a producer is without an end: for room, for answers, for the rest at flush and close."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.tubeclient.stored import bodies
+from tests.waiting import wait_for
+from tubeclient import ClientClosed, ClientSettings, DeadlineExceeded, Producer, SendResult
+from tubeclient.wire.methods import Method
+
+LONG_MS = 60_000
+
+
+def refuse(cluster: EmbeddedTubeMQ, refusing: bool) -> None:
+    """Let all brokers refuse messages, so that they are tried again and again, or no longer."""
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).stop_writing = refusing
+
+
+@pytest.fixture
+def stuck(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> tuple[Producer, Future[SendResult]]:
+    """A producer that may have one message on its way, and that message, which no broker takes."""
+    producer = Producer(replace(settings, retry_limit_ms=LONG_MS), max_in_flight=1)
+    producer.publish(["clicks"])
+    refuse(cluster, True)
+    return producer, producer.submit("clicks", b"first")
+
+
+def test_a_message_without_room_is_an_error_in_time(
+    cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]
+) -> None:
+    producer, first = stuck
+    late = producer.submit_many("clicks", [b"second", b"third"], timeout_ms=100)
+    for future in late:
+        with pytest.raises(DeadlineExceeded, match=r"topic clicks found no room in time: 1 are on their way"):
+            future.result(0)
+    refuse(cluster, False)
+    assert first.result(30)
+    assert producer.send("clicks", b"fourth")
+    producer.close()
+    assert bodies(cluster) == {b"first": 1, b"fourth": 1}
+
+
+def test_a_flush_that_takes_too_long_is_an_error_and_the_messages_go_on(
+    cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]
+) -> None:
+    producer, first = stuck
+    with pytest.raises(DeadlineExceeded, match="still on their way"):
+        producer.flush(timeout_ms=100)
+    refuse(cluster, False)
+    producer.flush()
+    assert first.result(0)
+    producer.close()
+
+
+def test_closing_gives_up_what_is_not_answered_in_time(
+    cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]
+) -> None:
+    producer, first = stuck
+    producer.close(timeout_ms=100)
+    with pytest.raises(ClientClosed, match=r"closed before a message to topic clicks was answered"):
+        first.result(0)
+
+
+def test_closing_ends_the_wait_for_room(cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]) -> None:
+    producer, _ = stuck
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(producer.submit, "clicks", b"second")
+        producer.close(timeout_ms=100)
+        try:
+            error = waiting.result(30).exception(0)
+        except ClientClosed as raised:  # it came after the producer had been closed
+            error = raised
+    assert isinstance(error, ClientClosed)
+
+
+def test_closing_waits_for_what_is_on_its_way(
+    cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]
+) -> None:
+    producer, first = stuck
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(producer.close)
+        refuse(cluster, False)
+        closing.result(30)
+    assert first.result(0)
+    with pytest.raises(ClientClosed, match="make a new one"):
+        producer.flush()
+
+
+def test_an_answer_that_does_not_come_ends_with_the_messages_time(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    with Producer(replace(settings, rpc_timeout_ms=LONG_MS)) as producer:
+        producer.publish(["clicks"])
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).answer_delay_ms = LONG_MS
+        with pytest.raises(DeadlineExceeded, match=r"topic clicks"):
+            producer.send("clicks", b"x", timeout_ms=300)
+        future = producer.submit("clicks", b"y", timeout_ms=300)
+        with pytest.raises(DeadlineExceeded, match="gave up sending to topic clicks after 1 attempts: no answer"):
+            future.result(30)
+        producer.flush(timeout_ms=0)
+
+
+def test_second_attempts_do_not_wait_for_a_silent_master(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+    monkeypatch.setattr("tubeclient.producer.HEARTBEAT_INTERVAL_MS", 50)
+    with Producer(replace(settings, rpc_timeout_ms=8_000)) as producer:
+        producer.publish(["clicks"])
+        look = producer._runner.run
+
+        def run(flow: object) -> object:
+            asked.set()
+            return look(flow)  # type: ignore[arg-type]
+
+        cluster.master_faults.answer_delay_ms = 5_000
+        monkeypatch.setattr(producer._runner, "run", run)
+        wait_for(asked.is_set, "a heartbeat")
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, 419)
+        assert producer.send("clicks", b"x", timeout_ms=4_000)
+        cluster.master_faults.answer_delay_ms = 0
+
+
+def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    producer = Producer(settings)
+    producer.publish(["clicks"])
+    closed = threading.Event()
+
+    def close(_: object) -> None:
+        producer.close(timeout_ms=1_000)
+        closed.set()
+
+    producer.submit("clicks", b"x").add_done_callback(close)
+    assert closed.wait(30)
+    assert bodies(cluster) == {b"x": 1}

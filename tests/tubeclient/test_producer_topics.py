@@ -1,0 +1,147 @@
+"""A producer's topics: what the master says of them, forgets of them, and what is refused before it is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.waiting import wait_for
+from tubeclient import (
+    AuthenticationFailed,
+    ClientSettings,
+    ConfigurationError,
+    ConnectError,
+    NotAvailable,
+    PartitionUnavailable,
+    Producer,
+)
+from tubeclient.wire.methods import Method
+
+
+@pytest.fixture
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats twenty times a second instead of every 13 s."""
+    monkeypatch.setattr("tubeclient.producer.HEARTBEAT_INTERVAL_MS", 50)
+
+
+def test_published_topics_are_listed_and_told_whether_they_can_be_written(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
+) -> None:
+    with Producer(settings) as producer:
+        assert (producer.topics, producer.is_writable("clicks")) == ([], False)
+        producer.publish(["single", "clicks"])
+        assert producer.topics == ["clicks", "single"]
+        assert producer.is_writable("clicks")
+        cluster.delete_topic("single")
+        wait_for(lambda: not producer.is_writable("single"), "the heartbeat to tell that the topic is gone")
+        assert producer.topics == ["clicks", "single"]
+
+
+def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["single"])
+        cluster.delete_topic("single")
+        wait_for(lambda: not producer.is_writable("single"), "the heartbeat to tell that the topic is gone")
+        future = producer.submit("single", b"x")
+        cluster.create_topic(TopicConfig("single"))
+        assert future.result(30).partition.topic == "single"
+
+
+def test_a_master_that_has_forgotten_the_producer_learns_of_it_again(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        cluster.restart_master()
+        cluster.grow_topic("clicks", stores=3)
+        wait_for(
+            lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000,
+            "a message in the store that only a heartbeat after the restart can have told of",
+        )
+
+
+def test_a_heartbeat_that_is_refused_is_sent_again(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, quick_beats: None
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 500, times=3)
+        cluster.grow_topic("clicks", stores=3)
+        wait_for(lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000, "the new store")
+
+
+def test_a_master_that_is_not_ready_leaves_what_is_known(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 201, times=2)
+        producer.publish(["clicks"])
+        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 201)
+        producer._refresh()
+        assert cluster.master_faults.take_forced(Method.PRODUCER_HEARTBEAT) is None
+        assert producer.send("clicks", b"x")
+
+
+def test_a_busy_master_is_asked_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 503, times=2)
+        producer.publish(["clicks"])
+        assert producer.send("clicks", b"x")
+
+
+def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        with pytest.raises(PartitionUnavailable, match="publishing to nosuch: the master lists no partition") as caught:
+            producer.publish(["nosuch", "clicks", "single"], timeout_ms=300)
+        assert isinstance(caught.value, NotAvailable)
+        assert (caught.value.topic, caught.value.code) == ("nosuch", 423)
+        assert producer.topics == ["clicks", "single"]
+        assert producer.send("clicks", b"x")
+
+
+def test_a_refusal_of_the_master_is_raised_at_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        cluster.master_faults.force(Method.PRODUCER_REGISTER, 415)
+        with pytest.raises(AuthenticationFailed):
+            producer.publish(["clicks"])
+        producer.publish(["clicks"])  # may be tried again
+        assert producer.send("clicks", b"x")
+
+
+def test_no_master_is_a_connect_error() -> None:
+    with Producer(ClientSettings(("127.0.0.1:1",))) as producer, pytest.raises(ConnectError, match="masterServers"):
+        producer.publish(["clicks"])
+
+
+@pytest.mark.parametrize(
+    ("topics", "text"), [("clicks", r"publish\(\['clicks'\]\)"), ([], "at least one"), (["a", " "], "with a name")]
+)
+def test_nonsense_for_topics_is_refused(settings: ClientSettings, topics: Any, text: str) -> None:
+    with Producer(settings) as producer, pytest.raises(ConfigurationError, match=text):
+        producer.publish(topics)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"), [("text", "must be bytes, not str"), (None, "not NoneType"), (bytearray(), "empty message")]
+)
+def test_what_is_no_message_is_refused(settings: ClientSettings, body: Any, text: str) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        with pytest.raises(ConfigurationError, match=text):
+            producer.submit_many("clicks", [b"x", body])
+        producer.flush()
+
+
+def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    cluster.create_topic(TopicConfig("small", max_message_bytes=100))
+    with Producer(settings) as producer:
+        producer.publish(["small", "clicks"])
+        assert producer.send("small", bytes(100))
+        assert producer.send("small", bytes(100 - 4 - len("k=v")), attributes={"k": "v"})
+        with pytest.raises(ConfigurationError, match=r"101 bytes, attributes included.*100 bytes that topic small"):
+            producer.send("small", bytes(101 - 4 - len("k=v")), attributes={"k": "v"})
+        assert producer.send("clicks", bytes(101))

@@ -1,0 +1,285 @@
+"""Messages on their way: sent, sent again elsewhere after a fault, answered or given up in time."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import NamedTuple
+
+from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError
+from tubeclient.flows.effects import backoff_ms, checked
+from tubeclient.flows.partition_choice import Routes
+from tubeclient.keys import PartitionKey
+from tubeclient.net.fork import ProcessBound
+from tubeclient.net.pool import ConnectionPool
+from tubeclient.wire.envelope import decode_response, parse_message
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["Answer", "Outbox", "SendResult", "Sending"]
+
+_JOIN_SECONDS = 5.0
+_WATCH_SECONDS = 0.5
+_MESSAGES_PER_WRITE = 200
+
+
+class SendResult(NamedTuple):
+    """Where a message went. `offset` is the index offset the broker gave it, or None where it named none."""
+
+    partition: PartitionKey
+    offset: int | None
+    message_id: int
+
+
+class Answer(Future[SendResult]):
+    """What a producer gives for a message; a forked child would wait in vain, so there it raises ClientClosed."""
+
+    def __init__(self, maker: ProcessBound) -> None:
+        super().__init__()
+        self._maker = maker
+
+    def result(self, timeout: float | None = None) -> SendResult:
+        self._maker.check_process()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._maker.check_process()
+        return super().exception(timeout)
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """A message on its way."""
+
+    topic: str
+    payload: bytes
+    flag: int
+    tag: str
+    time: str
+    result: Future[SendResult]
+    deadline: float  # of monotonic(), seconds
+    attempts: int = 0
+    tried: PartitionKey | None = None  # by the last attempt
+    fault: TubeError | None = None  # of the last attempt
+
+
+class Outbox:
+    """Delivers messages over `routes`; `encode` makes the request's stream for a message and its partition.
+
+    Whoever changes the routes holds `lock`. The futures of messages are settled without it.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        routes: Routes,
+        encode: Callable[[Sending, PartitionKey], bytes],
+        max_in_flight: int,
+    ) -> None:
+        self.lock = threading.Lock()  # over the routes and all that follows
+        self._room = threading.Condition(self.lock)
+        self._work = threading.Condition(self.lock)
+        self._pool = pool
+        self._routes = routes
+        self._encode = encode
+        self._max_in_flight = max_in_flight
+        self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
+        self._on_the_way: set[Sending] = set()
+        self._awaited: list[tuple[float, Future[bytes]]] = []  # with the time each is due
+        self._retries: list[tuple[float, int, Sending]] = []  # a heap by the time of the next attempt
+        self._retry_numbers = itertools.count()
+        self._closing = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def submit(self, sendings: Sequence[Sending]) -> None:
+        """Send messages of one deadline, in order.
+
+        Waits for room among those on their way; a message that finds none by its deadline is a DeadlineExceeded.
+        """
+        position = 0
+        while position < len(sendings):
+            batch = self._enter(sendings[position : position + _MESSAGES_PER_WRITE])
+            if not batch:
+                break
+            self._attempt(batch)
+            position += len(batch)
+        for sending in sendings[position:]:
+            sending.result.set_running_or_notify_cancel()
+            sending.result.set_exception(self._no_room(sending))
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all that is on its way now has been settled; false where that takes more than `timeout` s."""
+        with self.lock:
+            waited_for = set(self._on_the_way)
+            return self._room.wait_for(lambda: waited_for.isdisjoint(self._on_the_way), timeout)
+
+    def close(self, timeout: float) -> None:
+        """Take no more messages, wait up to `timeout` s for those on their way, give up the rest, end the thread."""
+        with self.lock:
+            self._closing = True
+            self._room.notify_all()
+            self._room.wait_for(lambda: not self._on_the_way, timeout)
+            self._closed = True
+            self._work.notify_all()
+            left, self._on_the_way = self._on_the_way, set()
+        for sending in left:
+            sending.result.set_exception(
+                ClientClosed(f"the producer was closed before a message to topic {sending.topic} was answered")
+            )
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
+
+    def _enter(self, sendings: Sequence[Sending]) -> Sequence[Sending]:
+        """Return as many as there is room for; none where there was none in time."""
+        with self.lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="tubeclient-delivery", daemon=True)
+                self._thread.start()
+            self._room.wait_for(
+                lambda: self._closing or len(self._on_the_way) < self._max_in_flight,
+                max(0.0, sendings[0].deadline - monotonic()),
+            )
+            entered = [] if self._closing else sendings[: self._max_in_flight - len(self._on_the_way)]
+            for sending in entered:
+                sending.result.set_running_or_notify_cancel()  # from here on it cannot be cancelled
+            self._on_the_way.update(entered)
+            return entered
+
+    def _no_room(self, sending: Sending) -> TubeError:
+        if self._closing:
+            return ClientClosed(f"the producer was closed before a message to topic {sending.topic} was sent")
+        return DeadlineExceeded(
+            f"a message to topic {sending.topic} found no room in time: {self._max_in_flight} are on their way. "
+            "Allow more time, or a larger max_in_flight"
+        )
+
+    def _attempt(self, sendings: Sequence[Sending]) -> None:
+        """Send each message to its topic's next partition, with one write for each broker."""
+        by_broker: dict[str, list[tuple[Sending, PartitionKey, bytes]]] = {}
+        for sending in sendings:
+            sending.attempts += 1
+            try:
+                with self.lock:
+                    key, broker = self._routes.choose(sending.topic, monotonic() * 1000, sending.tried)
+                stream = self._encode(sending, key)
+            except TubeError as error:
+                sending.tried = None
+                self._failed(sending, error)
+                continue
+            sending.tried = key
+            by_broker.setdefault(broker.address, []).append((sending, key, stream))
+        for address, parts in by_broker.items():
+            try:
+                answers = self._pool.get(address).submit_many([stream for _, _, stream in parts])
+            except TubeError as error:
+                for sending, _, _ in parts:
+                    self._failed(sending, error)
+                continue
+            due = monotonic() + self._answer_seconds
+            for (sending, key, _), answer in zip(parts, answers, strict=True):
+                answer.add_done_callback(partial(self._answered, sending, key))
+            with self.lock:
+                self._awaited.extend(
+                    (min(due, sending.deadline), answer) for (sending, _, _), answer in zip(parts, answers, strict=True)
+                )
+
+    def _answered(self, sending: Sending, key: PartitionKey, answer: Future[bytes]) -> None:
+        if answer.cancelled():
+            self._failed(sending, DeadlineExceeded(f"no answer in time to a message sent to {key}"))
+            return
+        try:
+            result = _result_of(answer.result(0), key)
+        except TubeError as error:
+            self._failed(sending, error)
+            return
+        with self.lock:
+            self._routes.succeeded(key)
+        if self._leaves(sending):
+            sending.result.set_result(result)
+
+    def _failed(self, sending: Sending, error: TubeError) -> None:
+        sending.fault = error
+        again = error.retriable or isinstance(error, NotAvailable)
+        with self.lock:
+            now = monotonic()
+            if sending.tried is not None:
+                self._routes.failed(sending.tried, error, now * 1000)
+            if again and now < sending.deadline and not self._closed:
+                pause = backoff_ms(sending.attempts - 1, random.random()) / 1000
+                at = min(now + pause, sending.deadline)
+                heapq.heappush(self._retries, (at, next(self._retry_numbers), sending))
+                self._work.notify_all()
+                return
+        if again:
+            self._give_up(sending)
+        elif self._leaves(sending):
+            sending.result.set_exception(error)
+
+    def _give_up(self, sending: Sending) -> None:
+        if self._leaves(sending):
+            late = DeadlineExceeded(
+                f"gave up sending to topic {sending.topic} after {sending.attempts} attempts: {sending.fault}"
+            )
+            late.__cause__ = sending.fault
+            sending.result.set_exception(late)
+
+    def _leaves(self, sending: Sending) -> bool:
+        """Make room; false where the message was settled before."""
+        with self.lock:
+            if sending not in self._on_the_way:
+                return False
+            self._on_the_way.remove(sending)
+            self._room.notify_all()
+            return True
+
+    def _watch(self) -> None:
+        """Second attempts, and answers that do not come, until closed."""
+        while True:
+            with self.lock:
+                if self._closed:
+                    return
+                now = monotonic()
+                due = self._take_due(now)
+                late = self._take_late(now)
+                if not due and not late:
+                    next_attempt = self._retries[0][0] if self._retries else now + _WATCH_SECONDS
+                    self._work.wait(min(next_attempt - now, _WATCH_SECONDS))
+                    continue
+            for answer in late:
+                answer.cancel()  # its callback sees to the message
+            for sending in due:
+                if sending.deadline <= now:
+                    self._give_up(sending)
+            self._attempt([sending for sending in due if sending.deadline > now])
+
+    def _take_due(self, now: float) -> list[Sending]:
+        due = []
+        while self._retries and self._retries[0][0] <= now:
+            due.append(heapq.heappop(self._retries)[2])
+        return due
+
+    def _take_late(self, now: float) -> list[Future[bytes]]:
+        self._awaited = [entry for entry in self._awaited if not entry[1].done()]
+        return [answer for due, answer in self._awaited if due <= now]
+
+
+def _result_of(stream: bytes, key: PartitionKey) -> SendResult:
+    response = parse_message(
+        broker_pb2.SendMessageResponseB2P, decode_response(stream, Method.SEND_MESSAGE.spec.method_id)
+    )
+    checked(response, f"sending to {key}", partition=str(key))
+    offset = response.appendOffset if response.HasField("appendOffset") else None
+    if response.HasField("messageId"):
+        return SendResult(key, offset, response.messageId)
+    try:
+        return SendResult(key, offset, int(response.errMsg))  # where brokers before 1.0 put it
+    except ValueError:
+        raise ProtocolError(f"the broker took a message for {key} and named no messageId") from None
