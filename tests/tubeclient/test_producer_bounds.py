@@ -130,15 +130,19 @@ def test_second_attempts_do_not_wait_for_a_silent_master(
         cluster.master_faults.answer_delay_ms = 0
 
 
-def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+@pytest.mark.parametrize(
+    "refused", [False, True]
+)  # called by the thread that reads answers, or by the one that gives up
+def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: ClientSettings, refused: bool) -> None:
     producer = Producer(settings)
     producer.publish(["clicks"])
+    refuse(cluster, refused)
     closed = threading.Event()
 
     def close(_: object) -> None:
         producer.close(timeout_ms=1_000)
         closed.set()
 
-    producer.submit("clicks", b"x").add_done_callback(close)
+    producer.submit("clicks", b"x", timeout_ms=1_000).add_done_callback(close)
     assert closed.wait(30)
-    assert bodies(cluster) == {b"x": 1}
+    assert bodies(cluster) == ({} if refused else {b"x": 1})

@@ -1,0 +1,162 @@
+"""Several masters in the list, some of them no good: every call goes on with the next one, and remembers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.group_page import group_page
+from tests.tubeclient.front_door import FrontDoor, Manner
+from tests.waiting import wait_for
+from tubeclient import ClientSettings, ConnectError, GroupMembership, PartitionKey, Producer, fetch_view
+
+BAD = [manner for manner in Manner if manner is not Manner.GOOD]
+FAULTS = {
+    Manner.DEAD: "Connection refused",
+    Manner.SILENT: "did not answer",
+    Manner.LATE: "did not answer",
+    Manner.GARBAGE: "does not speak TubeMQ",
+    Manner.STANDBY: "StandbyException",
+}
+HELD = PartitionKey(1, "clicks", 0)
+
+
+@pytest.fixture
+def first(cluster: EmbeddedTubeMQ) -> Iterator[FrontDoor]:
+    with FrontDoor(cluster.master_address) as door:
+        yield door
+
+
+@pytest.fixture
+def second(cluster: EmbeddedTubeMQ) -> Iterator[FrontDoor]:
+    with FrontDoor(cluster.master_address) as door:
+        yield door
+
+
+@pytest.fixture
+def two_masters(settings: ClientSettings, first: FrontDoor, second: FrontDoor) -> ClientSettings:
+    return replace(settings, master_servers=(first.address, second.address), rpc_timeout_ms=2_000)
+
+
+@pytest.fixture(autouse=True)
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer's heartbeats ten times a second instead of every 13 s; a membership beats when it is told to."""
+    monkeypatch.setattr("tubeclient.producer.HEARTBEAT_INTERVAL_MS", 100)
+
+
+def told(cluster: EmbeddedTubeMQ, membership: GroupMembership, held: list[PartitionKey]) -> None:
+    """Let a membership report, and wait for the master to show it."""
+    membership.report({0: held})
+    wanted = {0: [str(key) for key in held]}
+    wait_for(lambda: group_page(cluster.master_web_port, "etl") == wanted, "the report to arrive")
+
+
+def write_to_new_store(cluster: EmbeddedTubeMQ, producer: Producer) -> None:
+    """Let the topic grow, and wait until the producer has learnt of it by a heartbeat."""
+    cluster.grow_topic("clicks", stores=3)
+    wait_for(lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000, "a message in the new store")
+
+
+@pytest.mark.parametrize("manner", BAD)
+def test_a_membership_begins_with_the_master_that_answers(
+    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
+) -> None:
+    first.become(manner)
+    membership = GroupMembership(two_masters, "etl", ["clicks"], 1)
+    try:
+        assert len(membership.join().partitions()) == 8
+        assert membership._masters.in_order() == (second.address, first.address)
+        asked = first.asked
+        told(cluster, membership, [HELD])
+        cluster.grow_topic("clicks", stores=3)
+        assert len(membership.refreshed_view().partitions()) == 12
+        assert first.asked == asked
+    finally:
+        membership.close()
+    assert first.asked == asked
+
+
+@pytest.mark.parametrize("manner", BAD)
+def test_a_producer_begins_with_the_master_that_answers(
+    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, manner: Manner
+) -> None:
+    first.become(manner)
+    with Producer(two_masters) as producer:
+        producer.publish(["clicks"])
+        asked = first.asked
+        write_to_new_store(cluster, producer)
+    assert first.asked == asked
+
+
+@pytest.mark.parametrize("manner", BAD)
+def test_a_view_comes_from_the_master_that_answers(
+    two_masters: ClientSettings, first: FrontDoor, manner: Manner
+) -> None:
+    first.become(manner)
+    assert len(fetch_view(two_masters, ["clicks"], ["readers"]).partitions()) == 8
+
+
+@pytest.mark.parametrize("manner", BAD)
+def test_a_membership_goes_on_with_the_next_master(
+    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
+) -> None:
+    membership = GroupMembership(two_masters, "etl", ["clicks"], 1)
+    try:
+        membership.join()
+        assert second.asked == 0
+        first.become(manner)
+        told(cluster, membership, [HELD])
+        cluster.grow_topic("clicks", stores=3)
+        assert len(membership.refreshed_view().partitions()) == 12
+        assert membership._masters.in_order() == (second.address, first.address)
+    finally:
+        membership.close()
+
+
+@pytest.mark.parametrize("manner", BAD)
+def test_a_producer_goes_on_with_the_next_master(
+    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
+) -> None:
+    with Producer(two_masters) as producer:
+        producer.publish(["clicks"])
+        assert second.asked == 0
+        first.become(manner)
+        write_to_new_store(cluster, producer)
+        assert second.asked > 0
+
+
+def test_a_master_that_takes_over_knows_nobody_and_learns_of_all(
+    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor
+) -> None:
+    membership = GroupMembership(two_masters, "etl", ["clicks"], 1)
+    try:
+        with Producer(two_masters) as producer:
+            membership.join()
+            producer.publish(["clicks"])
+            first.become(Manner.DEAD)
+            cluster.restart_master()
+            membership.report({0: []})  # beats at once
+            wait_for(lambda: group_page(cluster.master_web_port, "etl") == {0: []}, "the node to be registered again")
+            told(cluster, membership, [HELD])
+            write_to_new_store(cluster, producer)
+            assert len(membership.refreshed_view().partitions()) == 12
+    finally:
+        membership.close()
+
+
+def test_masters_that_are_all_no_good_are_all_named_with_their_faults(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    with ExitStack() as stack:
+        doors = [stack.enter_context(FrontDoor(cluster.master_address, manner)) for manner in BAD]
+        addresses = tuple(door.address for door in doors)
+        with pytest.raises(ConnectError, match="Check masterServers") as caught:
+            fetch_view(replace(settings, master_servers=addresses), ["clicks"], ["readers"])
+    faults = str(caught.value).partition("tried ")[2].split("; ")
+    for door, fault in zip(doors, faults, strict=True):
+        assert fault.startswith(door.address)
+        assert FAULTS[door.manner] in fault
