@@ -122,6 +122,19 @@ def test_a_removed_group_starts_anew(admin: Admin, produce: Produce, java_reader
     assert fetched(connected(java_reader("admin_gone"), FIRST)).curr_offset == 0
 
 
+def test_topics_limit_what_is_told_cloned_and_removed(admin: Admin, produce: Produce) -> None:
+    produce("admin_single", 1)
+    produce("admin_shared", 1)
+    single, shared = {FIRST: ROW, OTHER_BROKER: 0}, {PartitionKey(1, "admin_shared", 2): ROW}
+    admin.set_offsets("admin_two_topics", single | shared)
+    offsets_of(admin, "admin_two_topics", positions=3)
+    assert admin.group_offsets("admin_two_topics", ["admin_shared"]).committed == shared
+    assert admin.clone_offsets("admin_two_topics", "admin_one_topic", ["admin_single"]).committed == single
+    assert offsets_of(admin, "admin_one_topic", positions=2).committed == single
+    assert admin.remove_offsets("admin_two_topics", ["admin_single"]).committed == single
+    assert admin.group_offsets("admin_two_topics").committed == shared
+
+
 def test_what_cannot_be_is_refused_before_anything_changes(admin: Admin, produce: Produce) -> None:
     produce("admin_single", 2)
     end = end_of(admin, OTHER_BROKER)

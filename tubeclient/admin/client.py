@@ -130,7 +130,7 @@ class Admin:
         keeps positions of `group`.
         """
         name, new, wanted = as_name("group", group), as_name("group", target), as_names("topic", topics)
-        return self._change(name, wanted, lambda web: web.clone_positions(name, new, wanted, self._modify_user))
+        return self._change(name, wanted, lambda web, held: web.clone_positions(name, new, held, self._modify_user))
 
     def remove_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
         """Make the brokers forget the positions of `group` in these topics, or in all; returns those.
@@ -139,7 +139,7 @@ class Admin:
         any.
         """
         name, wanted = as_name("group", group), as_names("topic", topics)
-        return self._change(name, wanted, lambda web: web.remove_positions(name, wanted, self._modify_user))
+        return self._change(name, wanted, lambda web, held: web.remove_positions(name, held, self._modify_user))
 
     # The master's books
 
@@ -241,14 +241,14 @@ class Admin:
             )
         return found
 
-    def _change(self, group: str, topics: list[str], change: Callable[[BrokerWeb], None]) -> GroupOffsets:
-        """Do it at every broker that keeps positions of the group; returns those."""
+    def _change(self, group: str, topics: list[str], change: Callable[[BrokerWeb, set[str]], None]) -> GroupOffsets:
+        """Do it at every broker that keeps positions of the group, for the topics it keeps any in; returns those."""
         found = self._positions(group, topics)
         before = _all_of(group, found)
         done: list[PartitionKey] = []
         for broker, positions in found:
             with _naming(broker, done=done, wanted=before.committed):
-                change(self._web(broker))
+                change(self._web(broker), {position.partition.topic for position in positions})
             done += [position.partition for position in positions]
         return before
 
@@ -258,14 +258,13 @@ class Admin:
 
 def _without(token: str, error: TubeError) -> TubeError:
     """The error of a change, should a server have repeated the token in its answer."""
-    if token not in str(error) and "unauthorized" not in str(error):
-        return error
     if not isinstance(error, RemoteError):
-        return ProtocolError("a server that is no master repeats the modify token in its answer")
-    advice = (
-        "; check modify_token, it must be the confModAuthToken of master.ini" if "unauthorized" in error.text else ""
-    )
-    return RemoteError(error.exception_name, error.text.replace(token, "***") + advice, address=error.address)
+        repeated = token in str(error)
+        return ProtocolError("what should be a master repeats the modify token in its answer") if repeated else error
+    text = error.text.replace(token, "***")
+    if "unauthorized" in text:
+        text += "; check modify_token, it must be the confModAuthToken of master.ini"
+    return type(error)(error.exception_name, text, address=error.address)
 
 
 @contextmanager
