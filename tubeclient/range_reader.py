@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tubeclient.access import authority_of
 from tubeclient.errors import TubeError
-from tubeclient.flows.effects import call
+from tubeclient.flows.effects import call, checked
 from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, LostRange, Pack, RangeRead, RangeTask
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange
@@ -151,6 +151,7 @@ class _LeaseKeeper:
             )
             try:
                 task.authority.to_broker(request)
-                self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
+                answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
+                checked(answer, f"keeping the lease of {task.range.partition}")
             except TubeError as error:
                 _log.info("a lease heartbeat for %s failed, the reader will see to it: %s", task.range, error)

@@ -15,7 +15,8 @@ class TlsSettings:
     """TLS for all connections to masters and brokers. All files are PEM; they are read for each new connection.
 
     Masters and brokers have ports of their own for it (by default 8716 and 8124), and a master names brokers' TLS
-    ports to those who come over TLS. Raises ConfigurationError for parts that do not fit together.
+    ports to those who come over TLS. Their web ports know no TLS: what is asked for there travels in the open, and
+    no credentials do. Raises ConfigurationError for parts that do not fit together.
     """
 
     ca_file: str | None = None

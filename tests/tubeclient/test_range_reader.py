@@ -16,6 +16,7 @@ from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
     ClientSettings,
+    Credentials,
     DataLoss,
     OffsetRange,
     PartitionKey,
@@ -72,8 +73,10 @@ def test_a_broker_restart_in_mid_range_changes_nothing(
 
 def test_a_consumer_slower_than_the_lease_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(range_reader, "_LEASE_BEAT_SECONDS", 0.2)
-    with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=2_000) as cluster:
-        settings = ClientSettings((cluster.master_address,), master_web_port=cluster.master_web_port)
+    # With a user: what keeps the lease has to be signed as well.
+    users = {"alice": "secret"}
+    with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=2_000, users=users) as cluster:
+        settings = ClientSettings((cluster.master_address,), credentials=Credentials("alice", password="secret"))
         cluster.load("clicks", [NewMessage(n % 2, b"%06d" % n + bytes(1_000)) for n in range(COUNT)])
         broker = fetch_view(settings, ["clicks"], GROUPS).brokers[1]
         got: list[int] = []

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.waiting import wait_for
 from tubeclient import TlsSettings
 from tubeclient.errors import ConnectError, ConnectionLost
 from tubeclient.net.connection import Connection
+from tubeclient.net.streams import TlsStream
 from tubeclient.wire.framing import FrameDecoder, encode_frame
 
 WAIT_SECONDS = 30
@@ -89,6 +91,26 @@ def test_many_threads_send_while_one_receives(authority: CertificateAuthority, c
             echo(secured)
 
     wrong: list[bytes] = []
+    users: list[int] = []  # how many threads were in the TLS state at once
+
+    class Watched:
+        """The real thing, in use for a little longer than it would be."""
+
+        def __init__(self, tls: ssl.SSLObject) -> None:
+            self._tls = tls
+            self._inside = 0
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                self._inside += 1
+                users.append(self._inside)
+                time.sleep(0)
+                try:
+                    return getattr(self._tls, name)(*arguments)
+                finally:
+                    self._inside -= 1
+
+            return call
 
     def ask(number: int) -> None:
         for size in (1, 100, 16_384, 70_000, 600_000):
@@ -98,6 +120,10 @@ def test_many_threads_send_while_one_receives(authority: CertificateAuthority, c
                     wrong.append(stream)
 
     with peer(serve, authority.ca_file) as connection:
+        stream = connection._stream
+        assert isinstance(stream, TlsStream)
+        with stream._lock:
+            stream._tls = Watched(stream._tls)  # type: ignore[assignment]
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
@@ -106,6 +132,7 @@ def test_many_threads_send_while_one_receives(authority: CertificateAuthority, c
             assert not thread.is_alive()
         assert not connection.closed
     assert not wrong
+    assert max(users) == 1
 
 
 def test_answers_come_in_while_a_send_is_held_up(authority: CertificateAuthority, context: ssl.SSLContext) -> None:
