@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -146,6 +147,18 @@ def test_a_master_that_takes_over_knows_nobody_and_learns_of_all(
             assert len(membership.refreshed_view().partitions()) == 12
     finally:
         membership.close()
+
+
+def test_masters_that_cannot_be_connected_to_share_the_time_of_one_call() -> None:
+    with ExitStack() as stack:
+        full = [stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0)) for _ in range(2)]
+        for listener in full:  # whoever comes after the first waits for a connection that nobody accepts
+            stack.enter_context(socket.create_connection(listener.getsockname(), 5))
+        addresses = tuple(f"127.0.0.1:{listener.getsockname()[1]}" for listener in full)
+        with pytest.raises(ConnectError) as caught:
+            fetch_view(ClientSettings(addresses, rpc_timeout_ms=400), ["clicks"], ["readers"])
+    for address in addresses:
+        assert f"cannot connect to {address}: no answer within 200 ms" in str(caught.value)
 
 
 def test_masters_that_are_all_no_good_are_all_named_with_their_faults(

@@ -51,8 +51,8 @@ class PartitionChoice:
         self._resting_until_ms = {key: until for key, until in self._resting_until_ms.items() if key in known}
 
     def choose(self, now_ms: float, avoid: PartitionKey | None = None) -> PartitionKey:
-        """Return the next partition that does not rest, another one than `avoid` if there is one; the next one at
-        all where all rest; PartitionUnavailable where there is none.
+        """Return the next partition that does not rest, another one than `avoid` if there is one; where all rest the
+        next one all the same, again not `avoid` if it can be helped; PartitionUnavailable where there is none.
         """
         if not self._partitions:
             raise PartitionUnavailable(
@@ -68,6 +68,8 @@ class PartitionChoice:
                 self._next += step + 1
                 return key
             fallback = key
+        if fallback is None and self._partitions[self._next % count] == avoid:
+            self._next += 1
         self._next += 1
         return fallback or self._partitions[(self._next - 1) % count]
 

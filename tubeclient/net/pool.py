@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic
 
-from tubeclient.errors import ClientClosed
+from tubeclient.errors import ClientClosed, ConnectError
 from tubeclient.net.connection import Connection
 from tubeclient.net.fork import ProcessBound
 from tubeclient.settings import ClientSettings
@@ -21,30 +22,46 @@ class ConnectionPool(ProcessBound):
         self._lock = threading.Lock()
         self._address_locks: dict[str, threading.Lock] = {}
         self._connections: dict[str, Connection] = {}
+        self._failures: dict[str, tuple[float, str]] = {}  # when connecting failed last, and how
         self._closed = False
 
-    def get(self, address: str) -> Connection:
-        """Return the live connection to `address`; ConnectError where there is none to be had,
-        ClientClosed after `close`.
+    def get(self, address: str, within_ms: int | None = None) -> Connection:
+        """Return the live connection to `address`.
+
+        ConnectError where none can be made `within_ms`, and within the settings' limit in any case; ClientClosed
+        after `close`.
         """
         self.check_process()
+        asked_at = monotonic()
         with self._lock:
             lock = self._address_locks.setdefault(address, threading.Lock())
         with lock:  # callers of one address wait for one attempt; other addresses do not wait for it
             connection = self._connections.get(address)
-            if connection is None or connection.closed:
-                connection = Connection(
-                    address,
-                    connect_timeout_ms=self.settings.connect_timeout_ms,
-                    send_timeout_ms=self.settings.rpc_timeout_ms,
-                    tls=self.settings.tls,
-                )
-                with self._lock:
-                    if self._closed:
-                        connection.close()
-                        raise ClientClosed(f"this client is closed; it opens no new connection to {address}")
-                    self._connections[address] = connection
+            if connection is not None and not connection.closed:
+                return connection
+            failed_at, failure = self._failures.get(address, (0.0, ""))
+            if failed_at > asked_at:  # while this caller waited: it is not to wait as long once more
+                raise ConnectError(failure, address=address)
+            connection = self._connect(address, within_ms)
+            with self._lock:
+                if self._closed:
+                    connection.close()
+                    raise ClientClosed(f"this client is closed; it opens no new connection to {address}")
+                self._connections[address] = connection
             return connection
+
+    def _connect(self, address: str, within_ms: int | None) -> Connection:
+        limit_ms = self.settings.connect_timeout_ms
+        try:
+            return Connection(
+                address,
+                connect_timeout_ms=limit_ms if within_ms is None else min(within_ms, limit_ms),
+                send_timeout_ms=self.settings.rpc_timeout_ms,
+                tls=self.settings.tls,
+            )
+        except ConnectError as error:
+            self._failures[address] = monotonic(), str(error)
+            raise
 
     def close(self) -> None:
         """Close every connection and refuse new ones."""

@@ -137,10 +137,11 @@ class FlowRunner:
         spec = effect.method.spec
         timeout_ms = round(self._pool.settings.rpc_timeout_ms * effect.time_share)
         stream = encode_request(spec.service, spec.method_id, effect.request.SerializeToString(), timeout_ms)
-        future = self._pool.get(effect.address).submit(stream)
+        deadline = time.monotonic() + timeout_ms / 1000  # connecting included
+        future = self._pool.get(effect.address, timeout_ms).submit(stream)
         if effect.signal:
             future.add_done_callback(lambda _: self._monitor.notify(effect.signal))
-        return Ticket(_Pending(effect.address, effect.method, future, timeout_ms, time.monotonic() + timeout_ms / 1000))
+        return Ticket(_Pending(effect.address, effect.method, future, timeout_ms, deadline))
 
     def _receive(self, ticket: Ticket) -> Message:
         pending = cast(_Pending, ticket)
