@@ -1,0 +1,90 @@
+"""Our producer on Apache's own servers, while they come and go and while the process forks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.apache.server import ApacheTubeMQ
+from tests.forking import MULTI_THREADED, in_child
+from tubeclient import (
+    ClientClosed,
+    ClientSettings,
+    OffsetLookup,
+    OffsetRange,
+    Producer,
+    RangeReader,
+    StoreKey,
+    fetch_view,
+    reader_groups_of,
+)
+from tubeclient.wire.payload import decode_payload
+
+pytestmark = [pytest.mark.apache, pytest.mark.filterwarnings(MULTI_THREADED)]
+
+TOPIC = "py_to_java"
+GROUPS = reader_groups_of("producer_tests")
+
+
+def ends(settings: ClientSettings) -> dict[StoreKey, int]:
+    lookup = OffsetLookup(settings, GROUPS)
+    try:
+        return {
+            store: bounds.max_offset for store, bounds in lookup.bounds(fetch_view(settings, [TOPIC], GROUPS)).items()
+        }
+    finally:
+        lookup.close()
+
+
+def bodies_since(settings: ClientSettings, before: dict[StoreKey, int]) -> list[bytes]:
+    view = fetch_view(settings, [TOPIC], GROUPS)
+    after = ends(settings)
+    with RangeReader(settings, GROUPS) as reader:
+        return sorted(
+            decode_payload(message.payLoadData, message.flag)[0]
+            for key in view.partitions()
+            for pack in reader.read(view.broker_of(key), OffsetRange(key, before[key.store], after[key.store]))
+            for message in pack.messages
+        )
+
+
+def test_children_of_a_producing_process_produce_too(settings: ClientSettings, producer: Producer) -> None:
+    producer.publish([TOPIC])
+    before = ends(settings)
+
+    def child(number: int) -> None:
+        with pytest.raises(ClientClosed):
+            producer.send(TOPIC, b"never")
+        with Producer(settings) as own:
+            own.publish([TOPIC])
+            own.send(TOPIC, b"child-%d" % number)
+
+    futures = []
+    for number in range(5):
+        futures += producer.submit_many(TOPIC, [b"parent-%d-%d" % (number, n) for n in range(50)])
+        in_child(partial(child, number), seconds=60)
+    assert all(future.result(30) for future in futures)
+    expected = [b"child-%d" % number for number in range(5)]
+    expected += [b"parent-%d-%d" % (number, n) for number in range(5) for n in range(50)]
+    assert bodies_since(settings, before) == sorted(expected)
+
+
+def test_restarts_of_broker_and_master_lose_no_message(apache: ApacheTubeMQ, settings: ClientSettings) -> None:
+    patient = replace(settings, retry_limit_ms=150_000)
+    with Producer(patient) as producer:
+        producer.publish([TOPIC])
+        before = ends(settings)
+        futures = producer.submit_many(TOPIC, [b"a%d" % n for n in range(50)])
+        apache.stop_broker(1)
+        futures += producer.submit_many(TOPIC, [b"b%d" % n for n in range(50)])
+        apache.start_broker(1)
+        assert all(future.result(160) for future in futures)
+        apache.restart_master()
+        futures += producer.submit_many(TOPIC, [b"c%d" % n for n in range(50)])
+        producer.publish([TOPIC], timeout_ms=100_000)  # the new master lists nothing until the brokers have come back
+        assert producer.send(TOPIC, b"d")
+        assert all(future.result(160) for future in futures)
+    expected = {b"%c%d" % (letter, n) for letter in b"abc" for n in range(50)} | {b"d"}
+    assert set(bodies_since(settings, before)) == expected
