@@ -76,6 +76,7 @@ class Simulation:
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._next_tick = self.now_ms
+        self._to_lose: dict[Method, list[bool]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
 
     def start(self, flow: Flow[Any], *, after_ms: float = 0.0, on_event: Callable[[Any], None] | None = None) -> Actor:
@@ -87,6 +88,10 @@ class Simulation:
     def at(self, after_ms: float, action: Callable[[], None]) -> None:
         """Do something in the midst of it all."""
         self._at(self.now_ms + after_ms, action)
+
+    def lose(self, method: Method, *, answer: bool) -> None:
+        """Lose the next call of `method`: the request, or (`answer`) only the answer to it."""
+        self._to_lose.setdefault(method, []).append(answer)
 
     def run(self, for_ms: float = VIRTUAL_LIMIT_MS) -> None:
         """Let time pass until nothing is left to do, or so long."""
@@ -175,7 +180,9 @@ class Simulation:
         if effect.address not in self._servers or draw() < self.weather.break_connection:
             raise ConnectionLost(f"{effect.address} is gone", address=effect.address)
         late = DeadlineExceeded("no answer", address=effect.address)
-        if draw() < self.weather.lose_request:
+        lost = self._to_lose.get(effect.method)
+        lost_answer = lost.pop(0) if lost else None
+        if lost_answer is False or draw() < self.weather.lose_request:
             return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
         # Through the bytes, so that what could not be sent is not sent here either.
         request = type(effect.request).FromString(effect.request.SerializeToString())
@@ -184,6 +191,6 @@ class Simulation:
             response = self._servers[effect.address].handle(effect.method, request, int(self.now_ms))
         except StandbyRefusal as refusal:
             return _Answer(arrival, None, StandbyMaster("corerpc.exception.StandbyException", str(refusal)))
-        if draw() < self.weather.lose_answer:
+        if lost_answer or draw() < self.weather.lose_answer:
             return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
         return _Answer(arrival, response)

@@ -1,0 +1,181 @@
+"""Simulated brokers with messages, and consumers of one group on them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.offsets import Cursor, GroupOffsets
+from embedded_tubemq.store import NewMessage, Store
+from embedded_tubemq.stores import StoreDirectory
+from tests.tubeclient.simulation import Actor, Simulation, Weather
+from tubeclient.errors import StalePack, TransportError
+from tubeclient.flows.balance import balance_once
+from tubeclient.flows.consume import Consumption
+from tubeclient.flows.effects import Flow, Sleep
+from tubeclient.flows.holdings import Delivery
+from tubeclient.flows.keep_leases import keep_leases
+from tubeclient.flows.registrations import Assigned, BootstrapOffset, ReadPlan, Registrations
+from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
+from tubeclient.metadata import ClusterView
+
+TOPIC = "clicks"
+GROUP = "etl"
+STORMY = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
+
+
+class Client:
+    """One consumer: its flows run as actors of the simulation."""
+
+    def __init__(self, bench: Bench, name: str, **options: Any) -> None:
+        self.bench = bench
+        plan = ReadPlan(GROUP, name, **{"filters": {}, "start_from": "earliest", **options})
+        self.registrations = Registrations(plan, bench.simulation.random)
+        self.consumption = Consumption(self.registrations)
+        self.events: list[Any] = []
+
+    def do(self, flow: Any) -> Any:
+        """Run a flow alone; its result or its error."""
+        return self.bench.simulation.finish(flow, on_event=self.handle)
+
+    def handle(self, event: Any) -> None:
+        self.events.append(event)
+        if isinstance(event, Assigned):
+            line = self.registrations.holdings.lines[event.partition.broker_id]
+            if not line.kept:
+                line.kept = True
+                self.bench.simulation.start(keep_leases(self.registrations, line), on_event=self.handle)
+
+    def connect(self, key: PartitionKey, offset: int = BootstrapOffset.STORED, timeout_ms: float = 0) -> int:
+        start: int = self.do(self.registrations.connect(self.bench.view, key, offset, timeout_ms=timeout_ms))
+        return start
+
+    def disconnect(self, key: PartitionKey, wait_ms: float = 0) -> bool:
+        released: bool = self.do(self.registrations.disconnect(key, wait_ms=wait_ms))
+        return released
+
+    def get(self, timeout_ms: float = 1_000) -> Delivery:
+        """The next pack; there must be one."""
+        delivery = self.poll(timeout_ms)
+        assert delivery is not None, "there was no pack"
+        return delivery
+
+    def poll(self, timeout_ms: float = 1_000) -> Delivery | None:
+        delivery: Delivery | None = self.do(self.consumption.get(timeout_ms=timeout_ms))
+        return delivery
+
+    def confirm(self, delivery: Delivery, consumed: bool = True) -> int:
+        position: int = self.do(self.consumption.confirm(delivery, consumed=consumed))
+        return position
+
+    def drain(self) -> list[bytes]:
+        """Get and confirm until there is nothing."""
+        bodies: list[bytes] = []
+        while (delivery := self.poll()) is not None:
+            bodies += delivery.bodies
+            self.confirm(delivery)
+        return bodies
+
+    def events_of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def work(self, got: list[tuple[PartitionKey, bytes]]) -> Flow[None]:
+        """Take packs and confirm them until the bench is over; what is confirmed counts as got."""
+        while not self.bench.over:
+            delivery = yield from self.consumption.get(timeout_ms=1_000)
+            if delivery is None:
+                continue
+            bodies = delivery.bodies
+            yield Sleep(self.bench.simulation.random.random() * 50)
+            try:
+                yield from self.consumption.confirm(delivery, consumed=True)
+            except (StalePack, TransportError):
+                self.bench.unsure.update(bodies)
+                continue
+            got += [(delivery.partition, body) for body in bodies]
+
+    def balance(self, deal: Any) -> Flow[None]:
+        """Keep to what `deal(keys)` gives this client."""
+        while not self.bench.over:
+            ours = deal(self.bench.view.partitions())
+            yield from balance_once(self.registrations, self.bench.view, ours, {}, release_wait_ms=500)
+            yield Sleep(1_000)
+
+
+class Bench:
+    """Brokers with messages, and consumers."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        brokers: int = 1,
+        stores: int = 1,
+        partitions: int = 2,
+        seed: int = 1,
+        weather: Weather | None = None,
+    ) -> None:
+        self.random = random.Random(seed)
+        self.infos = {n + 1: BrokerInfo(n + 1, "127.0.0.1", 8123 + n) for n in range(brokers)}
+        self.brokers: dict[int, Broker] = {}
+        for number in self.infos:
+            catalogue = Catalogue(0, [TopicConfig(TOPIC, stores, partitions)])
+            directory = StoreDirectory(folder / str(number), catalogue, lambda: 0)
+            self.brokers[number] = Broker(number, catalogue, directory, GroupOffsets())
+        self.simulation = Simulation(
+            {self.infos[number].address: broker for number, broker in self.brokers.items()}, seed, weather
+        )
+        self.layout(stores, partitions)
+        self.sent: list[tuple[PartitionKey, bytes]] = []
+        self.unsure: set[bytes] = set()
+        self.over = False
+
+    def layout(self, stores: int, partitions: int) -> None:
+        layouts = [TopicLayout(TOPIC, number, stores, partitions) for number in self.infos]
+        self.view = ClusterView.of(self.infos.values(), layouts)
+
+    def send(self, count: int) -> None:
+        keys = self.view.partitions()
+        for _ in range(count):
+            key = self.random.choice(keys)
+            body = b"%06d" % len(self.sent) + bytes(self.random.randrange(3_000))
+            self.store(key).append_all([NewMessage(key.partition_id, body)], int(self.simulation.now_ms))
+            self.sent.append((key, body))
+
+    def key(self, number: int = 0) -> PartitionKey:
+        return self.view.partitions()[number]
+
+    def store(self, key: PartitionKey) -> Store:
+        return self.brokers[key.broker_id].stores.get(TOPIC, key.store.store_id)
+
+    def cursor(self, key: PartitionKey) -> Cursor:
+        return Cursor(GROUP, TOPIC, key.partition_id)
+
+    def committed(self, key: PartitionKey) -> int | None:
+        """The group's position, as the broker has it."""
+        return self.brokers[key.broker_id].offsets.committed(self.cursor(key))
+
+    def of(self, key: PartitionKey) -> list[bytes]:
+        """The bodies that were sent to a partition, in order."""
+        return [body for other, body in self.sent if other == key]
+
+    def client(self, name: str = "one", **options: Any) -> Client:
+        return Client(self, name, **options)
+
+    def run_until_read(self, got: list[tuple[PartitionKey, bytes]], limit_ms: float = 600_000) -> None:
+        """Let time pass until each message was got, or may have been confirmed without the client knowing it."""
+        for _ in range(int(limit_ms / 500)):
+            if len({body for _, body in got} | self.unsure) >= len(self.sent):
+                break
+            self.simulation.run(500)
+        self.over = True
+        self.simulation.run(60_000)
+
+
+def fail_if_dead(actors: list[Actor]) -> None:
+    for actor in actors:
+        if actor.error is not None:
+            raise actor.error

@@ -1,0 +1,233 @@
+"""What confirming does, and what becomes of packs that are not confirmed; on simulated brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq.ownership import Reader
+from tests.tubeclient.consuming import Bench, Client
+from tubeclient.errors import PartitionOccupied, StalePack, TransportError
+from tubeclient.flows.effects import Flow
+from tubeclient.flows.registrations import BootstrapOffset, Lost, Revoking
+from tubeclient.keys import PartitionKey
+from tubeclient.wire.methods import Method
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path, partitions=1, stores=2)
+    bench.brokers[1].faults.half_packs = True  # so that there are several packs
+    bench.send(60)
+    return bench
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    client = bench.client(confirm_timeout_ms=30_000)
+    client.connect(bench.key())
+    return client
+
+
+def test_a_confirmed_pack_moves_the_group_and_the_next_one_follows_it(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    assert delivery.start == 0
+    end = client.confirm(delivery)
+    assert end == bench.committed(bench.key()) == len(delivery) * 28
+    assert delivery.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_fetched_and_confirmed_positions_are_kept_apart(bench: Bench, client: Client) -> None:
+    key, holding = bench.key(), client.registrations.holdings.by_key[bench.key()]
+    bench.brokers[1].faults.half_packs = False
+    half = len(bench.of(key)) // 2 * 28
+    client.connect(key, half)
+    delivery = client.get()
+    end = len(bench.of(key)) * 28
+    assert (holding.position.confirmed, holding.position.fetched, holding.position.end) == (half, half, end)
+    bench.send(10)
+    client.confirm(delivery)
+    later = client.get()
+    position = holding.position
+    assert (position.confirmed, position.fetched, position.end) == (end, end, len(bench.of(key)) * 28)
+    client.confirm(later)
+    assert holding.position.confirmed == holding.position.fetched == position.end
+
+
+def test_a_pack_given_back_comes_again(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    assert client.confirm(delivery, consumed=False) == 0
+    assert bench.committed(bench.key()) == 0
+    again = client.get()
+    assert again.bodies == delivery.bodies
+    assert again.number != delivery.number
+
+
+def test_a_pack_counts_once(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    client.confirm(delivery)
+    with pytest.raises(StalePack, match=str(bench.key())):
+        client.confirm(delivery)
+
+
+def test_a_pack_that_nobody_confirms_comes_again_and_the_others_go_on(bench: Bench, client: Client) -> None:
+    other = bench.key(1)
+    delivery = client.get()
+    client.connect(other)
+    assert client.drain() == bench.of(other)
+    bench.simulation.run(29_000)
+    again = client.get(timeout_ms=5_000)
+    assert (again.partition, again.bodies) == (delivery.partition, delivery.bodies)
+    with pytest.raises(StalePack):
+        client.confirm(delivery)
+    client.confirm(again)
+    assert again.bodies + client.drain() == bench.of(bench.key())
+
+
+@pytest.mark.parametrize("offset", [0, 280, BootstrapOffset.EARLIEST, BootstrapOffset.LATEST])
+def test_connecting_a_connected_partition_seeks(bench: Bench, client: Client, offset: int) -> None:
+    bodies = bench.of(bench.key())
+    delivery = client.get()
+    start = client.connect(bench.key(), offset)
+    expected = {0: 0, 280: 10, BootstrapOffset.EARLIEST: 0, BootstrapOffset.LATEST: len(bodies)}[offset]
+    assert start == expected * 28
+    with pytest.raises(StalePack):
+        client.confirm(delivery)
+    assert client.drain() == bodies[expected:]
+
+
+def test_a_lost_answer_to_a_commit_is_found_out_about(bench: Bench, client: Client) -> None:
+    """The commit was done: the caller hears of it, and the messages do not come again."""
+    delivery = client.get()
+    lose_answer(bench, Method.COMMIT_OFFSET)
+    assert client.confirm(delivery) == len(delivery) * 28
+    assert delivery.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_lost_commit_is_found_out_about(bench: Bench, client: Client) -> None:
+    """The commit was not done: the caller hears that, and the messages come again."""
+    delivery = client.get()
+    lose_request(bench, Method.COMMIT_OFFSET)
+    with pytest.raises(StalePack):
+        client.confirm(delivery)
+    assert client.drain() == bench.of(bench.key())
+
+
+def test_a_commit_whose_fate_cannot_be_known_says_so(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    for method in (Method.COMMIT_OFFSET, Method.PARTITION_REGISTER):
+        lose_request(bench, method)
+    with pytest.raises(TransportError):
+        client.confirm(delivery)
+    assert client.drain() == bench.of(bench.key())
+
+
+def test_a_lost_lease_is_taken_again_where_the_group_stands(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    client.confirm(delivery)
+    out = client.get()
+    forget(bench, bench.key())
+    with pytest.raises(StalePack):
+        client.confirm(out)
+    assert client.drain() == bench.of(bench.key())[len(delivery) :]
+    assert client.events_of(Lost) == []
+
+
+def test_a_broker_that_forgot_the_last_commits_is_told_of_them(bench: Bench, client: Client) -> None:
+    """As after a crash: positions are written down every few seconds."""
+    delivery = client.get()
+    client.confirm(delivery)
+    forget(bench, bench.key())
+    bench.brokers[1].offsets.reset(bench.cursor(bench.key()), 28, bench.store(bench.key()).bounds)
+    bench.simulation.run(9_000)  # the next heartbeat hears of it
+    assert bench.committed(bench.key()) == len(delivery) * 28
+    assert client.drain() == bench.of(bench.key())[len(delivery) :]
+
+
+def test_a_partition_that_somebody_else_took_is_lost(bench: Bench, client: Client) -> None:
+    client.confirm(client.get())
+    forget(bench, bench.key())
+    bench.brokers[1].ownership.take(
+        bench.cursor(bench.key()), Reader("thief", None, 0, 0), int(bench.simulation.now_ms)
+    )
+    bench.simulation.run(9_000)
+    [lost] = client.events_of(Lost)
+    assert lost.partition == bench.key()
+    assert client.registrations.holdings.registered() == []
+
+
+def test_a_partition_goes_to_the_next_client_with_what_was_not_confirmed(bench: Bench, client: Client) -> None:
+    first = client.get()
+    client.confirm(first)
+    client.get()
+    rival = bench.client("rival")
+    with pytest.raises(PartitionOccupied, match=f"{bench.key()}.*410"):
+        rival.connect(bench.key())
+    assert client.disconnect(bench.key())
+    assert not client.disconnect(bench.key())
+    assert rival.connect(bench.key()) == len(first) * 28
+    assert rival.drain() == bench.of(bench.key())[len(first) :]
+
+
+def test_an_occupied_partition_is_waited_for(bench: Bench, client: Client) -> None:
+    rival = bench.client("rival")
+    flow = rival.registrations.connect(bench.view, bench.key(), BootstrapOffset.STORED, timeout_ms=20_000)
+    actor = bench.simulation.start(flow, on_event=rival.handle)
+    bench.simulation.run(5_000)
+    assert not actor.done
+    client.disconnect(bench.key())
+    bench.simulation.run(5_000)
+    assert actor.done
+    assert actor.error is None
+    with pytest.raises(PartitionOccupied):
+        client.connect(bench.key(), timeout_ms=5_000)
+
+
+def test_a_pack_may_be_confirmed_while_its_partition_is_given_back(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    confirmed: list[int] = []
+
+    def confirm_at_last(event: object) -> None:
+        client.handle(event)
+        if isinstance(event, Revoking):
+            flow = client.consumption.confirm(delivery, consumed=True)
+            bench.simulation.start(noting(flow, confirmed))
+
+    flow = client.registrations.disconnect(bench.key(), wait_ms=3_000)
+    assert bench.simulation.finish(flow, on_event=confirm_at_last)
+    assert confirmed == [len(delivery) * 28] == [bench.committed(bench.key())]
+
+
+def test_what_was_fetched_ahead_is_rolled_back(bench: Bench) -> None:
+    client = bench.client(prefetch=4)
+    for key in bench.view.partitions():
+        client.connect(key)
+    client.confirm(client.get())
+    bench.simulation.run(100)
+    for key in bench.view.partitions():
+        client.disconnect(key)
+    rival = bench.client("rival")
+    total = 0
+    for key in bench.view.partitions():
+        total += rival.connect(key) // 28
+    assert total + len(rival.drain()) == len(bench.sent)
+
+
+def noting(flow: Flow[int], results: list[int]) -> Flow[None]:
+    results.append((yield from flow))
+
+
+def forget(bench: Bench, key: PartitionKey) -> None:
+    """The broker knows no owner of the partition any more."""
+    broker = bench.brokers[key.broker_id]
+    broker.ownership.release(bench.cursor(key))
+    broker.offsets.commit(bench.cursor(key), consumed=False)
+
+
+def lose_request(bench: Bench, method: Method) -> None:
+    bench.simulation.lose(method, answer=False)
+
+
+def lose_answer(bench: Bench, method: Method) -> None:
+    bench.simulation.lose(method, answer=True)

@@ -1,0 +1,190 @@
+"""What a consumer makes of answers that are no packs; on simulated brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.store import NewMessage
+from tests.tubeclient.consuming import Bench, Client
+from tubeclient.errors import (
+    ConfigurationError,
+    CorruptMessage,
+    DataLoss,
+    NotAvailable,
+    PartitionUnavailable,
+    StalePack,
+)
+from tubeclient.flows.consume import Expired
+from tubeclient.flows.effects import Send
+from tubeclient.flows.registrations import Lost
+from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout
+from tubeclient.metadata import ClusterView
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path, partitions=1, stores=2)
+    bench.brokers[1].faults.half_packs = True
+    bench.send(60)
+    return bench
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    client = bench.client()
+    client.connect(bench.key())
+    return client
+
+
+@pytest.fixture
+def calls(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], int]:
+    """How often a method has been called since."""
+    made: list[Method] = []
+    answer = bench.simulation._answer
+
+    def counted(effect: Send) -> Any:
+        made.append(effect.method)
+        return answer(effect)
+
+    monkeypatch.setattr(bench.simulation, "_answer", counted)
+    return made.count
+
+
+@pytest.mark.parametrize("code", [301, 403, 452, 500, 503, 510, 599])
+def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int) -> None:
+    bench.brokers[1].faults.force(Method.GET_MESSAGES, code, times=2, wait_ms=300)
+    client.confirm(client.get(timeout_ms=10_000))
+    client.connect(bench.key(), 0)
+    assert client.drain() == bench.of(bench.key())
+    assert client.events_of(Lost) == []
+
+
+def test_the_brokers_wait_is_kept(bench: Bench, client: Client, calls: Callable[[Method], int]) -> None:
+    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=5_000)
+    assert client.poll(timeout_ms=4_900) is None
+    assert calls(Method.GET_MESSAGES) == 1
+    assert client.get(timeout_ms=200).start == 0
+
+
+def test_an_idle_partition_is_asked_less_and_less_often(
+    bench: Bench, client: Client, calls: Callable[[Method], int]
+) -> None:
+    client.drain()
+    before = calls(Method.GET_MESSAGES)
+    assert client.poll(timeout_ms=20_000) is None
+    asked = calls(Method.GET_MESSAGES) - before
+    assert 20_000 / 400 <= asked <= 20_000 / 200 + 10  # 200 to 400 ms apart, with jitter
+
+
+def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -> None:
+    key = bench.key()
+    client.confirm(client.get())
+    position = bench.committed(key)
+    assert position is not None
+    gone = position + 5 * 28
+    drop_prefetched(client)
+    bench.store(key).expire(gone)
+    with pytest.raises(DataLoss, match=r"up to 5 messages of 1:clicks:0\[.*expired") as caught:
+        client.get()
+    assert (caught.value.partition, caught.value.wanted, caught.value.found) == (str(key), position, gone)
+    assert client.drain() == bench.of(key)[gone // 28 :]
+
+
+def test_messages_that_expired_may_be_passed_over(bench: Bench) -> None:
+    client, key = bench.client(fail_on_data_loss=False), bench.key()
+    client.connect(key)
+    client.confirm(client.get())
+    position = bench.committed(key)
+    assert position is not None
+    drop_prefetched(client)
+    bench.store(key).expire(position + 5 * 28)
+    assert client.drain() == bench.of(key)[position // 28 + 5 :]
+    assert [event.lost for event in client.events_of(Expired)] == [OffsetRange(key, position, position + 5 * 28)]
+
+
+def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench, client: Client) -> None:
+    key = bench.key()
+    client.confirm(client.get())
+    drop_prefetched(client)
+    for offset in (25 * 28, 2 * 28):  # forwards and backwards
+        bench.brokers[1].offsets.reset(bench.cursor(key), offset, bench.store(key).bounds)
+        assert client.drain() == bench.of(key)[offset // 28 :]
+    assert client.events_of(Expired) == client.events_of(Lost) == []
+
+
+@pytest.mark.parametrize(("wanted", "found"), [(0, 280), (28_000, None)])
+def test_connecting_where_there_is_nothing_is_an_error_or_goes_to_the_nearest(
+    bench: Bench, wanted: int, found: int | None
+) -> None:
+    key = bench.key()
+    bench.store(key).expire(280)
+    found = bench.store(key).max_offset if found is None else found
+    with pytest.raises(DataLoss, match=f"{key} cannot be read from {wanted} on") as caught:
+        bench.client().connect(key, wanted)
+    assert caught.value.found == found
+    lenient = bench.client("lenient", fail_on_data_loss=False)
+    assert lenient.connect(key, wanted) == found
+
+
+def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Client) -> None:
+    key = bench.key()
+    client.confirm(client.get())
+    position = bench.committed(key)
+    assert position is not None
+    drop_prefetched(client)
+    bench.brokers[1].faults.corrupt_checksums = 2
+    for _ in range(2):
+        with pytest.raises(CorruptMessage, match=f"partition {key}, in the pack from offset {position} on"):
+            client.get()
+    assert client.drain() == bench.of(key)[position // 28 :]  # it was damaged on the way only
+
+
+def test_filters_are_looked_at_again_for_tags_with_the_same_hash(bench: Bench) -> None:
+    assert java_string_hash("Aa") == java_string_hash("BB")
+    key = bench.key()
+    for number in range(6):
+        tag = ("Aa", "BB", "other")[number % 3]
+        payload, flag = encode_payload(b"%d" % number, encode_attributes({"n": str(number)}, tag, "202611211030"))
+        bench.store(key).append_all([NewMessage(0, payload, flag, java_string_hash(tag))], 0)
+    client = bench.client(filters={"clicks": frozenset({"BB"})})
+    client.connect(key)
+    found = []
+    while (delivery := client.poll()) is not None:
+        found += [(m.body, m.tag, m.time, m.attributes) for m in delivery]
+        client.confirm(delivery)
+    assert found == [(b"%d" % n, "BB", "202611211030", {"n": str(n)}) for n in (1, 4)]
+    assert client.poll() is None
+    assert bench.committed(key) == bench.store(key).max_offset
+
+
+def test_partitions_that_cannot_be_connected_are_named(bench: Bench, client: Client) -> None:
+    with pytest.raises(ConfigurationError, match="partition 1:clicks:5 is not among those of topics clicks"):
+        client.connect(PartitionKey(1, "clicks", 5))
+    closed = ClusterView.of(bench.infos.values(), [TopicLayout("clicks", 1, 2, 1, subscribable=False)])
+    bench.view = closed
+    with pytest.raises(PartitionUnavailable, match="1:clicks:10000 takes no readers"):
+        client.connect(bench.key(1))
+    assert isinstance(PartitionUnavailable("", partition="1:t:0"), NotAvailable)
+
+
+def test_the_master_can_send_everybody_to_the_latest_messages(bench: Bench, client: Client) -> None:
+    out = client.get()
+    client.do(client.registrations.jump_to_latest())
+    assert client.poll() is None
+    before = len(bench.of(bench.key()))
+    bench.send(20)
+    assert client.drain() == bench.of(bench.key())[before:]
+    with pytest.raises(StalePack):
+        client.confirm(out)
+
+
+def drop_prefetched(client: Client) -> None:
+    """Forget the fetch that is on its way, as if there had been none: the next one sees what comes now."""
+    for holding in list(client.registrations.holdings.fetching):
+        client.registrations.holdings.set_idle(holding)
