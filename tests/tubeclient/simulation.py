@@ -76,6 +76,8 @@ class Simulation:
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._next_tick = self.now_ms
+        self.calls: list[Method] = []
+        """What was asked of the servers, in order."""
         self._to_lose: dict[Method, list[bool]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
 
@@ -171,6 +173,7 @@ class Simulation:
                 self._at(self.now_ms, partial(self._awake, actor, sleep, True))
 
     def _send(self, effect: Send) -> Any:
+        self.calls.append(effect.method)
         answer = self._answer(effect)
         self._at(answer.ready_at, partial(self._notify, effect.signal))
         return answer

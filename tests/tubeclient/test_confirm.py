@@ -8,7 +8,7 @@ import pytest
 
 from embedded_tubemq.ownership import Reader
 from tests.tubeclient.consuming import Bench, Client
-from tubeclient.errors import PartitionOccupied, StalePack, TransportError
+from tubeclient.errors import PartitionOccupied, PartitionTaken, StalePack, TransportError
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.registrations import BootstrapOffset, Lost, Revoking
 from tubeclient.keys import PartitionKey
@@ -40,19 +40,17 @@ def test_a_confirmed_pack_moves_the_group_and_the_next_one_follows_it(bench: Ben
 
 def test_fetched_and_confirmed_positions_are_kept_apart(bench: Bench, client: Client) -> None:
     key, holding = bench.key(), client.registrations.holdings.by_key[bench.key()]
-    bench.brokers[1].faults.half_packs = False
-    half = len(bench.of(key)) // 2 * 28
-    client.connect(key, half)
+    client.connect(key, 56)
     delivery = client.get()
+    fetched = 56 + len(delivery) * 28
     end = len(bench.of(key)) * 28
-    assert (holding.position.confirmed, holding.position.fetched, holding.position.end) == (half, half, end)
+    assert (holding.position.confirmed, holding.position.fetched, holding.position.end) == (56, fetched, end)
     bench.send(10)
     client.confirm(delivery)
-    later = client.get()
+    assert (holding.position.confirmed, holding.position.fetched) == (fetched, fetched)
+    client.drain()
     position = holding.position
-    assert (position.confirmed, position.fetched, position.end) == (end, end, len(bench.of(key)) * 28)
-    client.confirm(later)
-    assert holding.position.confirmed == holding.position.fetched == position.end
+    assert position.confirmed == position.fetched == position.end == len(bench.of(key)) * 28
 
 
 def test_a_pack_given_back_comes_again(bench: Bench, client: Client) -> None:
@@ -88,6 +86,7 @@ def test_a_pack_that_nobody_confirms_comes_again_and_the_others_go_on(bench: Ben
 @pytest.mark.parametrize("offset", [0, 280, BootstrapOffset.EARLIEST, BootstrapOffset.LATEST])
 def test_connecting_a_connected_partition_seeks(bench: Bench, client: Client, offset: int) -> None:
     bodies = bench.of(bench.key())
+    client.confirm(client.get())
     delivery = client.get()
     start = client.connect(bench.key(), offset)
     expected = {0: 0, 280: 10, BootstrapOffset.EARLIEST: 0, BootstrapOffset.LATEST: len(bodies)}[offset]
@@ -154,6 +153,7 @@ def test_a_partition_that_somebody_else_took_is_lost(bench: Bench, client: Clien
     bench.simulation.run(9_000)
     [lost] = client.events_of(Lost)
     assert lost.partition == bench.key()
+    assert isinstance(lost.error, PartitionTaken)
     assert client.registrations.holdings.registered() == []
 
 
@@ -197,6 +197,28 @@ def test_a_pack_may_be_confirmed_while_its_partition_is_given_back(bench: Bench,
     flow = client.registrations.disconnect(bench.key(), wait_ms=3_000)
     assert bench.simulation.finish(flow, on_event=confirm_at_last)
     assert confirmed == [len(delivery) * 28] == [bench.committed(bench.key())]
+
+
+def test_a_partition_being_given_back_gives_no_more_packs(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    waiting = [bench.simulation.start(client.consumption.get(timeout_ms=2_000)) for _ in range(3)]
+    leaving = bench.simulation.start(client.registrations.disconnect(bench.key(), wait_ms=3_000))
+    bench.simulation.run(500)
+    fetches = bench.simulation.calls.count(Method.GET_MESSAGES)
+    client.confirm(delivery)
+    bench.simulation.run(5_000)
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) == fetches
+    assert leaving.result is True
+    assert [actor.result for actor in waiting] == [None] * 3
+    assert bench.committed(bench.key()) == len(delivery) * 28
+
+
+def test_no_older_pack_comes_while_a_partition_is_moved(bench: Bench, client: Client) -> None:
+    client.confirm(client.get())  # the next fetch is answered by now
+    moving = bench.simulation.start(client.registrations.connect(bench.view, bench.key(), 0, timeout_ms=0))
+    waiting = bench.simulation.start(client.consumption.get(timeout_ms=2_000))
+    bench.simulation.run(2_500)
+    assert moving.result == waiting.result.start == 0
 
 
 def test_what_was_fetched_ahead_is_rolled_back(bench: Bench) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,6 @@ from tubeclient.errors import (
     StalePack,
 )
 from tubeclient.flows.consume import Expired
-from tubeclient.flows.effects import Send
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
@@ -42,20 +39,6 @@ def client(bench: Bench) -> Client:
     return client
 
 
-@pytest.fixture
-def calls(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], int]:
-    """How often a method has been called since."""
-    made: list[Method] = []
-    answer = bench.simulation._answer
-
-    def counted(effect: Send) -> Any:
-        made.append(effect.method)
-        return answer(effect)
-
-    monkeypatch.setattr(bench.simulation, "_answer", counted)
-    return made.count
-
-
 @pytest.mark.parametrize("code", [301, 403, 452, 500, 503, 510, 599])
 def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int) -> None:
     bench.brokers[1].faults.force(Method.GET_MESSAGES, code, times=2, wait_ms=300)
@@ -65,20 +48,18 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     assert client.events_of(Lost) == []
 
 
-def test_the_brokers_wait_is_kept(bench: Bench, client: Client, calls: Callable[[Method], int]) -> None:
+def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
     bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=5_000)
     assert client.poll(timeout_ms=4_900) is None
-    assert calls(Method.GET_MESSAGES) == 1
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1
     assert client.get(timeout_ms=200).start == 0
 
 
-def test_an_idle_partition_is_asked_less_and_less_often(
-    bench: Bench, client: Client, calls: Callable[[Method], int]
-) -> None:
+def test_an_idle_partition_is_asked_less_and_less_often(bench: Bench, client: Client) -> None:
     client.drain()
-    before = calls(Method.GET_MESSAGES)
+    before = bench.simulation.calls.count(Method.GET_MESSAGES)
     assert client.poll(timeout_ms=20_000) is None
-    asked = calls(Method.GET_MESSAGES) - before
+    asked = bench.simulation.calls.count(Method.GET_MESSAGES) - before
     assert 20_000 / 400 <= asked <= 20_000 / 200 + 10  # 200 to 400 ms apart, with jitter
 
 

@@ -47,7 +47,7 @@ from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrations import CHANGED, WAIT_SLICE_MS, Registrations
-from tubeclient.keys import OffsetRange
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import check_messages, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -299,7 +299,7 @@ class Consumption:
         self._holdings.fetching.pop(holding, None)
         holding.ticket, holding.awaited = None, False
         holding.phase = Phase.DELIVERED
-        holding.pack_start = start
+        holding.fetched = start + len(messages) * INDEX_ENTRY_BYTES
         holding.delivery = next(self._deliveries)
         holding.resume_ms = now + pause_ms if pause_ms > 0 else 0.0
         holding.overdue_ms = now + self._plan.confirm_timeout_ms

@@ -25,7 +25,8 @@ class Position:
     confirmed: int
     """Where the group goes on after a restart: everything before it was confirmed."""
     fetched: int
-    """Where the pack handed out last begins; `confirmed` where none is out."""
+    """Everything before it was handed out: behind the pack that is out, `confirmed` where none is. Exact where the
+    store has one partition and nothing is filtered; else the pack may reach further."""
     end: int
     """The broker's end of the data, as it said last."""
     updated_ms: float
@@ -125,7 +126,8 @@ class Holding:
     confirmed: int = -1
     end: int = -1
     updated_ms: float = 0.0
-    pack_start: int = -1
+    fetched: int = -1
+    """Where the pack that is out ends at the earliest."""
     expected: int | None = None
     """Where the next pack must begin if nothing expired; None where the position can have moved without our seeing."""
     ticket: Ticket | None = None
@@ -148,7 +150,7 @@ class Holding:
 
     @property
     def position(self) -> Position:
-        fetched = self.pack_start if self.delivery is not None else self.confirmed
+        fetched = self.fetched if self.delivery is not None else self.confirmed
         return Position(self.confirmed, fetched, self.end, self.updated_ms)
 
 

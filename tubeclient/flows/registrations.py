@@ -226,13 +226,9 @@ class Registrations:
         """
         line.up = False
         for holding in self.holdings.of_line(line):
-            if holding.committing or holding.phase in (Phase.FETCHING, Phase.REGISTERING):
+            if holding.phase in (Phase.FETCHING, Phase.REGISTERING):
                 holding.expected, holding.commit_next = None, False
-                if holding.committing:  # whoever waits for the commit finds out and goes on
-                    self.holdings.drop_work(holding)
-                    holding.phase = Phase.CONFIRMING
-                else:
-                    self.holdings.set_idle(holding)
+                self.holdings.set_idle(holding)
         yield Notify(CHANGED)
         yield Notify(line.signal)
 
