@@ -12,6 +12,11 @@ from tubeclient import ClientSettings, Producer
 
 
 @pytest.fixture
+def master_address(apache: ApacheTubeMQ) -> str:
+    return apache.master_address
+
+
+@pytest.fixture
 def settings(apache: ApacheTubeMQ) -> ClientSettings:
     return ClientSettings((apache.master_address,), master_web_port=apache.master_web_port)
 

@@ -2,7 +2,7 @@
 
 A conftest takes them over with `from tests.apache.fixtures import *`; however many do, servers and client JVM are
 started once, at the first use. They fail, never skip, where the servers cannot run: a run without Apache's own broker
-would prove nothing about it.
+would prove nothing about it. The Java clients go to the cluster that the conftest's fixture `master_address` names.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
 from tests.apache.java_gateway import JavaVM
 from tests.apache.jvm import ServerError
 from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.conformance.topics import TOPICS as CONFORMANCE_TOPICS
 
 __all__ = ["TOPICS", "apache", "java_consumer", "java_producer", "java_vm"]
 
@@ -27,15 +28,12 @@ BROKERS: Final = 2
 
 # All made before the brokers start: topics that come later cost a test about 3 s.
 TOPICS: Final = (
-    TopicSpec("java_to_py", num_partitions=2, num_stores=2),
-    TopicSpec("py_to_java", num_partitions=2, num_stores=2),
     TopicSpec("apache_stream", num_partitions=2, num_stores=2),
-    # Three partitions on one index: the case in which offsets are sparse.
-    TopicSpec("apache_shared", num_partitions=3, num_stores=1),
     # One partition per index: the case in which every offset is a message's own.
     TopicSpec("apache_single", num_partitions=1, num_stores=4),
     TopicSpec("admin_single", num_partitions=1, num_stores=2),
     TopicSpec("admin_shared", num_partitions=3, num_stores=1),
+    *CONFORMANCE_TOPICS,
 )
 
 
@@ -78,12 +76,12 @@ def java_vm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def java_producer(apache: ApacheTubeMQ, java_vm: JavaVM) -> Iterator[Callable[..., JavaProducer]]:
+def java_producer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[..., JavaProducer]]:
     """`java_producer("topic", ...)`: a producer that has published these topics; closed after the test."""
     with contextlib.ExitStack() as closing:
 
         def make(*topics: str) -> JavaProducer:
-            producer = JavaProducer(java_vm, apache.master_address)
+            producer = JavaProducer(java_vm, master_address)
             closing.callback(producer.close)
             return producer.publish(topics)
 
@@ -91,12 +89,12 @@ def java_producer(apache: ApacheTubeMQ, java_vm: JavaVM) -> Iterator[Callable[..
 
 
 @pytest.fixture
-def java_consumer(apache: ApacheTubeMQ, java_vm: JavaVM) -> Iterator[Callable[..., JavaBalanceConsumer]]:
+def java_consumer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[..., JavaBalanceConsumer]]:
     """`java_consumer(group, from_first=True)`: a consumer yet to be started; closed after the test."""
     with contextlib.ExitStack() as closing:
 
         def make(group: str, *, from_first: bool = True) -> JavaBalanceConsumer:
-            consumer = JavaBalanceConsumer(java_vm, apache.master_address, group, from_first=from_first)
+            consumer = JavaBalanceConsumer(java_vm, master_address, group, from_first=from_first)
             closing.callback(consumer.close)
             return consumer
 

@@ -18,6 +18,8 @@ _RPC_TIMEOUT_MS: Final = 10_000
 FETCH_WAIT_MS: Final = 1_000
 # Milliseconds between two questions for the partitions of a group; the Java default is 10 000.
 _META_PERIOD_MS: Final = 500
+# How often a master's refusal is heard before it counts, and milliseconds between; 5 times and 1 000 by default.
+_REGISTER_TRIES, _REGISTER_PAUSE_MS = 3, 300
 
 # getMessage: moved, nothing new, nothing connected, all partitions resting or in use, speed limit. Try again.
 _NOTHING_NOW: Final = frozenset({301, 404, 405, 406, 407, 408, 452})
@@ -80,6 +82,8 @@ class JavaPack:
 
 def _client_settings(config: Any) -> Any:
     config.setRpcTimeoutMs(_RPC_TIMEOUT_MS)
+    config.setMaxRegisterRetryTimes(_REGISTER_TRIES)
+    config.setRegFailWaitPeriodMs(_REGISTER_PAUSE_MS)
     return config
 
 
@@ -215,6 +219,18 @@ class JavaBalanceConsumer:
             result.getMaxOffset(),
         )
 
+    def next_pack(self, timeout: float = 30.0) -> JavaPack:
+        """The next pack that has messages, not confirmed; those without are. JavaClientError after `timeout` s."""
+        deadline = time.monotonic() + timeout
+        while True:
+            pack = self.get_message()
+            if pack is not None and pack.messages:
+                return pack
+            if pack is not None:
+                self.confirm(pack.confirm_context)
+            if time.monotonic() >= deadline:
+                raise JavaClientError(f"no messages within {timeout:.0f} s", 404, "")
+
     def confirm(self, confirm_context: str, consumed: bool = True) -> int:
         """Commits the pack (or rolls it back); returns the position committed, its exclusive end."""
         result = self._client.common.ConfirmResult()
@@ -226,12 +242,14 @@ class JavaBalanceConsumer:
         deadline = time.monotonic() + timeout
         got: list[tuple[str, JavaMessage]] = []
         while len(got) < count:
-            if time.monotonic() >= deadline:
-                raise JavaClientError(f"{len(got)} of {count} messages within {timeout:.0f} s", 404, "")
-            pack = self.get_message()
-            if pack is not None:
-                got += [(pack.partition_key, message) for message in pack.messages]
-                self.confirm(pack.confirm_context)
+            try:
+                pack = self.next_pack(deadline - time.monotonic())
+            except JavaClientError as error:
+                raise JavaClientError(
+                    f"{len(got)} of {count} messages within {timeout:.0f} s", error.code, ""
+                ) from error
+            got += [(pack.partition_key, message) for message in pack.messages]
+            self.confirm(pack.confirm_context)
         return got
 
     def disconnect(self, partition_key: str) -> None:

@@ -268,6 +268,7 @@ class Consumption:
 
     def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
         start = response.currOffset
+        holding.confirmed = max(holding.confirmed, start)  # the broker may have passed over entries of others
         now: float = yield Now()
         messages = response.messages
         holding.end = max(response.maxOffset, holding.end)
@@ -346,7 +347,7 @@ class Consumption:
         """A commit's answer was lost, or the registration was: register again and see where the group stands."""
         if holding.epoch == epoch and holding.phase is not Phase.GONE:
             holding.phase = Phase.IDLE
-            yield from self._registrations.rejoin(holding)
+            yield from self._registrations.rejoin(holding, forgotten=isinstance(error, RegistrationLost))
         if holding.epoch > epoch and (holding.confirmed > delivery.start or not consumed):
             return holding.confirmed
         if holding.epoch > epoch or isinstance(error, RegistrationLost):

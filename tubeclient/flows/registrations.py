@@ -201,14 +201,20 @@ class Registrations:
             if holding is not None:
                 yield from self._move(holding, BootstrapOffset.LATEST)
 
-    def rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a partition again whose registration was lost, where the group stands, and not before what this
-        consumer has confirmed: a broker that crashed knows an older position. Emits `Lost` where that fails for good.
+    def rejoin(self, holding: Holding, *, forgotten: bool = True) -> Flow[None]:
+        """Register a partition again, where what this consumer has confirmed ends. Emits `Lost` where that fails for
+        good.
+
+        The group's position tells that only while the broker has not `forgotten` the registration: one that crashed
+        knows an older position, and one that was stopped cleanly has taken what was fetched for confirmed
+        (DefaultOffsetManager.close).
         """
         confirmed = holding.confirmed
-        yield from self._move(holding, BootstrapOffset.STORED)
+        yield from self._move(holding, confirmed if forgotten else BootstrapOffset.STORED)
         if holding.phase is Phase.IDLE and holding.confirmed < confirmed:
             yield from self._move(holding, confirmed)
+        elif holding.phase is Phase.IDLE and forgotten:
+            holding.expected = confirmed  # where that has expired, the next pack shows it
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
         """The partition is somebody else's now, or not to be had."""

@@ -1,0 +1,126 @@
+"""One small interface to a running TubeMQ with two brokers, embedded or Apache's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.embedded_tubemq.raw_client import RawClient
+from tubeclient import BrokerInfo, ClientSettings, PartitionKey
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import encode_attributes, encode_payload
+
+__all__ = ["ApacheCluster", "Cluster", "EmbeddedCluster", "to_config"]
+
+
+class Cluster(ABC):
+    """What the tests may know and do whatever the servers are. Brokers have the ids 1 and 2."""
+
+    name: str
+    master_address: str
+    master_web_port: int
+    brokers: Mapping[int, BrokerInfo]
+
+    @property
+    def settings(self) -> ClientSettings:
+        return ClientSettings(
+            (self.master_address,), master_web_port=self.master_web_port, rpc_timeout_ms=4_000, retry_limit_ms=30_000
+        )
+
+    @abstractmethod
+    def stop_broker(self, broker_id: int) -> None:
+        """Cleanly: what it holds is written down, and the master is told."""
+
+    @abstractmethod
+    def start_broker(self, broker_id: int) -> None:
+        """On its former port, with its former data."""
+
+    @abstractmethod
+    def restart_master(self) -> None:
+        """It forgets its clients."""
+
+    def raw(self, broker_id: int = 0) -> RawClient:
+        """A plain connection to a broker, or with 0 to the master; to be closed by the caller."""
+        return RawClient(self.brokers[broker_id].address if broker_id else self.master_address)
+
+    def put(self, key: PartitionKey, bodies: Iterable[bytes], *, tag: str = "") -> list[int]:
+        """Write messages to this very partition, in order; returns their index offsets."""
+        offsets = []
+        with self.raw(key.broker_id) as broker:
+            for body in bodies:
+                data, flag = encode_payload(body, encode_attributes({}, tag, "202611211030" if tag else ""))
+                answer = broker.call(
+                    Method.SEND_MESSAGE,
+                    clientId="putter",
+                    topicName=key.topic,
+                    partitionId=key.partition_id,
+                    data=data,
+                    flag=flag,
+                    checkSum=-1,
+                    sentAddr=0,
+                    msgType=tag or None,
+                    msgTime="202611211030" if tag else None,
+                )
+                assert answer.success, answer.errMsg
+                offsets.append(answer.appendOffset)
+        return offsets
+
+
+@dataclass
+class ApacheCluster(Cluster):
+    """Apache's servers."""
+
+    servers: ApacheTubeMQ
+
+    def __post_init__(self) -> None:
+        self.name = "apache"
+        self.master_address = self.servers.master_address
+        self.master_web_port = self.servers.master_web_port
+        self.brokers = _infos(zip(self.servers.broker_ids, self.servers.broker_addresses, strict=True))
+
+    def stop_broker(self, broker_id: int) -> None:
+        self.servers.stop_broker(broker_id - 1)
+
+    def start_broker(self, broker_id: int) -> None:
+        self.servers.start_broker(broker_id - 1)
+
+    def restart_master(self) -> None:
+        self.servers.restart_master()
+
+
+@dataclass
+class EmbeddedCluster(Cluster):
+    """The embedded servers."""
+
+    servers: EmbeddedTubeMQ
+
+    def __post_init__(self) -> None:
+        self.name = "embedded"
+        self.master_address = self.servers.master_address
+        self.master_web_port = self.servers.master_web_port
+        self.brokers = _infos(self.servers.broker_addresses.items())
+
+    def stop_broker(self, broker_id: int) -> None:
+        self.servers.stop_broker(broker_id)
+
+    def start_broker(self, broker_id: int) -> None:
+        self.servers.start_broker(broker_id)
+
+    def restart_master(self) -> None:
+        self.servers.restart_master()
+
+
+def to_config(topics: Sequence[TopicSpec]) -> list[TopicConfig]:
+    """The same topics for the embedded servers."""
+    return [TopicConfig(topic.name, topic.num_stores, topic.num_partitions) for topic in topics]
+
+
+def _infos(addresses: Iterable[tuple[int, str]]) -> dict[int, BrokerInfo]:
+    infos = {}
+    for broker_id, address in addresses:
+        host, _, port = address.rpartition(":")
+        infos[broker_id] = BrokerInfo(broker_id, host, int(port))
+    return infos

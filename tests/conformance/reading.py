@@ -1,0 +1,27 @@
+"""Reading ranges with our range reader."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from tubeclient import ClientSettings, ClusterView, OffsetLookup, OffsetRange, RangeReader, StoreKey, reader_groups_of
+from tubeclient.wire.payload import decode_payload
+
+__all__ = ["GROUPS", "ends", "read"]
+
+GROUPS = reader_groups_of("tubeclient_tests")
+
+
+def ends(settings: ClientSettings, view: ClusterView) -> dict[StoreKey, int]:
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        return {store: bounds.max_offset for store, bounds in lookup.bounds(view).items()}
+
+
+def read(settings: ClientSettings, view: ClusterView, piece: OffsetRange) -> list[tuple[int, bytes, str]]:
+    """(message id, body, attribute text) of a range."""
+    with RangeReader(settings, GROUPS) as reader:
+        return [
+            (message.messageId, *decode_payload(message.payLoadData, message.flag))
+            for pack in reader.read(view.broker_of(piece.partition), piece)
+            for message in pack.messages
+        ]

@@ -1,0 +1,109 @@
+"""Exact ranges, and where they end, beside running producers and other readers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from tests.apache.java_client import JavaBalanceConsumer
+from tests.conformance.reading import GROUPS, ends, read
+from tests.waiting import wait_for
+from tubeclient import (
+    ClientSettings,
+    OffsetLookup,
+    OffsetRange,
+    PartitionKey,
+    Producer,
+    fetch_view,
+)
+
+pytestmark = pytest.mark.apache
+
+
+def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order(
+    settings: ClientSettings, producer: Producer
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    producer.publish(["ranges_shared"])
+    sent: list[tuple[PartitionKey, int, bytes]] = []
+    stop = threading.Event()
+
+    def produce() -> None:
+        for number in itertools.count():
+            futures = [producer.submit("ranges_shared", b"%08d" % (number * 100 + n) + bytes(900)) for n in range(100)]
+            for n, future in enumerate(futures):
+                result = future.result(30)
+                assert result.offset is not None
+                sent.append((result.partition, result.offset, b"%08d" % (number * 100 + n)))
+            if stop.wait(0.01):
+                return
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        wait_for(lambda: len(sent) > 6_000, "a backlog")
+        view = fetch_view(settings, ["ranges_shared"], GROUPS)
+        targets = ends(settings, view)
+        got: list[tuple[PartitionKey, bytes]] = []
+        for key in view.partitions():
+            last = targets[key.store] // 28
+            cuts = sorted({0, last, *(rng.randrange(last) for _ in range(20))})
+            for start, end in itertools.pairwise(cuts):
+                pieces = read(settings, view, OffsetRange(key, start * 28, end * 28))
+                got += [(key, body[:8]) for _, body, _ in pieces]
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not thread.is_alive()
+    expected = sorted((key, offset, body) for key, offset, body in sent if offset < targets[key.store])
+    assert got == [(key, body) for key, _, body in expected]
+
+
+def test_offsets_over_http_and_over_the_protocol_are_the_same(settings: ClientSettings, producer: Producer) -> None:
+    producer.publish(["ranges_single"])
+    for number in range(20):
+        producer.send("ranges_single", b"%d" % number)
+    view = fetch_view(settings, ["ranges_single"], GROUPS)
+    with (
+        closing(OffsetLookup(settings, GROUPS)) as by_http,
+        closing(OffsetLookup(replace(settings, master_web_port=1), GROUPS)) as by_protocol,
+    ):
+        found = by_http.bounds(view)
+        assert found == by_protocol.bounds(view)
+    assert sum(bounds.max_offset for bounds in found.values()) >= 20 * 28
+
+
+def test_a_partition_that_javas_consumer_holds_is_read_in_the_next_reader_group(
+    settings: ClientSettings, producer: Producer, java_consumer: Callable[..., JavaBalanceConsumer]
+) -> None:
+    producer.publish(["ranges_single"])
+    result = producer.send("ranges_single", b"held")
+    assert result.offset is not None
+    holder = java_consumer(GROUPS[0]).start({"ranges_single": []}, source_count=1, node_id=0)
+    holder.await_partitions(4)
+    holder.connect(str(result.partition))
+    view = fetch_view(settings, ["ranges_single"], GROUPS[1:])
+    piece = OffsetRange(result.partition, result.offset, result.offset + 28)
+    assert [body for _, body, _ in read(settings, view, piece)] == [b"held"]
+    assert holder.connected() == {str(result.partition)}
+
+
+def test_reading_leaves_the_groups_own_position_alone(settings: ClientSettings, producer: Producer) -> None:
+    producer.publish(["ranges_single"])
+    for number in range(40):
+        producer.send("ranges_single", b"%d" % number)
+    view = fetch_view(settings, ["ranges_single"], GROUPS)
+    after = ends(settings, view)
+    for key in view.partitions():
+        read(settings, view, OffsetRange(key, 0, after[key.store]))
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        assert lookup.group_positions(view, "tubeclient_tests") == {}
+        assert lookup.group_positions(view, GROUPS[0]) != {}

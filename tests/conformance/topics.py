@@ -1,0 +1,43 @@
+"""The topics of these tests: one for each test or two that count messages, on both brokers of both clusters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.apache.server import TopicSpec
+
+__all__ = ["TOPICS"]
+
+TOPICS: Final = (
+    TopicSpec("java_alone", num_partitions=2, num_stores=2),
+    TopicSpec("java_offsets", num_partitions=1, num_stores=1),
+    TopicSpec("java_rollback", num_partitions=1, num_stores=1),
+    TopicSpec("java_held", num_partitions=1, num_stores=1),
+    # A filtered Java reader is given only what is on disk, which is 20 s behind unless the topic asks for 4 s.
+    TopicSpec("java_filters", num_partitions=2, num_stores=1, properties={"memCacheFlushIntvl": 4000}),
+    TopicSpec("java_to_py", num_partitions=2, num_stores=2),
+    TopicSpec("py_to_java", num_partitions=2, num_stores=2),
+    # Three partitions on one index: the case in which offsets are sparse.
+    TopicSpec("ranges_shared", num_partitions=3, num_stores=1),
+    # One partition per index: the case in which every offset is a message's own.
+    TopicSpec("ranges_single", num_partitions=1, num_stores=2),
+    TopicSpec("members", num_partitions=2, num_stores=2),
+    TopicSpec("calls", num_partitions=1, num_stores=1),
+    TopicSpec("calls_filtered", num_partitions=1, num_stores=1),
+    TopicSpec("positions", num_partitions=1, num_stores=1),
+    TopicSpec("loops", num_partitions=1, num_stores=1),
+    TopicSpec("threads", num_partitions=2, num_stores=2),
+    TopicSpec("seeks", num_partitions=1, num_stores=1),
+    TopicSpec("confirms", num_partitions=1, num_stores=1),
+    TopicSpec("callbacks", num_partitions=1, num_stores=1),
+    TopicSpec("tags", num_partitions=1, num_stores=1),
+    TopicSpec("untagged", num_partitions=1, num_stores=1),
+    TopicSpec("held", num_partitions=1, num_stores=1),
+    TopicSpec("shared", num_partitions=1, num_stores=1),
+    TopicSpec("three_nodes", num_partitions=3, num_stores=2),
+    TopicSpec("pulled", num_partitions=3, num_stores=2),
+    TopicSpec("restarts", num_partitions=2, num_stores=1),
+    TopicSpec("codes", num_partitions=1, num_stores=1),
+    # Only groups that were authorised may read it; see cluster.py.
+    TopicSpec("guarded", num_partitions=1, num_stores=1),
+)
