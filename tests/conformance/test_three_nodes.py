@@ -70,7 +70,7 @@ def check_that_they_share(
     tube: Cluster, producer: Producer, topic: str, ours: ClientBalanceConsumer, java: list[JavaNode]
 ) -> None:
     """Send while all three read: nothing is lost, nothing comes twice, and each partition has one reader."""
-    nodes = [*java, OurNode(ours)]
+    nodes: list[JavaNode | OurNode] = [*java, OurNode(ours)]
     producer.publish([topic])
     stop = threading.Event()
     sent: list[Future[SendResult]] = []

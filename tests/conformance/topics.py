@@ -37,6 +37,7 @@ TOPICS: Final = (
     TopicSpec("three_nodes", num_partitions=3, num_stores=2),
     TopicSpec("pulled", num_partitions=3, num_stores=2),
     TopicSpec("restarts", num_partitions=2, num_stores=1),
+    TopicSpec("restarts_kept", num_partitions=1, num_stores=1),
     TopicSpec("codes", num_partitions=1, num_stores=1),
     # Only groups that were authorised may read it; see cluster.py.
     TopicSpec("guarded", num_partitions=1, num_stores=1),
