@@ -8,7 +8,7 @@ import pytest
 
 from embedded_tubemq.ownership import Reader
 from tests.tubeclient.consuming import Bench, Client
-from tubeclient.errors import PartitionOccupied, PartitionTaken, StalePack, TransportError
+from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack, TransportError
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.registrations import BootstrapOffset, Lost, Revoking
 from tubeclient.keys import PartitionKey
@@ -115,8 +115,8 @@ def test_a_lost_commit_is_found_out_about(bench: Bench, client: Client) -> None:
 
 def test_a_commit_whose_fate_cannot_be_known_says_so(bench: Bench, client: Client) -> None:
     delivery = client.get()
-    for method in (Method.COMMIT_OFFSET, Method.PARTITION_REGISTER):
-        lose_request(bench, method)
+    for _ in range(2):  # the second one only asks
+        lose_request(bench, Method.COMMIT_OFFSET)
     with pytest.raises(TransportError):
         client.confirm(delivery)
     assert client.drain() == bench.of(bench.key())
@@ -142,6 +142,49 @@ def test_a_broker_that_forgot_the_last_commits_is_told_of_them(bench: Bench, cli
     bench.simulation.run(9_000)  # the next heartbeat hears of it
     assert bench.committed(bench.key()) == len(delivery) * 28
     assert client.drain() == bench.of(bench.key())[len(delivery) :]
+
+
+def test_what_a_clean_stop_confirms_without_being_asked_comes_again(bench: Bench, client: Client) -> None:
+    """A broker that stops cleanly confirms all it has noted, whether it was handed out or dealt with, or not."""
+    out = client.get()
+    stop_cleanly(bench, bench.key())
+    bench.simulation.run(9_000)
+    assert client.drain() == bench.of(bench.key())
+    with pytest.raises(StalePack):
+        client.confirm(out)
+
+
+@pytest.mark.parametrize("stop_after_ms", [2_000, 9_500])  # before and after a heartbeat that would notice it
+def test_a_clean_stop_while_a_commit_is_on_its_way_loses_nothing(bench: Bench, stop_after_ms: int) -> None:
+    client = bench.client(prefetch=4)  # the next fetch follows the commit, and the broker notes it
+    client.connect(bench.key())
+    first = client.get()
+    lose_answer(bench, Method.COMMIT_OFFSET)
+    bench.simulation.at(stop_after_ms, lambda: stop_cleanly(bench, bench.key()))
+    with pytest.raises(StalePack):
+        client.confirm(first)
+    assert client.drain() == bench.of(bench.key())
+
+
+def test_what_somebody_else_confirmed_meanwhile_does_not_come_again(bench: Bench) -> None:
+    client = bench.client(prefetch=0)
+    client.connect(bench.key())
+    client.confirm(client.get())
+    forget(bench, bench.key())
+    bench.brokers[1].offsets.reset(bench.cursor(bench.key()), 25 * 28, bench.store(bench.key()).bounds)
+    bench.simulation.run(9_000)
+    assert client.drain() == bench.of(bench.key())[25:]
+
+
+def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    forget(bench, bench.key())
+    bench.store(bench.key()).expire(10 * 28)
+    bench.simulation.run(9_000)
+    with pytest.raises(DataLoss, match="up to 10 messages"):
+        client.get()
+    assert delivery.start == 0
+    assert client.drain() == bench.of(bench.key())[10:]
 
 
 def test_a_partition_that_somebody_else_took_is_lost(bench: Bench, client: Client) -> None:
@@ -245,6 +288,13 @@ def forget(bench: Bench, key: PartitionKey) -> None:
     broker = bench.brokers[key.broker_id]
     broker.ownership.release(bench.cursor(key))
     broker.offsets.commit(bench.cursor(key), consumed=False)
+
+
+def stop_cleanly(bench: Bench, key: PartitionKey) -> None:
+    """As after a clean stop and a start."""
+    broker = bench.brokers[key.broker_id]
+    broker.offsets.commit(bench.cursor(key), consumed=True)
+    broker.ownership.release(bench.cursor(key))
 
 
 def lose_request(bench: Bench, method: Method) -> None:

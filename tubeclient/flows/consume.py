@@ -41,13 +41,14 @@ from tubeclient.flows.effects import (
     Sleep,
     WallClock,
     backoff_ms,
+    call,
     checked,
 )
 from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrations import CHANGED, WAIT_SLICE_MS, Registrations
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 from tubeclient.wire.messages import check_messages, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -133,19 +134,14 @@ class Consumption:
 
     def _commit(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[int]:
         key, epoch = holding.key, holding.epoch
-        request = broker_pb2.CommitOffsetRequestC2B(
-            clientId=self._plan.client_id,
-            topicName=key.topic,
-            partitionId=key.partition_id,
-            groupName=self._plan.group,
-            lastPackConsumed=consumed,
-        )
+        request = self._commit_request(key, consumed)
         try:
             ticket = yield Send(holding.line.info.address, Method.COMMIT_OFFSET, request)
             if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
                 # The commit is on its way, so the partition's next fetch may follow it on the same connection. Its
                 # answer is not looked at before the commit's.
                 now: float = yield Now()
+                holding.noted = False
                 self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
                 yield from self._send_fetches()
             answer = yield Receive(ticket)
@@ -161,6 +157,15 @@ class Consumption:
             holding.updated_ms = yield WallClock()
         position: int = answer.currOffset
         return position
+
+    def _commit_request(self, key: PartitionKey, consumed: bool) -> broker_pb2.CommitOffsetRequestC2B:
+        return broker_pb2.CommitOffsetRequestC2B(
+            clientId=self._plan.client_id,
+            topicName=key.topic,
+            partitionId=key.partition_id,
+            groupName=self._plan.group,
+            lastPackConsumed=consumed,
+        )
 
     def _end_commit(self, holding: Holding) -> None:
         holding.committing = False
@@ -190,6 +195,7 @@ class Consumption:
             if holding is None:
                 return
             holding.phase = Phase.FETCHING
+            holding.noted = True
             self._holdings.fetching[holding] = None
             epoch, turn = holding.epoch, holding.turn
             request = broker_pb2.GetMessageRequestC2B(
@@ -283,7 +289,7 @@ class Consumption:
                 "Connect the partition at a later offset to go on without it"
             ) from error
         if not kept:  # the broker has moved over entries of others, or asks us to confirm what only it let through
-            holding.commit_next = len(messages) > 0
+            holding.commit_next, holding.noted = len(messages) > 0, False
             holding.expected = None
             self._holdings.set_idle(holding)
             return None
@@ -323,7 +329,7 @@ class Consumption:
             yield from self._registrations.lose(holding, error)
         elif isinstance(error, NothingToRead):
             # The broker may have passed over entries of others; the next fetch commits that.
-            holding.commit_next = True
+            holding.commit_next, holding.noted = True, False
             usual = backoff_ms(
                 holding.pace.empty_answers,
                 self._rng.random(),
@@ -344,12 +350,32 @@ class Consumption:
     def _find_out(
         self, holding: Holding, epoch: int, delivery: Delivery, consumed: bool, error: TubeError
     ) -> Flow[int]:
-        """A commit's answer was lost, or the registration was: register again and see where the group stands."""
+        """A commit's answer was lost, or the registration was: find out where the group stands.
+
+        A second commit that gives up what was noted since tells, as long as the broker has not forgotten us; where it
+        has, the messages of the pack may come again.
+        """
+        if holding.epoch == epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
+            self._holdings.drop_work(holding)
+            holding.phase = Phase.CONFIRMING
+            try:
+                request = self._commit_request(holding.key, False)
+                answer = yield from call(holding.line.info.address, Method.COMMIT_OFFSET, request)
+                checked(answer, f"confirming a pack of partition {holding.key}", partition=str(holding.key))
+            except RegistrationLost as lost:
+                error = lost
+            except TransportError:
+                yield from self._registrations.line_down(holding.line)
+                raise error from None
+            else:
+                if holding.epoch == epoch:
+                    holding.confirmed = holding.expected = answer.currOffset
+                    holding.commit_next = holding.noted = False
+                if answer.currOffset > delivery.start or not consumed:
+                    position: int = answer.currOffset
+                    return position
+                raise StalePack(partition=str(holding.key)) from error
         if holding.epoch == epoch and holding.phase is not Phase.GONE:
             holding.phase = Phase.IDLE
-            yield from self._registrations.rejoin(holding, forgotten=isinstance(error, RegistrationLost))
-        if holding.epoch > epoch and (holding.confirmed > delivery.start or not consumed):
-            return holding.confirmed
-        if holding.epoch > epoch or isinstance(error, RegistrationLost):
-            raise StalePack(partition=str(holding.key)) from error
-        raise error
+            yield from self._registrations.rejoin(holding)
+        raise StalePack(partition=str(holding.key)) from error

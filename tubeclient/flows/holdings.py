@@ -135,6 +135,8 @@ class Holding:
     """Somebody takes the answer to `ticket` already."""
     committing: bool = False
     """A commit is on its way: until it is known what became of it, no answer to a fetch counts."""
+    noted: bool = False
+    """The broker may have noted a fetch of messages that are not confirmed."""
     commit_next: bool = False
     """The next fetch commits what the last one passed over."""
     delivery: int | None = None

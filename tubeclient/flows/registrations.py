@@ -201,19 +201,18 @@ class Registrations:
             if holding is not None:
                 yield from self._move(holding, BootstrapOffset.LATEST)
 
-    def rejoin(self, holding: Holding, *, forgotten: bool = True) -> Flow[None]:
-        """Register a partition again, where what this consumer has confirmed ends. Emits `Lost` where that fails for
-        good.
+    def rejoin(self, holding: Holding) -> Flow[None]:
+        """Register a partition again that the broker has forgotten. Emits `Lost` where that fails for good.
 
-        The group's position tells that only while the broker has not `forgotten` the registration: one that crashed
-        knows an older position, and one that was stopped cleanly has taken what was fetched for confirmed
-        (DefaultOffsetManager.close).
+        The group stands where it was confirmed, with two exceptions: a broker that crashed knows an older position, and
+        one that was stopped cleanly has taken what it had noted for us as confirmed (DefaultOffsetManager.close),
+        whether it was handed out or not.
         """
         confirmed = holding.confirmed
-        yield from self._move(holding, confirmed if forgotten else BootstrapOffset.STORED)
+        yield from self._move(holding, confirmed if holding.noted else BootstrapOffset.STORED)
         if holding.phase is Phase.IDLE and holding.confirmed < confirmed:
             yield from self._move(holding, confirmed)
-        elif holding.phase is Phase.IDLE and forgotten:
+        if holding.phase is Phase.IDLE and holding.confirmed > confirmed:
             holding.expected = confirmed  # where that has expired, the next pack shows it
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
@@ -232,7 +231,7 @@ class Registrations:
         """
         line.up = False
         for holding in self.holdings.of_line(line):
-            if holding.phase in (Phase.FETCHING, Phase.REGISTERING):
+            if holding.epoch > 0 and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
                 holding.expected, holding.commit_next = None, False
                 self.holdings.set_idle(holding)
         yield Notify(CHANGED)
@@ -302,7 +301,7 @@ class Registrations:
         holding.epoch += 1
         holding.line.up = True
         holding.confirmed, holding.end = start, max(answer.maxOffset, start)
-        holding.expected, holding.commit_next, holding.failures = start, False, 0
+        holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
         holding.updated_ms = yield WallClock()
         if offset >= 0 and start != offset - offset % INDEX_ENTRY_BYTES and not clamp and self.plan.fail_on_data_loss:
             raise DataLoss(
