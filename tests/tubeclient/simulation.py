@@ -196,4 +196,6 @@ class Simulation:
             return _Answer(arrival, None, StandbyMaster("corerpc.exception.StandbyException", str(refusal)))
         if lost_answer or draw() < self.weather.lose_answer:
             return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
+        if effect.answer is not None:
+            response = effect.answer.FromString(response.SerializeToString())
         return _Answer(arrival, response)

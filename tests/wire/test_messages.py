@@ -84,6 +84,9 @@ GetMessageRequestC2B   clientId!s partitionId!i groupName!s topicName!s lastPack
 TransferedMessage      messageId!l checkSum!i payLoadData!y flag!i
 GetMessageResponseB2C  success!b errCode!i errMsg:s messages*TransferedMessage currOffset:l minLimitTime:i \
                        escFlowCtrl:b currDataDlt:l requireSlow:b maxOffset:l
+MessageColumns         messageId*l checkSum*i payLoadData*y flag*i
+GetMessageColumnsB2C   success!b errCode!i errMsg:s messages:MessageColumns currOffset:l minLimitTime:i \
+                       escFlowCtrl:b currDataDlt:l requireSlow:b maxOffset:l
 CommitOffsetRequestC2B clientId!s topicName!s partitionId!i groupName!s lastPackConsumed:b
 CommitOffsetResponseB2C success!b errCode!i errMsg!s currOffset:l maxOffset:l
 """

@@ -49,7 +49,7 @@ from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrations import CHANGED, WAIT_SLICE_MS, Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
-from tubeclient.wire.messages import check_messages, with_tags
+from tubeclient.wire.messages import checked_columns, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -208,7 +208,13 @@ class Consumption:
                 escFlowCtrl=self.orders.group_rules.data_limits != (),
             )
             try:
-                ticket = yield Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED)
+                ticket = yield Send(
+                    holding.line.info.address,
+                    Method.GET_MESSAGES,
+                    request,
+                    signal=CHANGED,
+                    answer=broker_pb2.GetMessageColumnsB2C,
+                )
             except TubeError:
                 yield from self._registrations.line_down(holding.line)
                 continue
@@ -276,11 +282,10 @@ class Consumption:
         start = response.currOffset
         holding.confirmed = max(holding.confirmed, start)  # the broker may have passed over entries of others
         now: float = yield Now()
-        messages = response.messages
         holding.end = max(response.maxOffset, holding.end)
         holding.updated_ms = wall = yield WallClock()
         try:
-            check_messages(messages)
+            messages = checked_columns(response.messages)
             kept = with_tags(messages, holding.filters) if holding.filters else messages
         except CorruptMessage as error:
             self._holdings.set_idle(holding, now + _TROUBLE_MS)
@@ -288,8 +293,8 @@ class Consumption:
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. "
                 "Connect the partition at a later offset to go on without it"
             ) from error
-        if not kept:  # the broker has moved over entries of others, or asks us to confirm what only it let through
-            holding.commit_next, holding.noted = len(messages) > 0, False
+        if not kept.payloads:  # entries of others were passed over, or what only the broker takes for ours
+            holding.commit_next, holding.noted = bool(messages.payloads), False
             holding.expected = None
             self._holdings.set_idle(holding)
             return None
@@ -298,7 +303,7 @@ class Consumption:
             self.orders.default_rules,
             now_ms=now,
             minute=minute_of_day(wall),
-            message_bytes=sum(len(message.payLoadData) for message in messages) if self._limited else 0,
+            message_bytes=sum(map(len, messages.payloads)) if self._limited else 0,
             lag_bytes=max(response.currDataDlt, 0),
             filtered=bool(holding.filters),
             near_end=response.requireSlow,
@@ -306,7 +311,7 @@ class Consumption:
         self._holdings.fetching.pop(holding, None)
         holding.ticket, holding.awaited = None, False
         holding.phase = Phase.DELIVERED
-        holding.fetched = start + len(messages) * INDEX_ENTRY_BYTES
+        holding.fetched = start + len(messages.payloads) * INDEX_ENTRY_BYTES
         holding.delivery = next(self._deliveries)
         holding.resume_ms = now + pause_ms if pause_ms > 0 else 0.0
         holding.overdue_ms = now + self._plan.confirm_timeout_ms

@@ -47,6 +47,8 @@ class Send:
     """The part of a call's time limit that the answer may take."""
     signal: str = ""
     """Wakes flows that sleep on this signal when the answer comes, or fails to."""
+    answer: type[Message] | None = None
+    """What the answer's bytes are read as, where that is not the class that the method's `spec` names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tubeclient.flows.effects import Ticket
 from tubeclient.flows.flow_rules import PartitionPace
 from tubeclient.keys import BrokerInfo, PartitionKey
-from tubeclient.wire.messages import Message, bodies_of
-from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.messages import Columns, Message, bodies_of
 
 __all__ = ["BrokerLine", "Delivery", "Holding", "Holdings", "Phase", "Position"]
 
@@ -39,7 +38,7 @@ class Delivery:
     Iterating gives `Message` objects. `bodies` and `message_ids` are the same as columns, which is faster.
     """
 
-    __slots__ = ("_wire", "end", "lag_bytes", "number", "partition", "settled", "start")
+    __slots__ = ("_columns", "end", "lag_bytes", "number", "partition", "settled", "start")
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Delivery:
         start: int,
         end: int,
         lag_bytes: int,
-        wire: Sequence[broker_pb2.TransferedMessage],
+        columns: Columns,
     ) -> None:
         self.number = number
         """Counts the packs of a consumer."""
@@ -61,25 +60,25 @@ class Delivery:
         """Bytes of messages behind this pack, -1 where the broker does not say."""
         self.settled = False
         """Whether it was confirmed, or given back to be read again."""
-        self._wire = wire
+        self._columns = columns
 
     @property
     def messages(self) -> list[Message]:
-        return list(map(Message, self._wire))
+        return list(self)
 
     @property
     def bodies(self) -> list[bytes]:
-        return bodies_of(self._wire)
+        return bodies_of(self._columns)
 
     @property
     def message_ids(self) -> list[int]:
-        return [message.messageId for message in self._wire]
+        return list(self._columns.ids)
 
     def __iter__(self) -> Iterator[Message]:
-        return map(Message, self._wire)
+        return map(Message, *self._columns)
 
     def __len__(self) -> int:
-        return len(self._wire)
+        return len(self._columns.ids)
 
     def __repr__(self) -> str:
         return f"<Delivery {self.number} of {self.partition}, {len(self)} messages from {self.start}>"

@@ -24,6 +24,7 @@ T = TypeVar("T")
 class _Pending(NamedTuple):
     address: str
     method: Method
+    answer: type[Message]
     future: Future[bytes]
     timeout_ms: int
     deadline: float  # of time.monotonic(), seconds
@@ -141,11 +142,11 @@ class FlowRunner:
         future = self._pool.get(effect.address, timeout_ms).submit(stream)
         if effect.signal:
             future.add_done_callback(lambda _: self._monitor.notify(effect.signal))
-        return Ticket(_Pending(effect.address, effect.method, future, timeout_ms, deadline))
+        answer = effect.answer or spec.response
+        return Ticket(_Pending(effect.address, effect.method, answer, future, timeout_ms, deadline))
 
     def _receive(self, ticket: Ticket) -> Message:
         pending = cast(_Pending, ticket)
-        spec = pending.method.spec
         try:
             stream = pending.future.result(max(0.0, pending.deadline - time.monotonic()))
         except TimeoutError as error:
@@ -157,7 +158,7 @@ class FlowRunner:
                 address=pending.address,
             ) from None
         try:
-            return parse_message(spec.response, decode_response(stream, spec.method_id))
+            return parse_message(pending.answer, decode_response(stream, pending.method.spec.method_id))
         except RemoteError as error:
             raise type(error)(error.exception_name, error.text, address=pending.address) from None
         except ProtocolError as error:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from itertools import compress
+from typing import NamedTuple
 from zlib import crc32
 
 from tubeclient.errors import CorruptMessage
-from tubeclient.wire.payload import ATTRIBUTE_FLAG, TAG_KEY, TIME_KEY, decode_payload, parse_attributes
+from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Message", "bodies_of", "check_messages", "with_tags"]
+__all__ = ["Columns", "Message", "bodies_of", "checked_columns", "with_tags"]
+
+_CHECKSUM_MASK = 0x7FFFFFFF
 
 
 class Message:
@@ -18,15 +21,15 @@ class Message:
     CorruptMessage where the attributes inside cannot be taken apart.
     """
 
-    __slots__ = ("_wire",)
+    __slots__ = ("_flag", "_id", "_payload")
 
-    def __init__(self, wire: broker_pb2.TransferedMessage) -> None:
-        self._wire = wire
+    def __init__(self, message_id: int, payload: bytes, flag: int) -> None:
+        self._id, self._payload, self._flag = message_id, payload, flag
 
     @property
     def message_id(self) -> int:
         """The broker's number for it: unique within one store, in no order."""
-        return self._wire.messageId
+        return self._id
 
     @property
     def body(self) -> bytes:
@@ -49,32 +52,44 @@ class Message:
         return self._all().get(TIME_KEY, "")
 
     def __repr__(self) -> str:
-        return f"<Message {self.message_id}, {len(self._wire.payLoadData)} bytes>"
+        return f"<Message {self.message_id}, {len(self._payload)} bytes>"
 
     def _parts(self) -> tuple[bytes, str]:
-        return decode_payload(self._wire.payLoadData, self._wire.flag)
+        return decode_payload(self._payload, self._flag)
 
     def _all(self) -> dict[str, str]:
         return parse_attributes(self._parts()[1])
 
 
-def check_messages(messages: Iterable[broker_pb2.TransferedMessage]) -> None:
-    """CorruptMessage for the first message whose payload does not match its checksum."""
-    for message in messages:
-        if crc32(message.payLoadData) & 0x7FFFFFFF != message.checkSum:
-            raise CorruptMessage(f"the message with id {message.messageId} does not match its checksum")
+class Columns(NamedTuple):
+    """The messages of a fetch, all columns of one length."""
+
+    ids: list[int]
+    payloads: list[bytes]
+    flags: list[int]
 
 
-def with_tags(
-    messages: Iterable[broker_pb2.TransferedMessage], tags: frozenset[str]
-) -> list[broker_pb2.TransferedMessage]:
+def checked_columns(wire: broker_pb2.MessageColumns) -> Columns:
+    """Take the messages of a fetch; CorruptMessage for the first whose payload does not match its checksum."""
+    ids, checksums, payloads, flags = wire.messageId[:], wire.checkSum[:], wire.payLoadData[:], wire.flag[:]
+    if not len(ids) == len(checksums) == len(payloads) == len(flags):
+        raise CorruptMessage("a message lacks one of its fields")
+    found = [checksum & _CHECKSUM_MASK for checksum in map(crc32, payloads)]
+    if found != checksums:
+        number = next(n for n, (one, other) in enumerate(zip(found, checksums, strict=True)) if one != other)
+        raise CorruptMessage(f"the message with id {ids[number]} does not match its checksum")
+    return Columns(ids, payloads, flags)
+
+
+def with_tags(columns: Columns, tags: frozenset[str]) -> Columns:
     """The messages with one of these tags: brokers compare a 32-bit hash only."""
-    return [message for message in messages if Message(message).tag in tags]
+    wanted = [message.tag in tags for message in map(Message, *columns)]
+    ids, payloads, flags = columns
+    return Columns(list(compress(ids, wanted)), list(compress(payloads, wanted)), list(compress(flags, wanted)))
 
 
-def bodies_of(messages: Sequence[broker_pb2.TransferedMessage]) -> list[bytes]:
+def bodies_of(columns: Columns) -> list[bytes]:
     """The bodies of messages."""
-    return [
-        decode_payload(message.payLoadData, message.flag)[0] if message.flag & ATTRIBUTE_FLAG else message.payLoadData
-        for message in messages
-    ]
+    if not any(columns.flags):
+        return list(columns.payloads)
+    return [decode_payload(payload, flag)[0] for payload, flag in zip(columns.payloads, columns.flags, strict=True)]

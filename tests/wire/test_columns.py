@@ -1,0 +1,82 @@
+"""Messages by column: the same bytes as messages by row, every checksum looked at, nothing shifted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire.fuzz import FUZZ
+from tubeclient.errors import CorruptMessage
+from tubeclient.wire.envelope import parse_message
+from tubeclient.wire.messages import Columns, Message, bodies_of, checked_columns, with_tags
+from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
+from tubeclient.wire.proto.broker_pb2 import GetMessageColumnsB2C, GetMessageResponseB2C, TransferedMessage
+
+numbers = st.integers(-(1 << 63), (1 << 63) - 1)
+rows = st.lists(st.tuples(numbers, st.binary(max_size=200), st.integers(-(1 << 31), (1 << 31) - 1)), max_size=20)
+
+
+def transfered(number: int, payload: bytes, flag: int = 0) -> TransferedMessage:
+    return TransferedMessage(messageId=number, checkSum=checksum(payload), payLoadData=payload, flag=flag)
+
+
+def columns(*messages: TransferedMessage) -> Columns:
+    response = GetMessageResponseB2C(success=True, errCode=200, messages=messages, currOffset=28)
+    return checked_columns(parse_message(GetMessageColumnsB2C, response.SerializeToString()).messages)
+
+
+def tagged(number: int, body: bytes, tag: str) -> TransferedMessage:
+    return transfered(number, *encode_payload(body, encode_attributes({}, tag)))
+
+
+@given(rows)
+@FUZZ
+def test_columns_hold_what_the_rows_held(messages: list[tuple[int, bytes, int]]) -> None:
+    found = columns(*(transfered(*message) for message in messages))
+    assert list(zip(*found, strict=True)) == messages
+
+
+def test_the_other_fields_are_where_they_were() -> None:
+    """A field that one class has and the other has not, or has elsewhere, would be lost in silence."""
+    rows_fields, column_fields = (
+        {field.name: field.number for field in kind.DESCRIPTOR.fields}
+        for kind in (GetMessageResponseB2C, GetMessageColumnsB2C)
+    )
+    assert rows_fields == column_fields
+    of_one = {field.name: field.number for field in TransferedMessage.DESCRIPTOR.fields}
+    assert {field.name: field.number for field in GetMessageColumnsB2C().messages.DESCRIPTOR.fields} == of_one
+
+
+@pytest.mark.parametrize("damaged", range(3))
+def test_a_wrong_checksum_is_found_wherever_it_is(damaged: int) -> None:
+    messages = [transfered(100 + number, b"body %d" % number) for number in range(3)]
+    messages[damaged].checkSum ^= 1
+    with pytest.raises(CorruptMessage, match=f"id {100 + damaged} does not match its checksum"):
+        columns(*messages)
+
+
+@pytest.mark.parametrize("field", ["messageId", "checkSum", "payLoadData", "flag"])
+def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None:
+    messages = [transfered(number, b"the same") for number in range(3)]
+    messages[1].ClearField(field)
+    response = GetMessageResponseB2C(success=True, errCode=200, messages=messages)
+    parsed = parse_message(GetMessageColumnsB2C, response.SerializePartialToString())
+    with pytest.raises(CorruptMessage, match="lacks one of its fields"):
+        checked_columns(parsed.messages)
+
+
+def test_bodies_are_without_attributes_and_messages_have_both() -> None:
+    found = columns(transfered(1, b"bare"), tagged(2, b"body", "web"))
+    assert bodies_of(found) == [b"bare", b"body"]
+    assert [(one.message_id, one.body, one.tag) for one in map(Message, *found)] == [
+        (1, b"bare", ""),
+        (2, b"body", "web"),
+    ]
+
+
+def test_only_the_tags_asked_for_are_kept_in_all_columns() -> None:
+    found = with_tags(columns(tagged(1, b"a", "x"), tagged(2, b"b", "y"), tagged(3, b"c", "x")), frozenset({"x"}))
+    assert found.ids == [1, 3]
+    assert bodies_of(found) == [b"a", b"c"]
+    assert len(found.flags) == 2
