@@ -143,7 +143,8 @@ class Consumption:
                 now: float = yield Now()
                 holding.noted = False
                 self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
-                yield from self._send_fetches()
+                # The caller comes back for another pack: the one asked for now keeps the broker at work meanwhile.
+                yield from self._send_fetches(more=min(self._plan.prefetch, 1))
             answer = yield Receive(ticket)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
         except (TransportError, RegistrationLost) as error:
@@ -187,9 +188,9 @@ class Consumption:
                 return holding
         return None
 
-    def _send_fetches(self) -> Flow[None]:
-        """Ask for as many packs as may be on their way."""
-        while len(self._holdings.fetching) < self._plan.prefetch + self._waiting:
+    def _send_fetches(self, more: int = 0) -> Flow[None]:
+        """Ask for as many packs as may be on their way, and so many `more`."""
+        while len(self._holdings.fetching) < self._plan.prefetch + self._waiting + more:
             now: float = yield Now()
             holding = self._holdings.next_idle(now)
             if holding is None:
