@@ -70,7 +70,8 @@ class ClientBalanceConsumer(ProcessBound):
 
     A partition that the group has no position for begins where `start_from` says; "always_latest" begins at the end
     whenever this consumer connects it first. Packs must be confirmed: until then the partition gives no other, and
-    after `confirm_timeout_ms` it gives the same messages again. Up to `prefetch` packs are fetched ahead of `get`.
+    after `confirm_timeout_ms` it gives the same messages again. Up to `prefetch` packs are fetched ahead of `get`,
+    and one more behind each confirmation; none with a `prefetch` of 0.
     With `fail_on_data_loss` false, messages that expired are passed over with a warning in the log.
 
     Callbacks are called with one partition each: `on_assigned(partition, offset)` after it was connected,
