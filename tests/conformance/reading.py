@@ -19,7 +19,7 @@ def ends(settings: ClientSettings, view: ClusterView) -> dict[StoreKey, int]:
 
 def read(settings: ClientSettings, view: ClusterView, piece: OffsetRange) -> list[tuple[int, bytes, str]]:
     """(message id, body, attribute text) of a range."""
-    with RangeReader(settings, GROUPS) as reader:
+    with RangeReader(settings, GROUPS, visit_token=view.visit_token) as reader:
         return [
             (message.messageId, *decode_payload(message.payLoadData, message.flag))
             for pack in reader.read(view.broker_of(piece.partition), piece)

@@ -112,7 +112,8 @@ def test_a_topic_that_is_not_there(java_producer: JavaProducers, java_consumer: 
 def test_an_idle_java_consumer_keeps_its_lease(tmp_path: Path, java_vm: JavaVM) -> None:
     """On the embedded cluster alone: its lease can be made shorter than a Java client that does not beat."""
     with (
-        EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("idle")], lease_ms=3_000) as servers,
+        # Visit tokens are checked, as on a cluster that does: Java's client has to get on with them.
+        EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("idle")], lease_ms=3_000, check_visit_token=True) as servers,
         closing(JavaBalanceConsumer(java_vm, servers.master_address, "idle", heartbeat_ms=500)) as consumer,
     ):
         consumer.start({"idle": []}, source_count=1, node_id=0)
