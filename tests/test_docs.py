@@ -9,14 +9,23 @@ import pytest
 
 from offsets_store.schema import COLUMNS
 from spark_source.schema import spark_schema
-from tools.generate_docs import PAGE, page
+from tests.test_packaging import run_python
+from tools.generate_docs import PAGES as GENERATED
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
-def test_the_page_of_options_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run make docs"
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
+def test_a_generated_page_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == GENERATED[path](), "run make docs"
+
+
+def test_the_examples_of_the_clients_page_run() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "client.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 6
+    found = run_python("-c", "\n".join(blocks), timeout=120)
+    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

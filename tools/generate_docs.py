@@ -1,16 +1,18 @@
-"""Write docs/options.md from the source's table of options."""
+"""Write the pages of docs/ that come from the code: the source's options, and the client's errors by code."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 from spark_source.option_table import markdown
+from tubeclient.errors import STATUS_CLASSES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def page() -> str:
-    """The page's text."""
+def options_page() -> str:
+    """The text of docs/options.md."""
     return (
         '# Options of `format("tubeclient")`\n\n'
         "Generated from `spark_source/option_table.py` by `make docs`. Names may be written in any case. An unknown "
@@ -18,9 +20,40 @@ def page() -> str:
     )
 
 
+def errors_page() -> str:
+    """The text of docs/errors.md."""
+    tree, _, local = (inspect.getdoc(inspect.getmodule(next(iter(STATUS_CLASSES.values())))) or "").partition(
+        "`retriable` says"
+    )
+    rows = [
+        f"| {code} | `{kind.__name__}` | {'yes' if kind.retriable else 'no'} | {_meaning(kind)} |"
+        for code, kind in sorted(STATUS_CLASSES.items())
+    ]
+    return (
+        "# Errors of the client\n\n"
+        "Generated from `tubeclient/errors.py` by `make docs`. `retriable` says whether the same call may succeed "
+        "later without anybody changing anything.\n\n"
+        f"```\n{inspect.cleandoc(tree.partition(chr(10))[2])}\n```\n\n"
+        "## Codes that servers answer\n\n| code | class | retriable | |\n|---|---|---|---|\n"
+        + "\n".join(rows)
+        + "\n\nAny other code is a `StatusError`, which the classes above are kinds of: `code`, `server_text`, "
+        "`context`, and `address`, `partition` and `topic` where they are known.\n\n"
+        "## Codes that Apache's clients give to themselves\n\n"
+        f"```\n{inspect.cleandoc(local[local.index('402') - 4 :])}\n```\n"
+    )
+
+
+def _meaning(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ").partition(": ")[2]
+
+
+PAGES = {DOCS / "options.md": options_page, DOCS / "errors.md": errors_page}
+
+
 def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE)
+    for path, text in PAGES.items():
+        path.write_text(text(), encoding="utf-8")
+        print(path)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from tubeclient.admin.master import MasterWeb
 from tubeclient.admin.names import as_name, as_names
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings
 
 __all__ = ["Admin"]
@@ -47,12 +48,19 @@ class Admin:
     where none answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and
     BrokerFailed where a broker refuses or does not answer.
 
-    `modify_token` is the master's confModAuthToken, which changes of the master's books need; brokers ask for none.
+    `modify_token` is the master's confModAuthToken, which changes of the master's books need, or `modify_token_file` or
+    `modify_token_env` say where it stands when it is needed; brokers ask for none.
     `modify_user` is who is noted to have changed something.
     """
 
     def __init__(
-        self, settings: ClientSettings, *, modify_token: str | None = None, modify_user: str = "tubeclient"
+        self,
+        settings: ClientSettings,
+        *,
+        modify_token: str | None = None,
+        modify_token_file: str | None = None,
+        modify_token_env: str | None = None,
+        modify_user: str = "tubeclient",
     ) -> None:
         if not _USER.fullmatch(modify_user):
             raise ConfigurationError(
@@ -61,11 +69,12 @@ class Admin:
             )
         self._settings = settings
         self._masters = MasterWeb(settings)
-        self._modify_token = modify_token
+        self._token_sources = modify_token, modify_token_file, modify_token_env
+        self._has_token = check_password_sources("modify_token", *self._token_sources)
         self._modify_user = modify_user
 
     def __repr__(self) -> str:
-        token = "None" if self._modify_token is None else "'***'"
+        token = "'***'" if self._has_token else "None"
         return f"Admin({', '.join(self._masters.addresses)}, modify_token={token}, modify_user={self._modify_user!r})"
 
     # What there is
@@ -162,12 +171,12 @@ class Admin:
 
     def _modify(self, method: str, **parameters: str) -> None:
         """A change of the master's books; RemoteError too where it was refused for some broker."""
-        token = self._modify_token
-        if not token:
+        if not self._has_token:
             raise ConfigurationError(
                 f"{method} changes the master's books; give Admin the modify_token, which is the confModAuthToken of "
                 "master.ini"
             )
+        token = read_password("modify_token", *self._token_sources)
         try:
             refused = self._masters.ask(method, refusals, confModAuthToken=token, **parameters)
             failure: TubeError | None = RemoteError(method, "; ".join(refused)) if refused else None
