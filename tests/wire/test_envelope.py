@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ, damaged, outcome
-from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster
+from tubeclient.errors import ConnectionLost, ProtocolError, RemoteError, StandbyMaster
 from tubeclient.wire.envelope import (
     PROTOCOL_VERSION,
     Request,
@@ -82,6 +82,12 @@ def test_a_class_that_merely_ends_like_it_is_no_standby() -> None:
     with pytest.raises(RemoteError) as caught:
         decode_response(encode_error("a.NotAStandbyException", ""), METHOD_ID)
     assert type(caught.value) is RemoteError
+
+
+def test_a_server_that_is_starting_or_stopping_is_as_good_as_not_there() -> None:
+    name = "org.apache.inlong.tubemq.corerpc.exception.ServerNotReadyException"
+    with pytest.raises(ConnectionLost, match=r"starting or stopping \(RpcServer is not running yet\)"):
+        decode_response(encode_error(name, "RpcServer is not running yet", fatal=True), METHOD_ID)
 
 
 def test_optional_header_fields_of_other_clients_may_be_missing() -> None:

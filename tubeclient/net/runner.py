@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import DeadlineExceeded, ProtocolError, RemoteError, TubeError
+from tubeclient.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RemoteError, TubeError
 from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, Sleep, Ticket, WallClock
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.wire.envelope import decode_response, encode_request, parse_message
@@ -161,5 +161,7 @@ class FlowRunner:
             return parse_message(pending.answer, decode_response(stream, pending.method.spec.method_id))
         except RemoteError as error:
             raise type(error)(error.exception_name, error.text, address=pending.address) from None
+        except ConnectionLost as error:
+            raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
         except ProtocolError as error:
             raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error

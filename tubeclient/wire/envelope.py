@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
 
-from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster
+from tubeclient.errors import ConnectionLost, ProtocolError, RemoteError, StandbyMaster
 from tubeclient.wire.proto import rpc_pb2
 
 __all__ = [
@@ -106,8 +106,8 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
 def decode_response(stream: bytes, method_id: int) -> bytes:
     """Return the bytes of the call's own message out of a response's stream.
 
-    Raises StandbyMaster or RemoteError where the server says that it could not run the call, ProtocolError where the
-    bytes are no response to `method_id`.
+    Raises StandbyMaster or RemoteError where the server says that it could not run the call, ConnectionLost where it
+    says so because it is starting or stopping, ProtocolError where the bytes are no response to `method_id`.
     """
     flag, header_bytes, body_bytes = _split(stream)
     if flag != _RESPONSE_FLAG:
@@ -116,6 +116,8 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
     if header.status != rpc_pb2.ResponseHeader.SUCCESS:
         failure = parse_message(rpc_pb2.RspExceptionBody, body_bytes)
         # The prefix of the class name depends on the protocol version, so only its end is compared.
+        if failure.exceptionName.endswith(".ServerNotReadyException"):  # an IOException of NettyRpcServer's
+            raise ConnectionLost(f"the server is starting or stopping ({failure.stackTrace})")
         kind = StandbyMaster if failure.exceptionName.endswith(".StandbyException") else RemoteError
         raise kind(failure.exceptionName, failure.stackTrace)
     data = _plain_data(body_bytes, method_id)
