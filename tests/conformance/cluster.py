@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
@@ -42,13 +43,30 @@ class Cluster(ABC):
     def restart_master(self) -> None:
         """It forgets its clients."""
 
+    @contextmanager
+    def without_broker(self, broker_id: int) -> Iterator[None]:
+        """The broker is stopped for the length of the block."""
+        self.stop_broker(broker_id)
+        try:
+            yield
+        finally:
+            self.start_broker(broker_id)
+
     def raw(self, broker_id: int = 0) -> RawClient:
         """A plain connection to a broker, or with 0 to the master; to be closed by the caller."""
         return RawClient(self.brokers[broker_id].address if broker_id else self.master_address)
 
+    def visit_token(self) -> int:
+        """What readers and raw calls show to brokers, as the master gives it to every client."""
+        with self.raw() as master:
+            answer = master.call(Method.PRODUCER_REGISTER, clientId="visitor", brokerCheckSum=-1, hostName="127.0.0.1")
+        token: int = answer.authorizedInfo.visitAuthorizedToken
+        return token
+
     def put(self, key: PartitionKey, bodies: Iterable[bytes], *, tag: str = "") -> list[int]:
         """Write messages to this very partition, in order; returns their index offsets."""
         offsets = []
+        visit = {"visitAuthorizedToken": self.visit_token()}
         with self.raw(key.broker_id) as broker:
             for body in bodies:
                 data, flag = encode_payload(body, encode_attributes({}, tag, "202611211030" if tag else ""))
@@ -63,6 +81,7 @@ class Cluster(ABC):
                     sentAddr=0,
                     msgType=tag or None,
                     msgTime="202611211030" if tag else None,
+                    authInfo=visit,
                 )
                 assert answer.success, answer.errMsg
                 offsets.append(answer.appendOffset)

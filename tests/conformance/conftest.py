@@ -23,7 +23,9 @@ def tube(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if request.param == "apache":
         yield ApacheCluster(request.getfixturevalue("apache"))
         return
-    with EmbeddedTubeMQ(tmp_path_factory.mktemp("embedded"), to_config(TOPICS), brokers=2) as servers:
+    # Its brokers want the master's visit token, as on a cluster that checks them: every client has to show it.
+    folder = tmp_path_factory.mktemp("embedded")
+    with EmbeddedTubeMQ(folder, to_config(TOPICS), brokers=2, check_visit_token=True) as servers:
         yield EmbeddedCluster(servers)
 
 

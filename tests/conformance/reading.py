@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from tests.conformance.cluster import Cluster
 from tubeclient import ClientSettings, ClusterView, OffsetLookup, OffsetRange, RangeReader, StoreKey, reader_groups_of
 from tubeclient.wire.payload import decode_payload
 
@@ -17,9 +18,9 @@ def ends(settings: ClientSettings, view: ClusterView) -> dict[StoreKey, int]:
         return {store: bounds.max_offset for store, bounds in lookup.bounds(view).items()}
 
 
-def read(settings: ClientSettings, view: ClusterView, piece: OffsetRange) -> list[tuple[int, bytes, str]]:
+def read(tube: Cluster, view: ClusterView, piece: OffsetRange) -> list[tuple[int, bytes, str]]:
     """(message id, body, attribute text) of a range."""
-    with RangeReader(settings, GROUPS, visit_token=view.visit_token) as reader:
+    with RangeReader(tube.settings, GROUPS, visit_token=tube.visit_token()) as reader:
         return [
             (message.messageId, *decode_payload(message.payLoadData, message.flag))
             for pack in reader.read(view.broker_of(piece.partition), piece)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
+from tests.conformance.cluster import Cluster
 from tests.conformance.reading import GROUPS, ends, read
 from tubeclient import ClientSettings, OffsetRange, Producer, fetch_view
 from tubeclient.wire.payload import parse_attributes
@@ -17,19 +18,21 @@ pytestmark = pytest.mark.apache
 
 
 def test_what_javas_producer_wrote_our_range_reader_reads_byte_for_byte(
-    settings: ClientSettings, java_producer: Callable[..., JavaProducer]
+    tube: Cluster, settings: ClientSettings, java_producer: Callable[..., JavaProducer]
 ) -> None:
-    view = fetch_view(settings, ["java_to_py"], GROUPS)
+    view = fetch_view(settings, ["written_by_java"], GROUPS)
     before = ends(settings, view)
     sent: dict[str, list[tuple[int, bytes, dict[str, str]]]] = {}
-    for body, (where, attributes, tag, time) in send_assorted(java_producer("java_to_py"), "java_to_py", 60).items():
+    for body, (where, attributes, tag, time) in send_assorted(
+        java_producer("written_by_java"), "written_by_java", 60
+    ).items():
         system = {"$msgType$": tag, "$msgTime$": time} if tag and time else {}
         sent.setdefault(where.partition_key, []).append((where.message_id, body, {**system, **attributes}))
     after = ends(settings, view)
     got = {
         str(key): [
             (message_id, body, parse_attributes(text))
-            for message_id, body, text in read(settings, view, OffsetRange(key, before[key.store], after[key.store]))
+            for message_id, body, text in read(tube, view, OffsetRange(key, before[key.store], after[key.store]))
         ]
         for key in view.partitions()
     }
@@ -39,15 +42,15 @@ def test_what_javas_producer_wrote_our_range_reader_reads_byte_for_byte(
 def test_what_our_producer_wrote_javas_consumer_reads_byte_for_byte(
     producer: Producer, java_consumer: Callable[..., JavaBalanceConsumer]
 ) -> None:
-    producer.publish(["py_to_java"])
+    producer.publish(["written_by_us"])
     sent = {}
     for number in range(60):
         body = os.urandom(number * 100) + b"%d" % number
         tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else ("", "")
         attributes = {"number": str(number), "text": "grün"} if number % 3 else {}
-        result = producer.send("py_to_java", body, tag=tag, time=time, attributes=attributes)
+        result = producer.send("written_by_us", body, tag=tag, time=time, attributes=attributes)
         sent[body] = (str(result.partition), result.message_id, attributes, tag or None, time or None)
-    consumer = java_consumer("py_to_java_readers").start({"py_to_java": []}, source_count=1, node_id=0)
+    consumer = java_consumer("java_readers").start({"written_by_us": []}, source_count=1, node_id=0)
     for key in consumer.await_partitions(8):
         consumer.connect(key)
     got = {

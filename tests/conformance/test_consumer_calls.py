@@ -133,11 +133,11 @@ def test_wait_ready_waits_until_somebody_connects(consumer_of: MakeConsumer) -> 
 
 
 def test_close_gives_all_back_at_once(settings: ClientSettings, consumer_of: MakeConsumer) -> None:
-    others = set(threading.enumerate())
+    before = set(threading.enumerate())
     first = consumer_of("calls_close", ["calls"], source_count=1, node_id=0)
     for key in (KEY, OTHER):
         first.connect(key)
-    threads = set(threading.enumerate()) - others
+    threads = set(threading.enumerate()) - before
     assert threads
     first.close()
     # Without waiting, neither for the node nor for the partitions.

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tests.apache.java_client import JavaBalanceConsumer
+from tests.conformance.cluster import Cluster
 from tests.conformance.reading import GROUPS, ends, read
 from tests.waiting import wait_for
 from tubeclient import (
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.apache
 
 
 def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order(
-    settings: ClientSettings, producer: Producer
+    tube: Cluster, settings: ClientSettings, producer: Producer
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
@@ -57,7 +58,7 @@ def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_orde
             last = targets[key.store] // 28
             cuts = sorted({0, last, *(rng.randrange(last) for _ in range(10))})
             for start, end in itertools.pairwise(cuts):
-                pieces = read(settings, view, OffsetRange(key, start * 28, end * 28))
+                pieces = read(tube, view, OffsetRange(key, start * 28, end * 28))
                 got += [(key, body[:8]) for _, body, _ in pieces]
     finally:
         stop.set()
@@ -82,7 +83,7 @@ def test_offsets_over_http_and_over_the_protocol_are_the_same(settings: ClientSe
 
 
 def test_a_partition_that_javas_consumer_holds_is_read_in_the_next_reader_group(
-    settings: ClientSettings, producer: Producer, java_consumer: Callable[..., JavaBalanceConsumer]
+    tube: Cluster, settings: ClientSettings, producer: Producer, java_consumer: Callable[..., JavaBalanceConsumer]
 ) -> None:
     producer.publish(["ranges_single"])
     result = producer.send("ranges_single", b"held")
@@ -92,18 +93,20 @@ def test_a_partition_that_javas_consumer_holds_is_read_in_the_next_reader_group(
     holder.connect(str(result.partition))
     view = fetch_view(settings, ["ranges_single"], GROUPS[1:])
     piece = OffsetRange(result.partition, result.offset, result.offset + 28)
-    assert [body for _, body, _ in read(settings, view, piece)] == [b"held"]
+    assert [body for _, body, _ in read(tube, view, piece)] == [b"held"]
     assert holder.connected() == {str(result.partition)}
 
 
-def test_reading_leaves_the_groups_own_position_alone(settings: ClientSettings, producer: Producer) -> None:
+def test_reading_leaves_the_groups_own_position_alone(
+    tube: Cluster, settings: ClientSettings, producer: Producer
+) -> None:
     producer.publish(["ranges_single"])
     for number in range(40):
         producer.send("ranges_single", b"%d" % number)
     view = fetch_view(settings, ["ranges_single"], GROUPS)
     after = ends(settings, view)
     for key in view.partitions():
-        read(settings, view, OffsetRange(key, 0, after[key.store]))
+        read(tube, view, OffsetRange(key, 0, after[key.store]))
     with closing(OffsetLookup(settings, GROUPS)) as lookup:
         assert lookup.group_positions(view, "tubeclient_tests") == {}
         assert lookup.group_positions(view, GROUPS[0]) != {}

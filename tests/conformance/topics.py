@@ -15,8 +15,8 @@ TOPICS: Final = (
     TopicSpec("java_held", num_partitions=1, num_stores=1),
     # A filtered Java reader is given only what is on disk, which is 20 s behind unless the topic asks for 4 s.
     TopicSpec("java_filters", num_partitions=2, num_stores=1, properties={"memCacheFlushIntvl": 4000}),
-    TopicSpec("java_to_py", num_partitions=2, num_stores=2),
-    TopicSpec("py_to_java", num_partitions=2, num_stores=2),
+    TopicSpec("written_by_java", num_partitions=2, num_stores=2),
+    TopicSpec("written_by_us", num_partitions=2, num_stores=2),
     # Three partitions on one index: the case in which offsets are sparse.
     TopicSpec("ranges_shared", num_partitions=3, num_stores=1),
     # One partition per index: the case in which every offset is a message's own.
