@@ -13,7 +13,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test lint format types check docs proto dist clean
+.PHONY: help setup demo bench test lint format types check docs proto dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ setup: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/protoc ## M
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
+
+bench: $(STAMPS)/packages $(STAMPS)/apache ## Measure our client beside Apache's Java client, on Apache's broker
+	$(BIN)/python -m bench.client $(BENCH_ARGS)
 
 test: setup ## Run all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

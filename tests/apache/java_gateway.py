@@ -40,6 +40,11 @@ class JavaVM:
             self._gateway = self._start()
         return self._gateway.jvm
 
+    @property
+    def pid(self) -> int | None:
+        """Of the JVM while it runs."""
+        return self._process.pid
+
     def tail(self) -> str:
         return self._process.tail()
 

@@ -1,0 +1,1 @@
+"""Our client beside Apache's Java client, on Apache's own servers."""

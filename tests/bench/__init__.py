@@ -1,0 +1,1 @@
+"""Tests of the benchmark, which are not about speed."""
