@@ -186,11 +186,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bench.client", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     number = partial(parser.add_argument, type=int, metavar="N")
-    number("--messages", default=1_000_000, help="how many the topic is filled with (%(default)s)")
+    number("--messages", default=500_000, help="how many the topic is filled with (%(default)s)")
     number("--bytes", default=100, help="length of each message's payload (%(default)s)")
     number("--stores", default=8, help="stores of the topic, which are indexes on the broker (%(default)s)")
     number("--partitions", default=1, help="partitions of each store (%(default)s)")
-    number("--rounds", default=5, help="counted rounds of throughput, after two to warm up (%(default)s)")
+    number("--rounds", default=8, help="counted rounds of throughput, after two to warm up (%(default)s)")
     number("--starts", default=10, help="counted starts of consumers without the master's help (%(default)s)")
     number("--pull-starts", default=3, help="starts of Java's PullMessageConsumer; 0 leaves it out (%(default)s)")
     number("--balance-period-ms", default=60_000, help="the master's consumerBalancePeriodMs (%(default)s: TubeMQ's)")
