@@ -45,5 +45,5 @@ def test_the_warm_up_does_not_count_and_the_faster_java_is_compared_with() -> No
         {"ours": slow, "Java": fast, "Java, pullConfirmInLocal": fast},
         {"ours": fast, "Java": slow, "Java, pullConfirmInLocal": SAME},
     ]
-    [verdict] = [line for line in report.throughput_lines(rounds, 1) if line.startswith("ours / ")]
+    [verdict] = [line for line in report.throughput_lines(rounds, 1) if "(the faster Java)" in line]
     assert "pullConfirmInLocal (the faster Java): 2.00 by the medians" in verdict
