@@ -21,6 +21,13 @@ _MINUTE_MS = 60_000.0
 _WINDOW_MS = 5_000.0
 """A minute's bytes are spread over twelve windows."""
 
+_DAY_MINUTES = 24 * 60
+_OF_OLD = 2
+"""A type of rules that nobody follows any more."""
+
+_MAX_PAUSE_MS = 300_000
+_MAX_NUMBER = 2**31 - 1
+
 _TIME_ZONE_OFFSET_MS = 8 * 3_600_000
 """Times of day in rules are GMT+8 wherever the cluster stands (FlowCtrlRuleHandler)."""
 
@@ -65,30 +72,20 @@ class FlowRules:
 
     @classmethod
     def parse(cls, text: str) -> FlowRules:
-        """Read a rule text; a blank one has no rules. ProtocolError for a text that is none."""
+        """Read a rule text; a blank one has no rules. ProtocolError for a text that is none: as Apache's clients do,
+        all of it is refused where one number is out of its range.
+        """
         if not text.strip():
             return NO_RULES
         try:
             rules: dict[int, list[Mapping[str, Any]]] = {}
             for entry in json.loads(text):
-                rules.setdefault(int(entry["type"]), []).extend(entry.get("rule", ()))
-            limits = [
-                DataLimit(
-                    _minute(item["start"]),
-                    _minute(item["end"]),
-                    int(item["dltInM"]) * _MIB,
-                    int(item["limitInM"]) * _MIB,
-                    float(item["freqInMs"]),
-                )
-                for item in rules.get(0, ())
-            ]
-            polls = [EmptyPolls(int(item["zeroCnt"]), float(item["freqInMs"])) for item in rules.get(1, ())]
-            pauses = [
-                FetchPauses(
-                    float(item["normFreqInMs"]), float(item["filterFreqInMs"]), float(item["minDataFilterFreqInMs"])
-                )
-                for item in rules.get(3, ())
-            ]
+                kind = _number(entry, "type", 0, 3)
+                if kind != _OF_OLD:
+                    rules.setdefault(kind, []).extend(entry["rule"])
+            limits = [_data_limit(item) for item in rules.get(0, ())]
+            polls = [EmptyPolls(_number(item, "zeroCnt", 1), _number(item, "freqInMs", 0)) for item in rules.get(1, ())]
+            pauses = [_fetch_pauses(item) for item in rules.get(3, ())]
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ProtocolError(f"flow-control rules that cannot be read: {error!r}") from error
         return cls(tuple(sorted(limits)), tuple(sorted(polls, reverse=True)), pauses[0] if pauses else None)
@@ -112,7 +109,7 @@ NO_RULES = FlowRules()
 
 def minute_of_day(wall_ms: float) -> int:
     """The minute of the day, as rules count it, at `wall_ms` since 1970."""
-    return int((wall_ms + _TIME_ZONE_OFFSET_MS) // _MINUTE_MS % (24 * 60))
+    return int((wall_ms + _TIME_ZONE_OFFSET_MS) // _MINUTE_MS % _DAY_MINUTES)
 
 
 class PartitionPace:
@@ -174,9 +171,34 @@ class PartitionPace:
         return self._empty
 
 
+def _data_limit(item: Mapping[str, Any]) -> DataLimit:
+    start, end = _minute(item["start"]), _minute(item["end"])
+    if start >= end:
+        raise ValueError(f"from {item['start']} to {item['end']} is no time")
+    lag, limit = _number(item, "dltInM", 21), _number(item, "limitInM", 0)
+    return DataLimit(start, end, lag * _MIB, limit * _MIB, _number(item, "freqInMs", 200))
+
+
+def _fetch_pauses(item: Mapping[str, Any]) -> FetchPauses:
+    """The waits of readers with filters are given together or not at all."""
+    unfiltered, filtered, near_end = 0, 0, 0
+    if "normFreqInMs" in item:
+        unfiltered = _number(item, "normFreqInMs", 0, _MAX_PAUSE_MS)
+    if "filterFreqInMs" in item or "minDataFilterFreqInMs" in item:
+        filtered = _number(item, "filterFreqInMs", 0, _MAX_PAUSE_MS)
+        near_end = _number(item, "minDataFilterFreqInMs", filtered, _MAX_PAUSE_MS)
+    return FetchPauses(unfiltered, filtered, near_end)
+
+
+def _number(item: Mapping[str, Any], name: str, smallest: int, largest: int = _MAX_NUMBER) -> int:
+    number = int(item[name])
+    if not smallest <= number <= largest:
+        raise ValueError(f"{name} is {number}; it must be from {smallest} to {largest}")
+    return number
+
+
 def _minute(text: str) -> int:
-    hours, minutes = text.split(":")
-    minute = int(hours) * 60 + int(minutes)
-    if not 0 <= minute <= 24 * 60:
+    hours, minutes = map(int, text.split(":"))
+    if not (0 <= hours <= 24 and 0 <= minutes <= 59):
         raise ValueError(f"{text!r} is no time of day")
-    return minute
+    return hours * 60 + minutes

@@ -1,0 +1,225 @@
+"""Flow-control rules: every text gives rules or one error, and rules give the waits they say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tubeclient.errors import ProtocolError
+from tubeclient.flows.flow_rules import NO_RULES, DataLimit, EmptyPolls, FetchPauses, FlowRules, PartitionPace
+from tubeclient.flows.flow_rules import minute_of_day as minute_at
+
+MIB = 1 << 20
+LIMIT = {"start": "08:00", "end": "18:30", "dltInM": 100, "limitInM": 12, "freqInMs": 1_000}
+PAUSES = {"normFreqInMs": 10, "filterFreqInMs": 20, "minDataFilterFreqInMs": 30}
+
+
+def rules(*entries: tuple[int, list[Any]]) -> FlowRules:
+    return FlowRules.parse(json.dumps([{"type": kind, "rule": items} for kind, items in entries]))
+
+
+def limited(**changes: object) -> FlowRules:
+    return rules((0, [LIMIT | changes]))
+
+
+def empty_polls(*pairs: tuple[int, int]) -> FlowRules:
+    return rules((1, [{"zeroCnt": count, "freqInMs": pause} for count, pause in pairs]))
+
+
+# Reading
+
+
+def test_all_types_of_rules_are_read() -> None:
+    text = json.dumps(
+        [
+            {"type": 0, "rule": [LIMIT, LIMIT | {"start": "00:00", "end": "24:00", "dltInM": 21, "limitInM": 0}]},
+            {"type": 1, "rule": [{"zeroCnt": 3, "freqInMs": 300}, {"zeroCnt": 8, "freqInMs": 1_000}]},
+            {"type": 2, "rule": [{"start": "12:00", "end": "23:59", "dltStInM": 2, "dltEdInM": 1}]},
+            {"type": 3, "rule": [PAUSES]},
+        ]
+    )
+    assert FlowRules.parse(text) == FlowRules(
+        (DataLimit(0, 1440, 21 * MIB, 0, 1_000), DataLimit(480, 1110, 100 * MIB, 12 * MIB, 1_000)),
+        (EmptyPolls(8, 1_000), EmptyPolls(3, 300)),
+        FetchPauses(10, 20, 30),
+    )
+
+
+@pytest.mark.parametrize("text", ["", " ", "[]", '[{"type": 2}]'])
+def test_no_rules(text: str) -> None:
+    assert FlowRules.parse(text) == NO_RULES
+
+
+def test_waits_that_are_left_out_are_none() -> None:
+    assert rules((3, [{"normFreqInMs": 7}])).fetch_pauses == FetchPauses(7, 0, 0)
+    both = {"filterFreqInMs": 1, "minDataFilterFreqInMs": 2}
+    assert rules((3, [both])).fetch_pauses == FetchPauses(0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ((0, [LIMIT | {"start": "18:30"}]), "from 18:30 to 18:30 is no time"),
+        ((0, [LIMIT | {"end": "25:00"}]), "'25:00' is no time of day"),
+        ((0, [LIMIT | {"start": "08:60"}]), "'08:60' is no time of day"),
+        ((0, [LIMIT | {"start": "8"}]), "not enough values"),
+        ((0, [LIMIT | {"dltInM": 20}]), "dltInM is 20; it must be from 21"),
+        ((0, [LIMIT | {"limitInM": -1}]), "limitInM is -1"),
+        ((0, [LIMIT | {"freqInMs": 199}]), "freqInMs is 199; it must be from 200"),
+        ((0, [{"start": "08:00", "end": "09:00"}]), "dltInM"),
+        ((1, [{"zeroCnt": 0, "freqInMs": 1}]), "zeroCnt is 0"),
+        ((1, [{"zeroCnt": 1, "freqInMs": -1}]), "freqInMs is -1"),
+        ((1, [{"zeroCnt": 1, "freqInMs": float("inf")}]), "infinity"),
+        ((3, [PAUSES | {"normFreqInMs": 300_001}]), "normFreqInMs is 300001"),
+        ((3, [PAUSES | {"minDataFilterFreqInMs": 19}]), "minDataFilterFreqInMs is 19; it must be from 20"),
+        ((3, [{"filterFreqInMs": 1}]), "minDataFilterFreqInMs"),
+        ((4, []), "type is 4"),
+        ((1, [17]), "not subscriptable"),
+    ],
+)
+def test_what_is_wrong_is_named(entry: tuple[int, list[Any]], what: str) -> None:
+    with pytest.raises(ProtocolError, match=what):
+        rules(entry)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8) | st.sampled_from(["8:00", "24:00"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*LIMIT, *PAUSES, "zeroCnt", "type", "rule", "x"]), inner, max_size=6)
+    ),
+    max_leaves=20,
+)
+likely_texts = st.lists(
+    st.fixed_dictionaries({"type": st.integers(-1, 4) | json_values, "rule": json_values | st.lists(json_values)}),
+    max_size=3,
+).map(json.dumps)
+
+
+@given(st.text() | json_values.map(json.dumps) | likely_texts | st.just("[" * 100_000) | st.just("9" * 10_000))
+def test_any_text_gives_rules_or_one_error(text: str) -> None:
+    try:
+        found = FlowRules.parse(text)
+    except ProtocolError:
+        return
+    waits = [limit.pause_ms for limit in found.data_limits] + [rule.pause_ms for rule in found.empty_polls]
+    assert all(0 <= wait < 2**31 for wait in (*waits, *(found.fetch_pauses or ())))
+
+
+# What they say
+
+
+def test_times_of_day_are_those_of_gmt_plus_8() -> None:
+    assert minute_at(0) == 8 * 60
+    assert minute_at(16 * 3_600_000) == 0
+    assert minute_at(16 * 3_600_000 - 1) == 24 * 60 - 1
+
+
+@pytest.mark.parametrize(
+    ("minute", "lag", "held"),
+    [
+        (480, 100 * MIB + 1, True),
+        (1110, 100 * MIB + 1, True),
+        (480, 100 * MIB, False),
+        (479, 1 << 40, False),
+        (1111, 1 << 40, False),
+    ],
+)
+def test_a_data_limit_holds_at_its_times_for_readers_far_behind(minute: int, lag: int, held: bool) -> None:
+    assert (limited().data_limit(lag, minute) is not None) is held
+
+
+def test_of_several_data_limits_the_one_for_the_longest_lag_holds() -> None:
+    both = rules((0, [LIMIT | {"dltInM": 50, "limitInM": 1}, LIMIT | {"dltInM": 500, "limitInM": 2}]))
+    assert both.data_limit(60 * MIB, 600) == both.data_limits[0]
+    assert both.data_limit(501 * MIB, 600) == both.data_limits[1]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 20), st.integers(0, 5_000)), min_size=1, max_size=5, unique_by=lambda pair: pair[0]
+    )
+)
+def test_after_so_many_empty_answers_the_wait_is_that_of_the_highest_count_reached(
+    pairs: list[tuple[int, int]],
+) -> None:
+    found, pace = empty_polls(*pairs), PartitionPace()
+    for answers in range(1, 25):
+        reached = [pair for pair in pairs if pair[0] <= answers]
+        expected = max(reached)[1] if reached else 77.0
+        assert pace.after_nothing(found, NO_RULES, 77.0) == expected
+        assert pace.empty_answers == answers
+
+
+def after_messages(pace: PartitionPace, group: FlowRules, default: FlowRules = NO_RULES, **changes: Any) -> float:
+    usual: dict[str, Any] = {
+        "now_ms": 1_000_000.0,
+        "minute": 600,
+        "message_bytes": 1_000,
+        "lag_bytes": 200 * MIB,
+        "filtered": False,
+        "near_end": False,
+    }
+    return pace.after_messages(group, default, **(usual | changes))
+
+
+def test_messages_end_a_row_of_empty_answers() -> None:
+    found, pace = empty_polls((2, 500)), PartitionPace()
+    assert [pace.after_nothing(found, NO_RULES, 1.0) for _ in range(2)] == [1.0, 500]
+    after_messages(pace, found)
+    assert pace.after_nothing(found, NO_RULES, 1.0) == 1.0
+
+
+def test_the_groups_own_rules_come_before_the_clusters() -> None:
+    group, default = empty_polls((3, 300)), empty_polls((1, 100))
+    pace = PartitionPace()
+    assert [pace.after_nothing(group, default, 1.0) for _ in range(3)] == [1.0, 1.0, 300]
+    assert PartitionPace().after_nothing(limited(), default, 1.0) == 100
+    assert after_messages(PartitionPace(), rules((3, [PAUSES])), rules((3, [{"normFreqInMs": 99}]))) == 10
+    assert after_messages(PartitionPace(), empty_polls((1, 1)), rules((3, [{"normFreqInMs": 99}]))) == 99
+    own, clusters = limited(limitInM=0, freqInMs=250), limited(limitInM=0, freqInMs=900, dltInM=30)
+    assert after_messages(PartitionPace(), own, clusters) == 250
+    assert after_messages(PartitionPace(), own, clusters, lag_bytes=40 * MIB) == 900
+
+
+def test_pauses_between_fetches_depend_on_filter_and_end() -> None:
+    found = rules((3, [PAUSES]))
+    assert after_messages(PartitionPace(), found) == 10
+    assert after_messages(PartitionPace(), found, filtered=True) == 20
+    assert after_messages(PartitionPace(), found, filtered=True, near_end=True) == 30
+    assert after_messages(PartitionPace(), found, near_end=True) == 10
+
+
+def test_a_data_limit_is_looked_at_once_a_minute() -> None:
+    found, pace = limited(limitInM=0), PartitionPace()
+    assert after_messages(pace, found, lag_bytes=0) == 0
+    assert after_messages(pace, found, now_ms=1_059_999.0) == 0
+    assert after_messages(pace, found, now_ms=1_060_000.0) == 1_000
+    assert after_messages(pace, found, now_ms=1_119_999.0, minute=0) == 1_000
+    assert after_messages(pace, found, now_ms=1_120_000.0, minute=0) == 0
+
+
+@given(
+    packs=st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 2 * MIB)), min_size=1, max_size=200),
+    limit_mib=st.integers(0, 30),
+)
+def test_a_limited_reader_waits_whenever_it_had_its_minutes_or_its_windows_share(
+    packs: list[tuple[int, int]], limit_mib: int
+) -> None:
+    """Minutes and windows of 5 s begin with the first pack that comes after the end of the last."""
+    found, pace = limited(limitInM=limit_mib), PartitionPace()
+    now, minute_end, window_end, in_minute, in_window = 1_000_000.0, 0.0, 0.0, 0, 0
+    for gap, size in packs:
+        now += gap
+        if now >= minute_end:
+            minute_end, in_minute = now + 60_000, 0
+            window_end, in_window = now + 5_000, 0
+        if now >= window_end:
+            window_end, in_window = now + 5_000, 0
+        in_minute, in_window = in_minute + size, in_window + size
+        full = in_minute >= limit_mib * MIB or in_window * 12 >= limit_mib * MIB
+        assert after_messages(pace, found, now_ms=now, message_bytes=size) == (1_000 if full else 0)
