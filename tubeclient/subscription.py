@@ -20,28 +20,39 @@ MAX_TOPIC_CHARS, MAX_TAGS, MAX_TAG_CHARS = 64, 500, 256
 def read_topics(topics: Topics) -> tuple[re.Pattern[str] | None, dict[str, frozenset[str]]]:
     """Return (pattern, tags by topic): one of them is what was asked for. ConfigurationError for what cannot be."""
     if isinstance(topics, re.Pattern):
+        if not isinstance(topics.pattern, str):
+            raise ConfigurationError(f"the pattern of topics is one of bytes, {topics.pattern!r}; names are texts")
         return topics, {}
-    if isinstance(topics, str):
-        raise ConfigurationError(f"topics must be a list of names or a compiled pattern, not the text {topics!r}")
+    if isinstance(topics, str) or not isinstance(topics, Iterable):
+        what = "the text " * isinstance(topics, str) + repr(topics)
+        raise ConfigurationError(f"topics must be a list of names or a compiled pattern, not {what}")
     given = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, ())
-    found: dict[str, frozenset[str]] = {}
-    for name, tags in given.items():
-        if not name.strip() or len(name.strip()) > MAX_TOPIC_CHARS:
-            raise ConfigurationError(f"{name!r} is no topic: a name has 1 to {MAX_TOPIC_CHARS} characters")
-        if isinstance(tags, str):
-            raise ConfigurationError(f"the filter of topic {name} must be a list of tags, not the text {tags!r}")
-        found[name.strip()] = frozenset(tag.strip() for tag in tags)
-        if len(found[name.strip()]) > MAX_TAGS:
-            raise ConfigurationError(f"topic {name} is filtered by {len(tags)} tags; {MAX_TAGS} is the most")
-        for tag in found[name.strip()]:
-            if not tag or len(tag) > MAX_TAG_CHARS or "," in tag or "#" in tag:
-                raise ConfigurationError(
-                    f"{tag!r} in the filter of topic {name} is no tag: it has 1 to {MAX_TAG_CHARS} characters, "
-                    "none of them ',' or '#'"
-                )
+    found = {_topic(name): _tags(name, tags) for name, tags in given.items()}
     if not found:
         raise ConfigurationError("no topic to read was named")
     return None, found
+
+
+def _topic(name: object) -> str:
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= MAX_TOPIC_CHARS:
+        raise ConfigurationError(f"{name!r} is no topic: a name has 1 to {MAX_TOPIC_CHARS} characters")
+    return name.strip()
+
+
+def _tags(topic: str, tags: object) -> frozenset[str]:
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        what = "the text " * isinstance(tags, str) + repr(tags)
+        raise ConfigurationError(f"the filter of topic {topic} must be a list of tags, not {what}")
+    found = [tag.strip() if isinstance(tag, str) else tag for tag in tags]
+    for tag in found:
+        if not isinstance(tag, str) or not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag or "#" in tag:
+            raise ConfigurationError(
+                f"{tag!r} in the filter of topic {topic} is no tag: it has 1 to {MAX_TAG_CHARS} characters, "
+                "none of them ',' or '#'"
+            )
+    if len(set(found)) > MAX_TAGS:
+        raise ConfigurationError(f"topic {topic} is filtered by {len(set(found))} tags; {MAX_TAGS} is the most")
+    return frozenset(found)
 
 
 def matching_topics(pattern: re.Pattern[str], names: Iterable[str]) -> list[str]:

@@ -1,0 +1,90 @@
+"""What a consumer may say it reads."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tubeclient import ClientBalanceConsumer, ClientSettings, ConfigurationError, PullConsumer
+from tubeclient.subscription import matching_topics, read_topics
+
+NOWHERE = ClientSettings(("127.0.0.1:1",))
+
+
+def test_names() -> None:
+    everything: frozenset[str] = frozenset()
+    assert read_topics(["clicks", " views ", "clicks"]) == (None, {"clicks": everything, "views": everything})
+    assert read_topics(name for name in ("clicks",)) == (None, {"clicks": everything})
+    assert read_topics({"clicks"}) == (None, {"clicks": everything})
+
+
+def test_names_with_filters() -> None:
+    pattern, found = read_topics({"clicks": ["b", " a", "b"], "views": []})
+    assert pattern is None
+    assert found == {"clicks": frozenset("ab"), "views": frozenset()}
+
+
+def test_a_pattern_stays_one() -> None:
+    pattern = re.compile("clicks_.*")
+    assert read_topics(pattern) == (pattern, {})
+
+
+@pytest.mark.parametrize(
+    ("topics", "what"),
+    [
+        ([], "no topic"),
+        ({}, "no topic"),
+        ("clicks", "list of names or a compiled pattern, not the text 'clicks'"),
+        ([""], "'' is no topic"),
+        (["clicks", " "], "' ' is no topic"),
+        (["x" * 65], "1 to 64 characters"),
+        ([7], "7 is no topic"),
+        ([None], "None is no topic"),
+        (None, "list of names or a compiled pattern, not None"),
+        (7, "list of names or a compiled pattern, not 7"),
+        ([b"clicks"], "b'clicks' is no topic"),
+        ({"clicks": "ab"}, "list of tags, not the text 'ab'"),
+        ({"clicks": 7}, "list of tags, not 7"),
+        ({"clicks": [""]}, "'' in the filter of topic clicks"),
+        ({"clicks": ["a,b"]}, "'a,b' in the filter of topic clicks"),
+        ({"clicks": ["a#b"]}, "'a#b' in the filter of topic clicks"),
+        ({"clicks": ["x" * 257]}, "1 to 256 characters"),
+        ({"clicks": [["a"]]}, "['a'] in the filter of topic clicks"),
+        ({"clicks": [7]}, "7 in the filter of topic clicks"),
+        ({"clicks": [str(number) for number in range(501)]}, "501 tags; 500 is the most"),
+        (re.compile(b"clicks"), "pattern of topics is one of bytes"),
+    ],
+)
+def test_what_cannot_be_read_is_named_before_anything_is_asked(topics: Any, what: str) -> None:
+    for make in (ClientBalanceConsumer, PullConsumer):
+        with pytest.raises(ConfigurationError, match=re.escape(what)):
+            make(NOWHERE, "etl", topics)
+
+
+def test_topics_match_as_a_whole_and_come_sorted() -> None:
+    names = ["clicks_eu", "my_clicks", "clicks", "clicks_us", "clicks_eu"]
+    assert matching_topics(re.compile("clicks.*"), names) == ["clicks", "clicks_eu", "clicks_us"]
+    assert matching_topics(re.compile("clicks|my"), names) == ["clicks"]
+
+
+@given(st.lists(st.text("ab_", min_size=1, max_size=4)), st.sampled_from(["a+", "[ab]_?", "b.*", ".*"]))
+def test_matching_is_python_s_fullmatch(names: list[str], text: str) -> None:
+    expected = sorted({name for name in names if re.fullmatch(text, name)})
+    if expected:
+        assert matching_topics(re.compile(text), names) == expected
+    else:
+        with pytest.raises(ConfigurationError, match="no topic matches"):
+            matching_topics(re.compile(text), names)
+
+
+def test_a_pattern_without_topics_names_what_there_is() -> None:
+    with pytest.raises(ConfigurationError, match=r"no topic matches 'x\.\*'; the cluster has clicks, views"):
+        matching_topics(re.compile("x.*"), ["views", "clicks"])
+    with pytest.raises(ConfigurationError, match="the cluster has none"):
+        matching_topics(re.compile("x"), [])
+    with pytest.raises(ConfigurationError, match="a19 and 5 more"):
+        matching_topics(re.compile("x"), [f"a{number:02}" for number in range(25)])
