@@ -70,6 +70,7 @@ class GroupMembership(ProcessBound):
         node_ids: Sequence[int] | None = None,
         on_orders: Callable[[GroupOrders], None] | None = None,
         on_view: Callable[[ClusterView], None] | None = None,
+        on_end: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         if source_count == 0:
@@ -85,6 +86,7 @@ class GroupMembership(ProcessBound):
         self._refresh_interval_ms = refresh_interval_ms
         self._on_orders = on_orders
         self._on_view = on_view
+        self._on_end = on_end
         self._nodes = [
             GroupNode(
                 client_id=new_client_id(consumer_group, f"n{node_id}.{client_name}" if node_id >= 0 else client_name),
@@ -200,9 +202,12 @@ class GroupMembership(ProcessBound):
         try:
             for event in self._runner.iterate(flow):
                 if isinstance(event, Waiting):
-                    _log.warning(
-                        "%s. Waiting up to %.0f s, in case a dead run holds them", event.error, patience_ms / 1000
-                    )
+                    if self._joined.done():
+                        _log.warning("%s. Waiting until all clients of the group read the same topics", event.error)
+                    else:
+                        _log.warning(
+                            "%s. Waiting up to %.0f s, in case a dead run holds them", event.error, patience_ms / 1000
+                        )
                     continue
                 if isinstance(event, GroupOrders):
                     if self._on_orders is not None:
@@ -231,6 +236,8 @@ class GroupMembership(ProcessBound):
             self._joined.set_exception(failure)
         elif not self._wishes.leave:
             _log.error("the membership ended: %s", failure)
+            if self._on_end is not None:
+                self._on_end()
 
 
 def fetch_view(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -62,6 +63,13 @@ class Cluster:
 
 def views(actor: Actor) -> list[ClusterView]:
     return [event for event in actor.emitted if isinstance(event, ClusterView)]
+
+
+def wake(simulation: Simulation, actor: Actor) -> None:
+    """Cut the actor's sleep short, as a report does in a running membership."""
+    sleep = actor.sleep
+    if sleep is not None:
+        simulation.at(0, lambda: simulation._awake(actor, sleep, True))
 
 
 def fail(actor: Actor) -> Any:
@@ -199,3 +207,32 @@ def test_a_run_that_cannot_have_all_nodes_keeps_none() -> None:
         fail(actor)
     assert "a-0" not in cluster.members()
     assert "a-1" not in cluster.members()
+
+
+def test_a_thousand_reports_are_told_in_a_few_heartbeats_the_first_at_once() -> None:
+    cluster = Cluster()
+    orders = MembershipWishes()
+    beats: list[tuple[float, int]] = []
+    simulation, handle = cluster.simulation, cluster.active.handle
+
+    def noting(method: Method, request: Any, now_ms: int, *peer: Any) -> Any:
+        if method is Method.CONSUMER_HEARTBEAT_V2:
+            beats.append((simulation.now_ms, len(request.subRepInfo.partSubInfo)))
+        return handle(method, request, now_ms, *peer)
+
+    cluster.active.handle = noting  # type: ignore
+    actor = cluster.hold("a", 1, orders=orders, masters=(FIRST,))
+    simulation.run(for_ms=100)
+    first_moment = simulation.now_ms
+    held: list[PartitionKey] = []
+    for number in range(1_000):  # one every 2 ms, as connecting gives them
+        held = [*held, PartitionKey(1, f"topic{number}", 0)]
+        orders.held = {0: held}
+        wake(simulation, actor)
+        simulation.run(for_ms=2)
+    simulation.run(for_ms=1_000)
+    moments = [moment for moment, _ in beats]
+    assert moments[0] == first_moment
+    assert len(beats) == 5  # at 0, 0.5, 1 and 1.5 s, and the rest
+    assert all(later - earlier >= 500 for earlier, later in itertools.pairwise(moments))
+    assert beats[-1][1] == 1_000

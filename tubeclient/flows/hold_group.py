@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from tubeclient.errors import (
     GroupConflict,
     NodeIdConflict,
     SourceCountConflict,
-    StatusError,
+    TopicNotDeployed,
     TubeError,
 )
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
@@ -36,7 +35,11 @@ MASTER_LEASE_MS = 30_000
 """After so long without a heartbeat a master forgets a client (consumerHeartbeatTimeoutMs)."""
 
 _JOIN_RETRY_MS = 1_000
-_CONFLICTS = (GroupConflict, SourceCountConflict, NodeIdConflict)
+_REPORT_INTERVAL_MS = 500
+"""Partitions are connected one by one, a thousand of them perhaps; the master need not be told of each."""
+
+_HELD_BY_OTHERS = (SourceCountConflict, NodeIdConflict)
+_CHANGING_OVER = (GroupConflict, TopicNotDeployed, *_HELD_BY_OTHERS)
 
 
 @dataclass
@@ -54,7 +57,9 @@ class MembershipWishes:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Emitted once while the nodes are still held by somebody else, who may be dead: `error` is the master's answer."""
+    """Emitted once while the nodes are still held by somebody else, who may be dead, or the group's other clients still
+    read other topics: `error` is the master's answer.
+    """
 
     error: TubeError
 
@@ -67,12 +72,11 @@ def join_group(
     *,
     patience_ms: float,
     wishes: MembershipWishes | None = None,
-    passing: tuple[type[StatusError], ...] = (SourceCountConflict, NodeIdConflict),
 ) -> Flow[ClusterView]:
     """Register all nodes and return the cluster's view; on failure none stays registered.
 
-    A run that was killed holds its nodes until the master's lease ends, so the conflicts that are `passing` are tried
-    again for `patience_ms`. Node 0 comes first: of two runs that start together, the one that has it wins, the other
+    A run that was killed holds its nodes until the master's lease ends, so conflicts over nodes are tried again for
+    `patience_ms`. Node 0 comes first: of two runs that start together, the one that has it wins, the other
     holds nothing meanwhile. Ends early, with the last conflict, where `wishes.leave` is set.
     """
     deadline = (yield Now()) + patience_ms
@@ -86,7 +90,39 @@ def join_group(
             return (yield from query_view(masters, nodes[0], cache))
         except TubeError as error:
             yield from close_nodes(masters, joined)
-            if not isinstance(error, passing) or (yield Now()) >= deadline or (wishes is not None and wishes.leave):
+            leaving = wishes is not None and wishes.leave
+            if leaving or not isinstance(error, _HELD_BY_OTHERS) or (yield Now()) >= deadline:
+                raise
+            if not told:
+                yield Emit(Waiting(error))
+                told = True
+        yield Sleep(_JOIN_RETRY_MS * (0.75 + rng.random() / 2))
+
+
+def change_topics(
+    masters: MasterList,
+    nodes: Sequence[GroupNode],
+    cache: MetadataCache,
+    rng: random.Random,
+    wishes: MembershipWishes,
+    topics: tuple[str, ...],
+) -> Flow[tuple[Sequence[GroupNode], ClusterView]]:
+    """Leave the group and join it for other topics; returns the nodes as they are now, and the view.
+
+    The group's other clients read the old topics until they change over too, so it is tried until they have, with
+    the topics that `wishes` names last. Ends early, with the last refusal, where `wishes.leave` is set. Every other
+    fault is raised; calling it again is safe.
+    """
+    yield from close_nodes(masters, nodes)
+    told = False
+    while True:
+        topics = wishes.topics or topics
+        nodes = [replace(node, topics=topics) for node in nodes]
+        cache.forget_topics()
+        try:
+            return nodes, (yield from join_group(masters, nodes, cache, rng, patience_ms=0))
+        except TubeError as error:
+            if wishes.leave or not isinstance(error, _CHANGING_OVER):
                 raise
             if not told:
                 yield Emit(Waiting(error))
@@ -118,26 +154,26 @@ def hold_group(
     yield Emit(view)
     now: float = yield Now()
     next_beat, next_refresh = now + HEARTBEAT_INTERVAL_MS, now + refresh_interval_ms
-    reported = wishes.held
+    reported, report_moment = wishes.held, now - _REPORT_INTERVAL_MS
     failures = 0
+
+    def beat_moment() -> float:
+        return next_beat if wishes.held is reported else min(next_beat, report_moment + _REPORT_INTERVAL_MS)
+
     while True:
-        yield Sleep(min(next_beat, next_refresh) - (yield Now()))
+        yield Sleep(min(beat_moment(), next_refresh) - (yield Now()))
         if wishes.leave:
             yield from close_nodes(masters, nodes)
             return
-        now = yield Now()
         try:
             if wishes.topics is not None and wishes.topics != nodes[0].topics:
-                yield from close_nodes(masters, nodes)
-                nodes = [replace(node, topics=wishes.topics) for node in nodes]
-                cache.forget_topics()
-                # The group's other clients read the old topics until they change over too.
-                view = yield from join_group(
-                    masters, nodes, cache, rng, patience_ms=math.inf, wishes=wishes, passing=_CONFLICTS
-                )
+                nodes, view = yield from change_topics(masters, nodes, cache, rng, wishes, wishes.topics)
                 yield Emit(view)
-            if wishes.held is not reported or now >= next_beat:
-                reported = wishes.held
+                next_beat = yield Now()  # the master has forgotten what they hold
+            now = yield Now()
+            if now >= beat_moment():
+                if wishes.held is not reported:
+                    reported, report_moment = wishes.held, now
                 for node in (yield from heartbeat_nodes(masters, nodes, cache, reported)):
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
@@ -153,5 +189,6 @@ def hold_group(
             if not error.retriable:
                 yield from close_nodes(masters, nodes)
                 raise
+            now = yield Now()
             next_beat = next_refresh = now + backoff_ms(failures, rng.random(), limit_ms=HEARTBEAT_INTERVAL_MS / 2)
             failures += 1
