@@ -167,6 +167,7 @@ class ClientBalanceConsumer(ProcessBound):
                     running.close()
                     raise
                 self._running = running
+                running.consumption.orders = self._orders
         return self
 
     def close(self, *, wait_ms: float = 0) -> None:
@@ -386,6 +387,7 @@ class ClientBalanceConsumer(ProcessBound):
             node_ids=[self._node_id],
             on_orders=self._take_orders,
             on_view=self._take_view,
+            on_end=self._membership_ended,
         )
         plan = ReadPlan(
             group=self._group,
@@ -449,10 +451,9 @@ class ClientBalanceConsumer(ProcessBound):
             raise
 
     def _take_orders(self, orders: GroupOrders) -> None:
+        before, self._orders = self._orders, orders
         running = self._running
-        before = self._orders
-        self._orders = orders
-        if running is not None:
+        if running is not None:  # else `start` hands on those of the registration, of which none is to jump
             running.consumption.orders = orders
             if orders.jump_id != before.jump_id:
                 _log.info("the master wants consumerGroup %s to go on with the latest messages", self._group)
@@ -463,11 +464,14 @@ class ClientBalanceConsumer(ProcessBound):
             with self._monitor.lock:
                 self._running.registrations.follow(view)
 
+    def _membership_ended(self) -> None:
+        """Partitions go on being read; whoever asks for the layout is told why there is none any more."""
+
     def _spawn(self, name: str, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
-        self._threads = [running for running in self._threads if running.is_alive()]
-        self._threads.append(thread)
-        thread.start()
+        with self._monitor.lock:
+            self._threads = [*(running for running in self._threads if running.is_alive()), thread]
+            thread.start()
 
 
 @dataclass(frozen=True)

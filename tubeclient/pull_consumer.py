@@ -11,11 +11,11 @@ from typing import Unpack
 
 from tubeclient.assignment import assign
 from tubeclient.consumer import ClientBalanceConsumer, ConsumerOptions, Running
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.holdings import Delivery
-from tubeclient.flows.registrations import CHANGED, Lost
+from tubeclient.flows.registrations import CHANGED, BootstrapOffset, Lost
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings
@@ -79,6 +79,11 @@ class PullConsumer(ClientBalanceConsumer):
                     f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
                 )
             assign(strategy, (), source_count)  # complains of an unknown one
+        for key, offset in (start_offsets or {}).items():
+            if offset < 0 and offset not in set(BootstrapOffset):
+                raise ConfigurationError(
+                    f"the start offset of partition {key} is {offset}; it must be 0 or more, or a BootstrapOffset"
+                )
         self._strategy = strategy
         self._start_offsets = dict(start_offsets or {})
         self._balance_interval_ms = balance_interval_ms
@@ -87,6 +92,7 @@ class PullConsumer(ClientBalanceConsumer):
         self._due = threading.Event()
         self._stopping = False
         self._seen: dict[PartitionKey, bool] | None = None
+        self._silent: set[int] = set()
         self._failure: TubeError | None = None
         self._balancer: threading.Thread | None = None
 
@@ -116,9 +122,11 @@ class PullConsumer(ClientBalanceConsumer):
 
     def get(self, *, timeout_ms: float = 1_000) -> Delivery | None:
         """See ClientBalanceConsumer.get. Also raises what ended the balancing."""
-        if self._failure is not None:
-            raise self._failure
-        return super().get(timeout_ms=timeout_ms)
+        if self._failure is None:
+            delivery = super().get(timeout_ms=timeout_ms)
+            if delivery is not None or self._failure is None:
+                return delivery
+        raise self._failure
 
     def rebalance(self) -> None:
         """Look at the cluster's layout and balance now, without waiting for it."""
@@ -141,10 +149,10 @@ class PullConsumer(ClientBalanceConsumer):
                 _log.warning("balancing consumerGroup %s waits for a fault to pass: %s", self.consumer_group, error)
                 attempt += 1
             except Exception as error:  # of a strategy that is a function
-                self._fail(
-                    TubeError(f"dealing the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
-                )
-                raise
+                failure = TubeError(f"dealing the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
+                failure.__cause__ = error
+                self._fail(failure)
+                return
             else:
                 attempt = attempt + 1 if refused else 0
             for key, refusal in refused.items():
@@ -164,17 +172,24 @@ class PullConsumer(ClientBalanceConsumer):
         else:
             ours = self._strategy(partitions)
         flow = balance_once(
-            running.registrations, view, ours, self._start_offsets, release_wait_ms=self._release_wait_ms
+            running.registrations,
+            view,
+            ours,
+            self._start_offsets,
+            release_wait_ms=self._release_wait_ms,
+            doubtful=self._silent,
         )
         try:
-            return self._run(flow)
+            refused = self._run(flow)
+            self._silent = {key.broker_id for key, error in refused.items() if isinstance(error, TransportError)}
+            return refused
         finally:
             for key in self.registered():
                 self._start_offsets.pop(key, None)  # connected again, it goes on where the group stands
             self._report()
 
     def _fail(self, error: TubeError) -> None:
-        _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error)
+        _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error, exc_info=error.__cause__)
         self._failure = error
         self._monitor.notify(CHANGED)
 
@@ -182,6 +197,9 @@ class PullConsumer(ClientBalanceConsumer):
         super()._handle(running, event)
         if isinstance(event, Lost):
             self._due.set()
+
+    def _membership_ended(self) -> None:
+        self._due.set()
 
     def _take_view(self, view: ClusterView) -> None:
         super()._take_view(view)
