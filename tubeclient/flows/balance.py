@@ -20,12 +20,14 @@ def balance_once(
     offsets: Mapping[PartitionKey, int],
     *,
     release_wait_ms: float,
+    doubtful: Collection[int] = (),
 ) -> Flow[dict[PartitionKey, TubeError]]:
     """Make the partitions held those of `ours` that take readers now; the others keep what they are doing.
 
     A partition begins at its offset in `offsets`, or where the group stands. All releases together wait up to
-    `release_wait_ms` for packs that are out. Returns the partitions that could not be had for now, and why; raises what
-    no further round would change.
+    `release_wait_ms` for packs that are out. Brokers whose ids are `doubtful` come last, since each that does not
+    answer costs the time of one call. Returns the partitions that could not be had for now, and why; raises what no
+    further round would change.
     """
     wanted = {key for key in ours if view.is_subscribable(key)}
     held = set(registrations.holdings.registered())
@@ -35,8 +37,8 @@ def balance_once(
         yield from registrations.disconnect(key, wait_ms=max(0.0, deadline - now))
     refused: dict[PartitionKey, TubeError] = {}
     silent: dict[int, TubeError] = {}
-    for key in sorted(wanted - held):
-        if key.broker_id in silent:  # each try could take seconds
+    for key in sorted(wanted - held, key=lambda key: (key.broker_id in doubtful, key)):
+        if key.broker_id in silent:
             refused[key] = silent[key.broker_id]
             continue
         try:

@@ -14,7 +14,9 @@ from typing import Final, Literal
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
+    ConnectError,
     DataLoss,
+    DeadlineExceeded,
     PartitionOccupied,
     PartitionUnavailable,
     TransportError,
@@ -145,9 +147,10 @@ class Registrations:
         try:
             start = yield from self._register(holding, offset, deadline)
         except TubeError as error:
-            if known and isinstance(error, TransportError):
+            passing = known and isinstance(error, TransportError)
+            if passing or isinstance(error, ConnectError | DeadlineExceeded):  # nor would it hear that we let go
                 yield from self.line_down(holding.line)
-            else:
+            if not passing:
                 yield from self._forget(holding, free_it=not isinstance(error, PartitionOccupied))
                 if known:
                     yield Emit(Lost(key, error))

@@ -1,0 +1,218 @@
+"""Rounds of balancing on simulated brokers: what is taken, what is given back, and what nobody waits for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.codes import Code
+from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.simulation import RPC_TIMEOUT_MS, Actor
+from tubeclient.errors import ConfigurationError, DataLoss, GroupForbidden, PartitionOccupied, TransportError
+from tubeclient.flows.balance import balance_once
+from tubeclient.flows.registrations import Assigned, BootstrapOffset, Revoking
+from tubeclient.keys import PartitionKey, TopicLayout
+from tubeclient.metadata import ClusterView
+from tubeclient.wire.methods import Method
+
+EVERYTHING = None
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Two brokers with two partitions each: 1:clicks:0, 1:clicks:1, 2:clicks:0, 2:clicks:1."""
+    return Bench(tmp_path, brokers=2)
+
+
+def round_of(client: Client, ours: Any = EVERYTHING, offsets: Any = None, **options: Any) -> Any:
+    view = client.bench.view
+    options.setdefault("release_wait_ms", 3_000)
+    deal = view.partitions() if ours is EVERYTHING else ours
+    return balance_once(client.registrations, view, deal, offsets or {}, **options)
+
+
+def held(client: Client) -> list[str]:
+    return [str(key) for key in client.registrations.holdings.registered()]
+
+
+def close_broker(bench: Bench, broker_id: int) -> None:
+    """From now on its partitions take no readers."""
+    layouts = [TopicLayout("clicks", number, 1, 2, number != broker_id) for number in bench.infos]
+    bench.view = ClusterView.of(bench.infos.values(), layouts)
+
+
+def silence(bench: Bench, *broker_ids: int) -> None:
+    """Requests to these brokers are lost from now on."""
+    addresses = {bench.infos[broker_id].address for broker_id in broker_ids}
+    answer = bench.simulation._answer
+
+    def deaf(effect: Any) -> Any:
+        calm = bench.simulation.weather
+        bench.simulation.weather = type(calm)(lose_request=1.0 if effect.address in addresses else 0.0)
+        try:
+            return answer(effect)
+        finally:
+            bench.simulation.weather = calm
+
+    bench.simulation._answer = deaf  # type: ignore[method-assign]
+
+
+def test_what_closes_is_given_back_and_nothing_else_moves(bench: Bench) -> None:
+    one, other = bench.client("one"), bench.client("other")
+    deals = {one: ["1:clicks:0", "2:clicks:0"], other: ["1:clicks:1", "2:clicks:1"]}
+    for client, names in deals.items():
+        assert client.do(round_of(client, [PartitionKey.parse(name) for name in names])) == {}
+    before = {client: len(client.events) for client in deals}
+    close_broker(bench, 1)
+    for client, names in deals.items():
+        assert client.do(round_of(client, [PartitionKey.parse(name) for name in names])) == {}
+        assert held(client) == [names[1]]
+        assert client.events[before[client] :] == [Revoking(PartitionKey.parse(names[0]))]
+    bench.layout(1, 2)
+    for client, names in deals.items():
+        client.do(round_of(client, [PartitionKey.parse(name) for name in names]))
+        assert held(client) == names
+
+
+def test_new_partitions_are_taken_and_those_held_are_left_alone(bench: Bench) -> None:
+    client = bench.client()
+    client.do(round_of(client))
+    bench.layout(1, 3)
+    for broker in bench.brokers.values():
+        broker.catalogue.grow_topic("clicks", None, 3)
+    before = len(client.events)
+    client.do(round_of(client))
+    assert [event.partition.partition_id for event in client.events[before:]] == [2, 2]
+    assert len(held(client)) == 6
+
+
+def test_a_round_without_changes_asks_for_nothing(bench: Bench) -> None:
+    client = bench.client()
+    client.do(round_of(client))
+    before = bench.simulation.now_ms
+    assert client.do(round_of(client)) == {}
+    assert bench.simulation.now_ms == before
+
+
+def test_partitions_begin_where_they_are_told_to(bench: Bench) -> None:
+    client = bench.client()
+    bench.send(40)
+    first, second = bench.key(0), bench.key(1)
+    end = bench.store(first).bounds.max
+    client.do(round_of(client, offsets={first: 28, second: BootstrapOffset.LATEST}))
+    starts = {event.partition: event.offset for event in client.events if isinstance(event, Assigned)}
+    assert (starts[first], starts[second], starts[bench.key(2)]) == (28, end, 0)
+
+
+def test_what_somebody_else_has_is_taken_once_it_is_free(bench: Bench) -> None:
+    other, client = bench.client("other"), bench.client()
+    other.do(round_of(other, [bench.key(1)]))
+    refused = client.do(round_of(client))
+    assert {key: type(error) for key, error in refused.items()} == {bench.key(1): PartitionOccupied}
+    assert len(held(client)) == 3
+    other.do(round_of(other, []))
+    assert client.do(round_of(client)) == {}
+    assert len(held(client)) == 4
+
+
+def test_a_silent_broker_costs_the_time_of_one_call_and_comes_last_from_then_on(bench: Bench) -> None:
+    client = bench.client()
+    silence(bench, 1)
+    started = bench.simulation.now_ms
+    refused = client.do(round_of(client))
+    assert sorted(map(str, refused)) == ["1:clicks:0", "1:clicks:1"]
+    assert all(isinstance(error, TransportError) for error in refused.values())
+    assert held(client) == ["2:clicks:0", "2:clicks:1"]
+    assert bench.simulation.now_ms - started < RPC_TIMEOUT_MS + 100
+    client.do(round_of(client, []))
+    actor = bench.simulation.start(round_of(client, doubtful={1}), on_event=client.handle)
+    bench.simulation.run(100)
+    assert held(client) == ["2:clicks:0", "2:clicks:1"]
+    assert not actor.done
+
+
+def test_giving_back_to_silent_brokers_takes_the_time_of_one_call_each(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, brokers=2, partitions=10)
+    client = bench.client()
+    client.do(round_of(client))
+    silence(bench, 1, 2)
+    started = bench.simulation.now_ms
+    client.do(round_of(client, []))
+    assert held(client) == []
+    assert bench.simulation.now_ms - started < 2 * RPC_TIMEOUT_MS + 100
+
+
+def start_release(client: Client, *, wait_ms: float) -> Actor:
+    return client.bench.simulation.start(round_of(client, [], release_wait_ms=wait_ms), on_event=client.handle)
+
+
+def test_a_release_waits_for_the_pack_that_is_out(bench: Bench) -> None:
+    client = bench.client(prefetch=0)
+    bench.send(40)
+    client.do(round_of(client, [bench.key(0)]))
+    delivery = client.get()
+    release = start_release(client, wait_ms=3_000)
+    bench.simulation.run(1_000)
+    assert not release.done
+    position = client.confirm(delivery)
+    bench.simulation.run(300)
+    assert release.done
+    successor = bench.client("successor")
+    successor.do(round_of(successor, [bench.key(0)]))
+    (taken,) = (event for event in successor.events if isinstance(event, Assigned))
+    assert taken.offset == position > delivery.start
+
+
+def test_all_releases_of_a_round_together_wait_so_long_for_packs_that_nobody_confirms(bench: Bench) -> None:
+    client = bench.client()
+    bench.send(80)
+    client.do(round_of(client))
+    packs = [client.get() for _ in range(4)]
+    assert len({pack.partition for pack in packs}) == 4
+    release = start_release(client, wait_ms=3_000)
+    bench.simulation.run(2_900)
+    assert not release.done
+    bench.simulation.run(500)
+    assert release.done
+    assert held(client) == []
+    client.do(round_of(client))
+    assert sorted(client.get().start for _ in range(4)) == sorted(pack.start for pack in packs)  # rolled back
+
+
+@pytest.mark.parametrize("code", [Code.GROUP_FORBIDDEN, Code.BAD_REQUEST])
+def test_a_refusal_that_no_further_round_would_change_is_raised(bench: Bench, code: Code) -> None:
+    client = bench.client()
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
+    with pytest.raises(Exception, match=f"1:clicks:0.*{int(code)}") as caught:
+        client.do(round_of(client))
+    assert not getattr(caught.value, "retriable", True)
+    assert isinstance(caught.value, GroupForbidden) is (code == Code.GROUP_FORBIDDEN)
+    client.do(round_of(client))
+    assert len(held(client)) == 4
+
+
+def test_a_start_that_is_not_held_any_more_is_raised(bench: Bench) -> None:
+    client = bench.client()
+    bench.send(10)
+    with pytest.raises(DataLoss, match="cannot be read from 28000000 on"):
+        client.do(round_of(client, offsets={bench.key(0): 28_000_000}))
+    assert held(client) == []
+
+
+@pytest.mark.parametrize("code", [Code.SERVICE_UNAVAILABLE, Code.FORBIDDEN, Code.INTERNAL_SERVER_ERROR])
+def test_a_refusal_that_passes_leaves_the_others_alone(bench: Bench, code: Code) -> None:
+    client = bench.client()
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
+    assert list(client.do(round_of(client))) == [bench.key(0)]
+    assert len(held(client)) == 3
+    assert client.do(round_of(client)) == {}
+
+
+def test_partitions_that_no_topic_has_are_not_asked_for(bench: Bench) -> None:
+    client = bench.client()
+    assert client.do(round_of(client, [PartitionKey(1, "clicks", 7), PartitionKey(9, "clicks", 0)])) == {}
+    assert held(client) == []
+    with pytest.raises(ConfigurationError, match="1:clicks:7 is not among those"):
+        client.connect(PartitionKey(1, "clicks", 7))
