@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from embedded_tubemq.flow_rules import FlowRuleTexts
 from embedded_tubemq.peer import Peer
 from embedded_tubemq.visit_tokens import VisitTokens
 from tubeclient.errors import ConfigurationError
@@ -116,6 +117,7 @@ class Catalogue:
         self.broker_version = now_ms
         self.topic_version = now_ms
         self.visit_tokens = VisitTokens(now_ms)
+        self.flow_rules = FlowRuleTexts()
         for topic in topics:
             self._topics[topic.name] = topic
 

@@ -198,7 +198,7 @@ class Master:
         self._take_report(consumer, request)
         response = master_pb2.RegisterResponseM2CV2(errCode=Code.SUCCESS, errMsg="OK!")
         self._add_brokers(response, _known_brokers(request), peer)
-        self._add_orders(response.opsTaskInfo, group)
+        self._add_orders(response.opsTaskInfo, group, request.opsTaskInfo)
         self._grant(response.authorizedInfo)
         return response
 
@@ -209,7 +209,7 @@ class Master:
         self._add_brokers(response, _known_brokers(request), peer)
         if consumer.partitions and 0 <= consumer.assigned_ms < now_ms - self.settings.metadata_push_ms:
             self._add_topics(response, group, request.subRepInfo.topicMetaInfoId)
-        self._add_orders(response.opsTaskInfo, group)
+        self._add_orders(response.opsTaskInfo, group, request.opsTaskInfo)
         self._grant(response.authorizedInfo)
         return response
 
@@ -309,10 +309,11 @@ class Master:
         if known_version != self.catalogue.topic_version:
             response.topicMetaInfoList.extend(encode_consumer_layouts(self.catalogue.consumer_layouts(group.topics)))
 
-    def _add_orders(self, orders: Any, group: ConsumerGroup) -> None:
+    def _add_orders(self, orders: Any, group: ConsumerGroup, known: Any) -> None:
         orders.requireAuth = self._authenticator.enabled
         if group.jump_to_end_id >= 0:
             orders.csmFrmMaxOffsetCtrlId = group.jump_to_end_id
+        self.catalogue.flow_rules.add_to(orders, group.name, known)
 
     def _grant(self, grant: Any) -> None:
         grant.visitAuthorizedToken = self.catalogue.visit_tokens.for_clients

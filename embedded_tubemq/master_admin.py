@@ -7,11 +7,13 @@ whoever changes something shows the master's token.
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from embedded_tubemq.admin import AdminError, Parameters, failed, listed, succeeded
 from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.flow_rules import CLUSTER
 from embedded_tubemq.master import Master
 from embedded_tubemq.master_answers import DONE, broker_json, consumer_json, refusal, topic_json
 from tubeclient.errors import ConfigurationError
@@ -40,6 +42,7 @@ class MasterAdmin:
         self._master = master
         self._topics = topics
         self._token = token
+        self._rules = master.catalogue.flow_rules
         self._clock = clock
         self._queries: dict[str, Callable[[Parameters], dict[str, Any]]] = {
             "admin_query_broker_run_status": self._broker_run_status,
@@ -55,6 +58,9 @@ class MasterAdmin:
             "admin_delete_topic_info": self._delete_topics,
             "admin_reload_broker_configure": self._reload_brokers,
             "admin_set_client_balance_group_consume_from_max": self._consume_from_max,
+            "admin_set_group_flow_control_rule": self._set_group_rules,
+            "admin_rmv_group_flow_control_rule": self._remove_group_rules,
+            "admin_set_cluster_default_setting": self._set_cluster_rules,
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
@@ -188,6 +194,30 @@ class MasterAdmin:
         names = parameters.texts("groupName", required=True)
         done = [name for name in names if self._master.order_jump_to_end(name, self._clock())]
         return listed([{"groupName": name} | DONE for name in done])
+
+    def _set_group_rules(self, parameters: Parameters) -> dict[str, Any]:
+        parameters.text("createUser")
+        names = parameters.texts("groupName", required=True)
+        status = parameters.number("statusId", -1)
+        text = parameters.text("flowCtrlInfo", "[]")
+        for name in names:
+            self._rules.put(name, self._clock(), text=text, enabled=None if status < 0 else status == 1)
+        return listed([{"groupName": name} | DONE for name in names])
+
+    def _remove_group_rules(self, parameters: Parameters) -> dict[str, Any]:
+        parameters.text("modifyUser")
+        names = parameters.texts("groupName", required=True)
+        for name in names:
+            self._rules.put(name, self._clock(), text="[]", enabled=False)
+        return listed([{"groupName": name} | DONE for name in names])
+
+    def _set_cluster_rules(self, parameters: Parameters) -> dict[str, Any]:
+        """Of the cluster's settings these servers have the flow-control rules only."""
+        parameters.text("createUser")
+        text = parameters.text("flowCtrlInfo", "[]")
+        given = parameters.text("flowCtrlEnable", "")
+        self._rules.put(CLUSTER, self._clock(), text=text, enabled=given.lower() == "true" if given else None)
+        return listed([{"flowCtrlInfo": json.loads(text)}])
 
     def _reload_brokers(self, parameters: Parameters) -> dict[str, Any]:
         """TubeMQ's brokers learn of topics only then; here they know at once."""
