@@ -57,7 +57,7 @@ from tubeclient.errors import (
     UnknownGroup,
 )
 from tubeclient.flows.holdings import Delivery, Position
-from tubeclient.flows.registrations import BootstrapOffset
+from tubeclient.flows.registrar import BootstrapOffset
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, TypedDict, TypeVar
 
 from tubeclient._version import __version__
@@ -17,16 +18,8 @@ from tubeclient.flows.effects import Flow
 from tubeclient.flows.holdings import BrokerLine, Delivery, Position
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrations import (
-    CHANGED,
-    Assigned,
-    BootstrapOffset,
-    Lost,
-    ReadPlan,
-    Registrations,
-    Revoking,
-    StartFrom,
-)
+from tubeclient.flows.registrar import CHANGED, BootstrapOffset, ReadPlan, StartFrom
+from tubeclient.flows.registrations import Assigned, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -186,11 +179,17 @@ class ClientBalanceConsumer(ProcessBound):
             return
         running.registrations.closed = True
         self._monitor.notify(CHANGED)
-        for key in running.registrations.holdings.registered():
-            self._run(running.registrations.disconnect(key, wait_ms=wait_ms))
-        for line in list(running.registrations.holdings.lines.values()):
-            self._monitor.notify(line.signal)
-        running.close()
+        deadline = monotonic() + wait_ms / 1000
+        try:
+            with self._monitor.lock:
+                held = sorted(running.registrations.holdings.by_key)
+            for key in held:
+                left_ms = max(0.0, (deadline - monotonic()) * 1000)
+                self._run(running.registrations.disconnect(key, wait_ms=left_ms, at_once=True))
+        finally:
+            for line in list(running.registrations.holdings.lines.values()):
+                self._monitor.notify(line.signal)
+            running.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
@@ -441,7 +440,11 @@ class ClientBalanceConsumer(ProcessBound):
             if line.kept:
                 return
             line.kept = True
-        self._spawn(f"tubeclient-lease-{line.info.broker_id}", lambda: self._keep_line(running, line))
+        try:
+            self._spawn(f"tubeclient-lease-{line.info.broker_id}", lambda: self._keep_line(running, line))
+        except BaseException:
+            line.kept = False
+            raise
 
     def _keep_line(self, running: Running, line: BrokerLine) -> None:
         try:

@@ -15,7 +15,8 @@ from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.holdings import Delivery
-from tubeclient.flows.registrations import CHANGED, BootstrapOffset, Lost
+from tubeclient.flows.registrar import CHANGED, BootstrapOffset
+from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings

@@ -18,7 +18,8 @@ from tubeclient.flows.consume import Consumption
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.registrations import Assigned, BootstrapOffset, ReadPlan, Registrations
+from tubeclient.flows.registrar import BootstrapOffset, ReadPlan
+from tubeclient.flows.registrations import Assigned, Registrations
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 

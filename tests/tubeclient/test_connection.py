@@ -88,6 +88,13 @@ def test_an_answer_nobody_asked_for_is_dropped() -> None:
         assert not connection.closed
 
 
+def test_answers_that_were_given_up_are_not_kept_a_place_for() -> None:
+    with peer(wait_until_closed) as connection:
+        for _ in range(100):
+            connection.submit(b"late").cancel()
+        assert len(connection._waiting) == 0
+
+
 @pytest.mark.parametrize(
     ("reply", "error", "text"),
     [

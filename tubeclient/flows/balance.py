@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 from tubeclient.errors import NotAvailable, TransportError, TubeError
 from tubeclient.flows.effects import Flow, Now
-from tubeclient.flows.registrations import BootstrapOffset, Registrations
+from tubeclient.flows.registrar import BootstrapOffset
+from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 

@@ -37,17 +37,16 @@ from tubeclient.flows.effects import (
     Notify,
     Now,
     Receive,
-    Send,
     Sleep,
     WallClock,
     backoff_ms,
-    call,
     checked,
 )
 from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrations import CHANGED, WAIT_SLICE_MS, Registrations
+from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS
+from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 from tubeclient.wire.messages import checked_columns, with_tags
 from tubeclient.wire.methods import Method
@@ -58,6 +57,8 @@ __all__ = ["Consumption", "Expired"]
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _TROUBLE_MS = 300.0
 _CLOSED_MS = 2_000.0
+_LONG_SILENCE_MS = 60_000.0
+"""Brokers keep messages for longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,12 @@ class Consumption:
                 yield from self._send_fetches()
                 answered = yield from self._answered()
                 if answered is not None:
-                    delivery = yield from self._take_answer(answered)
+                    ticket = answered.ticket
+                    try:
+                        delivery = yield from self._take_answer(answered)
+                    finally:  # even where the caller was interrupted
+                        if answered.ticket is ticket:
+                            answered.awaited = False
                     if delivery is not None:
                         return delivery
                     continue
@@ -136,7 +142,7 @@ class Consumption:
         key, epoch = holding.key, holding.epoch
         request = self._commit_request(key, consumed)
         try:
-            ticket = yield Send(holding.line.info.address, Method.COMMIT_OFFSET, request)
+            ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request)
             if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
                 # The commit is on its way, so the partition's next fetch may follow it on the same connection. Its
                 # answer is not looked at before the commit's.
@@ -177,7 +183,7 @@ class Consumption:
         """A pack that nobody confirms does not block its partition for ever: it will be read again."""
         overdue = list(itertools.takewhile(lambda holding: holding.overdue_ms <= now_ms, self._holdings.delivered))
         for holding in overdue:
-            holding.commit_next, holding.expected = False, None
+            holding.commit_next, holding.expected = False, holding.confirmed
             self._holdings.set_idle(holding)
 
     def _answered(self) -> Flow[Holding | None]:
@@ -209,8 +215,8 @@ class Consumption:
                 escFlowCtrl=self.orders.group_rules.data_limits != (),
             )
             try:
-                ticket = yield Send(
-                    holding.line.info.address,
+                ticket = yield from self._registrations.send(
+                    holding,
                     Method.GET_MESSAGES,
                     request,
                     signal=CHANGED,
@@ -219,7 +225,7 @@ class Consumption:
             except TubeError:
                 yield from self._registrations.line_down(holding.line)
                 continue
-            except GeneratorExit:  # the caller was interrupted
+            except BaseException:  # the caller was interrupted
                 if holding.turn == turn and holding.phase is Phase.FETCHING:
                     self._holdings.set_idle(holding)
                 raise
@@ -241,15 +247,24 @@ class Consumption:
                 wait_ms = response.minLimitTime if isinstance(error, SpeedLimited) else 0
                 yield from self._fetch_failed(holding, error, wait_ms)
             return None
-        except GeneratorExit:  # the caller was interrupted
-            holding.awaited = False
-            raise
         holding.failures = 0
         holding.commit_next = False
-        if holding.expected is not None and response.currOffset > holding.expected:
-            yield from self._explain_gap(holding, holding.expected, response.currOffset)
+        expected = yield from self._expected(holding)
+        if expected is not None and response.currOffset > expected:
+            yield from self._explain_gap(holding, expected, response.currOffset)
             return None
         return (yield from self._deliver(holding, response))
+
+    def _expected(self, holding: Holding) -> Flow[int | None]:
+        """Where a pack must begin at the latest if nothing expired; None where that cannot be, or need not be, known.
+
+        After an empty answer the group may stand further on than we know. What it passed over then was of others; but
+        where nobody asked for long after that, messages may have expired since.
+        """
+        now: float = yield Now()
+        if holding.expected is None and 0 < holding.empty_ms < now - _LONG_SILENCE_MS:
+            return holding.confirmed
+        return holding.expected
 
     def _explain_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
         """A pack begins behind where the group stood: messages expired, or somebody moved the group on purpose.
@@ -296,7 +311,7 @@ class Consumption:
             ) from error
         if not kept.payloads:  # entries of others were passed over, or what only the broker takes for ours
             holding.commit_next, holding.noted = bool(messages.payloads), False
-            holding.expected = None
+            holding.expected, holding.empty_ms = None, now
             self._holdings.set_idle(holding)
             return None
         pause_ms = holding.pace.after_messages(
@@ -335,7 +350,7 @@ class Consumption:
             yield from self._registrations.lose(holding, error)
         elif isinstance(error, NothingToRead):
             # The broker may have passed over entries of others; the next fetch commits that.
-            holding.commit_next, holding.noted = True, False
+            holding.commit_next, holding.noted, holding.empty_ms = True, False, now
             usual = backoff_ms(
                 holding.pace.empty_answers,
                 self._rng.random(),
@@ -361,12 +376,15 @@ class Consumption:
         A second commit that gives up what was noted since tells, as long as the broker has not forgotten us; where it
         has, the messages of the pack may come again.
         """
+        while holding.phase is Phase.REGISTERING and holding.epoch == epoch:  # somebody else does
+            yield Sleep(WAIT_SLICE_MS, CHANGED)
         if holding.epoch == epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
             self._holdings.drop_work(holding)
             holding.phase = Phase.CONFIRMING
             try:
                 request = self._commit_request(holding.key, False)
-                answer = yield from call(holding.line.info.address, Method.COMMIT_OFFSET, request)
+                ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request)
+                answer = yield Receive(ticket)
                 checked(answer, f"confirming a pack of partition {holding.key}", partition=str(holding.key))
             except RegistrationLost as lost:
                 error = lost

@@ -134,6 +134,10 @@ class Holding:
     """Somebody takes the answer to `ticket` already."""
     committing: bool = False
     """A commit is on its way: until it is known what became of it, no answer to a fetch counts."""
+    sending: int = 0
+    """Fetches and commits that may not have reached the socket yet."""
+    empty_ms: float = 0.0
+    """When the last answer without messages came."""
     noted: bool = False
     """The broker may have noted a fetch of messages that are not confirmed."""
     commit_next: bool = False
@@ -206,7 +210,7 @@ class Holdings:
             turn, holding = self._ready.popleft()
             if turn != holding.turn or holding.phase is not Phase.IDLE or holding.leaving:
                 continue
-            if holding.line.up:
+            if holding.line.up and not holding.sending:
                 return holding
             self._ready.append((turn, holding))
         return None

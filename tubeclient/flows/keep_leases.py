@@ -6,11 +6,12 @@ answer, nothing else is asked of it: this is what tries, with growing waits, and
 
 from __future__ import annotations
 
-from tubeclient.errors import ProtocolError, TubeError, status_error
+from tubeclient.errors import ClientClosed, ProtocolError, TubeError, status_error
 from tubeclient.flows.effects import Flow, Notify, Sleep, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding
 from tubeclient.flows.read_range import LIVE_DATA_PRIORITY
-from tubeclient.flows.registrations import CHANGED, Registrations
+from tubeclient.flows.registrar import CHANGED
+from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey, is_int32
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -39,6 +40,9 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
             continue
         try:
             failures = yield from _beat(registrations, line, registered)
+        except ClientClosed:
+            line.kept = False
+            return
         except TubeError:
             yield from registrations.line_down(line)
             attempt += 1

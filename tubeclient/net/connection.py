@@ -35,6 +35,19 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class _Awaited(Future[bytes]):
+    """An answer that is awaited; given up, nobody keeps its place: servers never answer what is too old."""
+
+    def __init__(self, waiting: dict[int, Future[bytes]], serial: int) -> None:
+        super().__init__()
+        self._place = waiting, serial
+
+    def cancel(self) -> bool:
+        waiting, serial = self._place
+        waiting.pop(serial, None)
+        return super().cancel()
+
+
 class Connection(ProcessBound):
     """A connection to `address` ("host:port").
 
@@ -72,12 +85,12 @@ class Connection(ProcessBound):
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[bytes]]:
         """Send requests with one write, in this order; ConnectionLost where they cannot be sent."""
         self.check_process()
-        futures: list[Future[bytes]] = [Future() for _ in streams]
         with self._lock:
             if self._end is not None:
                 kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
                 raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
             serials = [next(self._serials) & 0x7FFFFFFF for _ in streams]
+            futures: list[Future[bytes]] = [_Awaited(self._waiting, serial) for serial in serials]
             self._waiting.update(zip(serials, futures, strict=True))
         frames = b"".join(map(encode_frame, serials, streams))
         try:

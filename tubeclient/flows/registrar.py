@@ -1,0 +1,239 @@
+"""Registering and unregistering one partition at its broker, for a consumer's group.
+
+A registration is a seek too: it moves the group to an offset, or tells where it stands, and drops what the broker had
+noted of earlier fetches. So nothing that was asked for under an earlier one may reach the broker behind it: a late
+fetch would be noted on top of the pack that is out, and the commit of that one would cover messages nobody was handed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final, Literal
+
+from google.protobuf.message import Message
+
+from tubeclient.errors import ClientClosed, DataLoss, TransportError, TubeError
+from tubeclient.flows.authority import Authority
+from tubeclient.flows.effects import Flow, Notify, Now, Send, Sleep, Ticket, WallClock, backoff_ms, call, checked
+from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
+from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, REGISTER, ROLL_BACK, UNREGISTER
+from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["CHANGED", "WAIT_SLICE_MS", "BootstrapOffset", "ReadPlan", "Registrar", "StartFrom"]
+
+
+class BootstrapOffset(IntEnum):
+    """Where a partition may be connected besides an index offset."""
+
+    STORED = -1
+    """Go on where the group stands."""
+    EARLIEST = -10
+    """The first message the broker holds."""
+    LATEST = -11
+    """Behind the last message the broker holds."""
+
+
+CHANGED: Final = "partitions changed"
+"""The signal on which calls wait for partitions; sent whenever one may have become usable, or free."""
+
+StartFrom = Literal["earliest", "latest", "always_latest"]
+
+WAIT_SLICE_MS: Final = 250.0
+"""Waits look again that often, whatever happens."""
+
+_SENDING_SLICE_MS = 10.0
+_STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
+_AT_MIN_IF_NEW, _AT_MAX = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """How a consumer reads; the same for all its partitions."""
+
+    group: str
+    client_id: str
+    filters: Mapping[str, frozenset[str]]
+    start_from: StartFrom = "latest"
+    """Where a partition begins that the group has no position for; "always_latest": whether it has one or not."""
+    prefetch: int = 2
+    """Packs that are asked for ahead of the calls that wait for one."""
+    confirm_timeout_ms: float = 60_000
+    """A pack that is not confirmed for so long is given up, and read again."""
+    fail_on_data_loss: bool = True
+    authority: Authority = field(default_factory=Authority)
+
+
+class Registrar:
+    """Registers the partitions of one consumer. Its methods are flows that are run one step at a time."""
+
+    def __init__(self, plan: ReadPlan, rng: random.Random) -> None:
+        self.plan = plan
+        self.holdings = Holdings()
+        self.closed = False
+        self.rng = rng
+        self._seen: set[object] = set()
+
+    def check_open(self) -> None:
+        """ClientClosed once the consumer was closed."""
+        if self.closed:
+            raise ClientClosed("this consumer is closed")
+
+    def send(
+        self, holding: Holding, method: Method, request: Message, *, signal: str = "", answer: Any = None
+    ) -> Flow[Ticket]:
+        """Send a fetch or a commit of a partition, so that no registration overtakes it."""
+        holding.sending += 1
+        try:
+            ticket: Ticket = yield Send(holding.line.info.address, method, request, signal=signal, answer=answer)
+            return ticket
+        finally:
+            holding.sending -= 1
+
+    def register(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
+        """Register at `offset`, trying again until `deadline`; returns where the group stands then.
+
+        Raises DataLoss, with the group where it stood before, for an offset the broker does not hold (where the plan
+        says so), or what the last attempt met; then the phase stays REGISTERING for the caller to end.
+        """
+        careful = offset >= 0 and self.plan.fail_on_data_loss
+        former = 0
+        if careful:  # a broker goes to the nearest offset without asking; so look first
+            former = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
+            if offset > holding.end:
+                raise self._loss(holding, offset, holding.end)
+        start = yield from self.seek(holding, offset, deadline)
+        if careful and start != offset - offset % INDEX_ENTRY_BYTES:
+            yield from self.seek(holding, former, deadline)
+            raise self._loss(holding, offset, start)
+        return start
+
+    def seek(self, holding: Holding, offset: int, deadline: float = 0.0) -> Flow[int]:
+        """Register at `offset`, or at the nearest the broker holds; else as `register`."""
+        try:
+            return (yield from self._try(holding, offset, deadline))
+        except TubeError:
+            raise
+        except BaseException:  # the caller was interrupted: where the group stands, the next fetch shows
+            if holding.phase is Phase.REGISTERING:
+                holding.expected, holding.commit_next = None, False
+                self.holdings.set_idle(holding)
+            raise
+
+    def forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
+        """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
+        holding.phase, holding.leaving = Phase.GONE, True
+        self.holdings.drop_work(holding)
+        yield from self._all_sent(holding)
+        if free_it and holding.line.up:
+            request = broker_pb2.RegisterRequestC2B(
+                opType=UNREGISTER,
+                clientId=self.plan.client_id,
+                groupName=self.plan.group,
+                topicName=holding.key.topic,
+                partitionId=holding.key.partition_id,
+                readStatus=ROLL_BACK,
+            )
+            try:
+                self.plan.authority.to_broker(request)
+                yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+            except TransportError:
+                yield from self.line_down(holding.line)
+            except TubeError:
+                pass
+        self.drop(holding)
+
+    def drop(self, holding: Holding) -> None:
+        """Hold the partition no more."""
+        if self.holdings.by_key.get(holding.key) is holding:
+            del self.holdings.by_key[holding.key]
+            self.holdings.drop_work(holding)
+            holding.phase = Phase.GONE
+
+    def line_down(self, line: BrokerLine) -> Flow[None]:
+        """The broker does not answer: nothing is asked of it until the keeper of its leases has had an answer.
+
+        What was asked for is forgotten, and with it how far a fetch may have moved: the next one repeats it.
+        """
+        line.up = False
+        for holding in self.holdings.of_line(line):
+            if holding.epoch > 0 and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
+                holding.expected, holding.commit_next = None, False
+                self.holdings.set_idle(holding)
+        yield Notify(CHANGED)
+        yield Notify(line.signal)
+
+    def _try(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
+        holding.phase = Phase.REGISTERING
+        self.holdings.drop_work(holding)
+        yield from self._all_sent(holding)
+        first = holding.key not in self._seen
+        attempt = 0
+        while True:
+            try:
+                request = self._request(holding, offset, first)
+                answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+                checked(
+                    answer,
+                    f"connecting partition {holding.key} for group {self.plan.group} at broker {holding.line.info}",
+                    address=holding.line.info.address,
+                    partition=str(holding.key),
+                )
+                break
+            except TubeError as error:
+                pause = backoff_ms(attempt, self.rng.random())
+                attempt += 1
+                if not error.retriable or (yield Now()) + pause > deadline:
+                    raise
+                yield Sleep(pause)
+                self.check_open()
+        self._seen.add(holding.key)
+        start: int = answer.currOffset
+        holding.epoch += 1
+        holding.line.up = True
+        holding.confirmed, holding.end = start, max(answer.maxOffset, start)
+        holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
+        holding.updated_ms = yield WallClock()
+        self.holdings.set_idle(holding)
+        return start
+
+    @staticmethod
+    def _all_sent(holding: Holding) -> Flow[None]:
+        while holding.sending:
+            yield Sleep(_SENDING_SLICE_MS)
+
+    def _request(self, holding: Holding, offset: int, first: bool) -> broker_pb2.RegisterRequestC2B:
+        status, current = _AT_MIN_IF_NEW, offset if offset >= 0 else None
+        if offset == BootstrapOffset.LATEST:
+            status = _AT_MAX
+        elif offset == BootstrapOffset.EARLIEST:
+            current = 0
+        elif offset < 0 and first:
+            status = _STATUS_OF_START[self.plan.start_from]
+        request = broker_pb2.RegisterRequestC2B(
+            opType=REGISTER,
+            clientId=self.plan.client_id,
+            groupName=self.plan.group,
+            topicName=holding.key.topic,
+            partitionId=holding.key.partition_id,
+            readStatus=status,
+            filterCondStr=sorted(holding.filters),
+            currOffset=current,
+            qryPriorityId=LIVE_DATA_PRIORITY if holding.filters else None,
+        )
+        self.plan.authority.to_broker(request)
+        return request
+
+    def _loss(self, holding: Holding, wanted: int, found: int) -> DataLoss:
+        return DataLoss(
+            f"partition {holding.key} cannot be read from {wanted} on: broker {holding.line.info} holds "
+            f"offsets from {found if found > wanted else 'its beginning'} to {holding.end}. "
+            "Connect at an offset it holds, or set fail_on_data_loss=False to go to the nearest one",
+            partition=str(holding.key),
+            wanted=wanted,
+            found=found,
+        )
