@@ -79,6 +79,7 @@ class Simulation:
         self.calls: list[Method] = []
         """What was asked of the servers, in order."""
         self._to_lose: dict[Method, list[bool]] = {}
+        self._to_hold_up: dict[Method, list[float]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
 
     def start(self, flow: Flow[Any], *, after_ms: float = 0.0, on_event: Callable[[Any], None] | None = None) -> Actor:
@@ -94,6 +95,10 @@ class Simulation:
     def lose(self, method: Method, *, answer: bool) -> None:
         """Lose the next call of `method`: the request, or (`answer`) only the answer to it."""
         self._to_lose.setdefault(method, []).append(answer)
+
+    def hold_up(self, method: Method, delay_ms: float) -> None:
+        """Let so long pass before the next call of `method` leaves its client, as where a thread is not scheduled."""
+        self._to_hold_up.setdefault(method, []).append(delay_ms)
 
     def run(self, for_ms: float = VIRTUAL_LIMIT_MS) -> None:
         """Let time pass until nothing is left to do, or so long."""
@@ -151,6 +156,10 @@ class Simulation:
                 self._at(self.now_ms + max(effect.delay_ms, 0), partial(self._awake, actor, sleep, False))
                 return
             elif isinstance(effect, Send):
+                delays = self._to_hold_up.get(effect.method)
+                if delays:
+                    self._at(self.now_ms + delays.pop(0), partial(self._send_late, actor, effect))
+                    return
                 try:
                     value = self._send(effect)
                 except TubeError as failure:
@@ -161,6 +170,12 @@ class Simulation:
                 wake = partial(self._resume, actor, answer.message, answer.error)
                 self._at(max(answer.ready_at, self.now_ms), wake)
                 return
+
+    def _send_late(self, actor: Actor, effect: Send) -> None:
+        try:
+            self._resume(actor, self._send(effect), None)
+        except TubeError as failure:
+            self._resume(actor, None, failure)
 
     def _awake(self, actor: Actor, sleep: object, woken: bool) -> None:
         if actor.sleep is sleep:

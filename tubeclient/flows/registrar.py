@@ -102,10 +102,8 @@ class Registrar:
         """
         careful = offset >= 0 and self.plan.fail_on_data_loss
         former = 0
-        if careful:  # a broker goes to the nearest offset without asking; so look first
+        if careful:  # a broker goes to the nearest offset without asking, so we have to find back
             former = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
-            if offset > holding.end:
-                raise self._loss(holding, offset, holding.end)
         start = yield from self.seek(holding, offset, deadline)
         if careful and start != offset - offset % INDEX_ENTRY_BYTES:
             yield from self.seek(holding, former, deadline)

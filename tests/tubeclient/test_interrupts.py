@@ -1,0 +1,84 @@
+"""A caller that is interrupted, at whatever step, leaves no partition stuck; on simulated brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tubeclient.consuming import Bench, Client
+from tubeclient.errors import TubeError
+from tubeclient.flows.effects import Flow
+from tubeclient.flows.holdings import Delivery
+from tubeclient.flows.registrations import Assigned
+
+CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
+    "connect another": lambda client, _: client.registrations.connect(
+        client.bench.view, client.bench.key(1), 0, timeout_ms=0
+    ),
+    "seek": lambda client, _: client.registrations.connect(client.bench.view, client.bench.key(), 28, timeout_ms=0),
+    "disconnect": lambda client, _: client.registrations.disconnect(client.bench.key(), wait_ms=1_000),
+    "get": lambda client, _: client.consumption.get(timeout_ms=1_000),
+    "confirm": lambda client, delivery: client.consumption.confirm(delivery, consumed=True),
+    "jump": lambda client, _: client.registrations.jump_to_latest(),
+}
+
+
+def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
+    """Run a flow up to a step and interrupt it there, in its own code (`inside`) or while it waits; whether it was."""
+    effect = next(flow)
+    for _ in range(after):
+        try:
+            try:
+                result = yield effect
+            except TubeError as error:
+                effect = flow.throw(error)
+            else:
+                effect = flow.send(result)
+        except (StopIteration, TubeError):
+            return False
+    if inside:
+        with pytest.raises(KeyboardInterrupt):
+            flow.throw(KeyboardInterrupt())
+    else:
+        flow.close()
+    return True
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(sorted(CALLS)),
+    after=st.integers(0, 25),
+    inside=st.booleans(),
+    forgotten=st.booleans(),
+    prefetch=st.integers(0, 2),
+)
+def test_whatever_is_interrupted_every_partition_goes_on_and_can_be_given_back(
+    tmp_path_factory: pytest.TempPathFactory, name: str, after: int, inside: bool, forgotten: bool, prefetch: int
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("interrupts"), partitions=1, stores=2)
+    bench.brokers[1].faults.half_packs = True
+    bench.send(40)
+    client = bench.client(prefetch=prefetch, confirm_timeout_ms=5_000)
+    client.connect(bench.key())
+    first = client.get()
+    if name != "connect another":
+        client.connect(bench.key(1))
+    if forgotten:  # so that the call finds its registration lost
+        bench.brokers[1].ownership.release(bench.cursor(bench.key()))
+        bench.brokers[1].offsets.commit(bench.cursor(bench.key()), consumed=False)
+    bench.simulation.finish(interrupted(CALLS[name](client, first), after, inside), on_event=client.handle)
+    assert set(client.registrations.holdings.by_key) <= {event.partition for event in client.events_of(Assigned)}
+    bench.simulation.run(20_000)
+    held = client.registrations.holdings.registered()
+    for key in bench.view.partitions():
+        if key not in held:
+            client.connect(key, timeout_ms=1_000)
+    client.drain()
+    for key in bench.view.partitions():
+        assert bench.committed(key) == len(bench.of(key)) * 28
+        assert client.disconnect(key)
+        bench.client("rival").connect(key)
