@@ -13,8 +13,9 @@ from typing import Any, TypedDict, TypeVar
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
 from tubeclient.errors import ClientClosed, ConfigurationError, StalePack, TransportError, TubeError
-from tubeclient.flows.consume import Consumption, Expired
+from tubeclient.flows.consume import Consumption
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.fetch import Expired
 from tubeclient.flows.holdings import BrokerLine, Delivery, Position
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.master import GroupOrders

@@ -16,7 +16,7 @@ from tubeclient.errors import (
     PartitionUnavailable,
     StalePack,
 )
-from tubeclient.flows.consume import Expired
+from tubeclient.flows.fetch import Expired
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
