@@ -269,3 +269,23 @@ class JavaBalanceConsumer:
     def _check(what: str, done: bool, result: Any) -> None:
         if not done:
             raise JavaClientError(what, result.getErrCode(), result.getErrMsg())
+
+
+class JavaPullConsumer:
+    """PullMessageConsumer, to whose group the master deals partitions out. It is here to be in the way of others."""
+
+    def __init__(self, java: JavaVM, master: str, group: str) -> None:
+        self._jvm = java.jvm
+        client = self._jvm.org.apache.inlong.tubemq.client
+        config = _client_settings(client.config.ConsumerConfig(master, group))
+        self._factory = client.factory.TubeMultiSessionFactory(config)
+        self._consumer = self._factory.createPullConsumer(config)
+
+    def start(self, topic: str) -> None:
+        """Registers at the master; py4j's error with Java's text where that refuses."""
+        self._consumer.subscribe(topic, self._jvm.java.util.TreeSet())
+        self._consumer.completeSubscribe()
+
+    def close(self) -> None:
+        self._consumer.shutdown()
+        self._factory.shutdown()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.apache.server import ApacheTubeMQ, TopicSpec
@@ -42,6 +42,10 @@ class Cluster(ABC):
     @abstractmethod
     def restart_master(self) -> None:
         """It forgets its clients."""
+
+    @abstractmethod
+    def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
+        """Only these groups may read the topic from now on, each with the tags given only; all messages for none."""
 
     @contextmanager
     def without_broker(self, broker_id: int) -> Iterator[None]:
@@ -109,6 +113,22 @@ class ApacheCluster(Cluster):
     def restart_master(self) -> None:
         self.servers.restart_master()
 
+    def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
+        modify = self.servers.admin.modify
+        modify("admin_set_topic_authorize_control", topicName=topic.name, isEnable=True)
+        for group, tags in groups.items():
+            where = {"groupName": group, "topicName": topic.name}
+            if tags:
+                modify(
+                    "admin_add_group_csmctrl_info",
+                    **where,
+                    consumeEnable=True,
+                    filterEnable=True,
+                    filterConds=sorted(tags),
+                )
+            else:
+                modify("admin_add_authorized_consumergroup_info", **where)
+
 
 @dataclass
 class EmbeddedCluster(Cluster):
@@ -130,6 +150,11 @@ class EmbeddedCluster(Cluster):
 
     def restart_master(self) -> None:
         self.servers.restart_master()
+
+    def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
+        [config] = to_config([topic])
+        allowed = {group: frozenset(tags) for group, tags in groups.items() if tags}
+        self.servers.change_topic(replace(config, authorized_groups=frozenset(groups), allowed_tags=allowed))
 
 
 def to_config(topics: Sequence[TopicSpec]) -> list[TopicConfig]:

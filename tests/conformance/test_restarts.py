@@ -17,7 +17,7 @@ from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import drain, partition_of, take
 from tests.group_page import group_page
 from tests.waiting import wait_for
-from tubeclient import ClientBalanceConsumer, PartitionKey, Producer, SendResult, StalePack, TransportError, TubeError
+from tubeclient import ClientBalanceConsumer, PartitionKey, Producer, SendResult, StalePack, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES
 
 pytestmark = pytest.mark.apache
@@ -54,8 +54,10 @@ class Reader:
             messages = [(delivery.partition, message_id) for message_id in delivery.message_ids]
             try:
                 self._consumer.confirm(delivery)
-            except (StalePack, TransportError):
+            except TubeError as error:
                 self.unconfirmed.update(messages)
+                if not isinstance(error, StalePack):
+                    self.errors.append(error)
             else:
                 self.confirmed.update(messages)
                 self.of_broker[delivery.partition.broker_id] += len(messages)

@@ -6,7 +6,13 @@ from typing import Final
 
 from tests.apache.server import TopicSpec
 
-__all__ = ["TOPICS"]
+__all__ = ["GUARDED", "TAGGED", "TOPICS"]
+
+GUARDED: Final = TopicSpec("guarded", num_partitions=1, num_stores=1)
+"""For a test that lets only some groups read it."""
+
+TAGGED: Final = TopicSpec("guarded_tags", num_partitions=1, num_stores=1)
+"""For a test that lets a group read only some tags of it."""
 
 TOPICS: Final = (
     TopicSpec("java_alone", num_partitions=2, num_stores=2),
@@ -39,6 +45,8 @@ TOPICS: Final = (
     TopicSpec("restarts", num_partitions=2, num_stores=1),
     TopicSpec("restarts_kept", num_partitions=1, num_stores=1),
     TopicSpec("codes", num_partitions=1, num_stores=1),
-    # Only groups that were authorised may read it; see cluster.py.
-    TopicSpec("guarded", num_partitions=1, num_stores=1),
+    TopicSpec("codes_raw", num_partitions=1, num_stores=1),
+    TopicSpec("limited", num_partitions=1, num_stores=1),
+    GUARDED,
+    TAGGED,
 )
