@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar
 
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
-from tubeclient.errors import ClientClosed, ConfigurationError, StalePack, TransportError, TubeError
+from tubeclient.errors import ClientClosed, ConfigurationError, StalePack, TubeError
 from tubeclient.flows.consume import Consumption
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.fetch import Expired
@@ -297,7 +297,8 @@ class ClientBalanceConsumer(ProcessBound):
         the group afterwards, which is the exclusive end of the pack.
 
         StalePack where the pack does not count any more: confirmed before, given up after `confirm_timeout_ms`, or its
-        partition moved, given back or lost. A TransportError leaves open whether the messages come again.
+        partition moved, given back or lost. A TransportError leaves open whether the messages come again; where the
+        broker refuses for now (ServerBusy, as one does that is about to stop) they do.
         """
         self.check_process()
         running = self._running
@@ -322,7 +323,9 @@ class ClientBalanceConsumer(ProcessBound):
             if not delivery.settled:
                 try:
                     self.confirm(delivery)
-                except (StalePack, TransportError, ClientClosed) as error:
+                except TubeError as error:
+                    if not (error.retriable or isinstance(error, (StalePack, ClientClosed))):
+                        raise
                     _log.warning("%r could not be confirmed: %s", delivery, error)
 
     # What it is
