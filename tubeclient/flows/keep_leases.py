@@ -29,12 +29,13 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
     """Beat until no partition on this broker is held; emits `Lost` for those that went to somebody else."""
     attempt = 0
     while True:
+        # Before the wait: a signal that came while this thread was about to start is not heard.
+        if not registrations.holdings.of_line(line):
+            line.kept = False
+            return
         pause = LEASE_BEAT_MS if line.up else backoff_ms(attempt, registrations.rng.random())
         yield Sleep(pause, line.signal)
         held = {holding.key: (holding, holding.epoch) for holding in registrations.holdings.of_line(line)}
-        if not held:
-            line.kept = False
-            return
         registered = [key for key, (_, epoch) in held.items() if epoch > 0]
         if not registered:
             continue
