@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import TubeError
-from tubeclient.flows.effects import Flow
+from tubeclient.flows.effects import Emit, Flow
 from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.registrations import Assigned
 
@@ -40,6 +40,8 @@ def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
                 effect = flow.send(result)
         except (StopIteration, TubeError):
             return False
+    if isinstance(effect, Emit):
+        yield effect  # is handed on before anything can happen
     if inside:
         with pytest.raises(KeyboardInterrupt):
             flow.throw(KeyboardInterrupt())

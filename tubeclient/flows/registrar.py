@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from google.protobuf.message import Message
 
@@ -20,11 +20,11 @@ from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Notify, Now, Send, Sleep, Ticket, WallClock, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
 from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, REGISTER, ROLL_BACK, UNREGISTER
-from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["CHANGED", "WAIT_SLICE_MS", "BootstrapOffset", "ReadPlan", "Registrar", "StartFrom"]
+__all__ = ["CHANGED", "WAIT_SLICE_MS", "BootstrapOffset", "ReadPlan", "Registrar", "Standing", "StartFrom"]
 
 
 class BootstrapOffset(IntEnum):
@@ -49,6 +49,7 @@ WAIT_SLICE_MS: Final = 250.0
 _SENDING_SLICE_MS = 10.0
 _STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
 _AT_MIN_IF_NEW, _AT_MAX = 0, 2
+_TAKEN = 412
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,13 @@ class ReadPlan:
     authority: Authority = field(default_factory=Authority)
 
 
+class Standing(NamedTuple):
+    """How far a partition was confirmed, and whether its broker may have noted more."""
+
+    confirmed: int
+    noted: bool
+
+
 class Registrar:
     """Registers the partitions of one consumer. Its methods are flows that are run one step at a time."""
 
@@ -76,7 +84,9 @@ class Registrar:
         self.holdings = Holdings()
         self.closed = False
         self.rng = rng
-        self._seen: set[object] = set()
+        self.left: dict[PartitionKey, Standing] = {}
+        """Where partitions stood that were given back without their brokers' knowing."""
+        self._seen: set[PartitionKey] = set()
 
     def check_open(self) -> None:
         """ClientClosed once the consumer was closed."""
@@ -122,11 +132,27 @@ class Registrar:
                 self.holdings.set_idle(holding)
             raise
 
+    def take_up(self, holding: Holding, standing: Standing, deadline: float) -> Flow[int]:
+        """Register where the group stood when this consumer saw it last; returns where it stands then.
+
+        The broker knows, with two exceptions: one that crashed knows an older position, and one that was stopped
+        cleanly has taken what it had noted for us as confirmed (DefaultOffsetManager.close), whether it was handed out
+        or not. One that lost its tail holds other messages there, which are not skipped. Raises as `register`.
+        """
+        confirmed, noted = standing
+        start = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
+        if start != confirmed and (noted or start < confirmed) and 0 <= confirmed <= holding.end:
+            start = yield from self.seek(holding, confirmed, deadline)
+            if start > confirmed:
+                holding.expected = confirmed  # that has expired, and the next pack shows it
+        return start
+
     def forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
         """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
         holding.phase, holding.leaving = Phase.GONE, True
         self.holdings.drop_work(holding)
         yield from self._all_sent(holding)
+        known = not free_it or holding.epoch == 0
         if free_it and holding.line.up:
             request = broker_pb2.RegisterRequestC2B(
                 opType=UNREGISTER,
@@ -138,11 +164,14 @@ class Registrar:
             )
             try:
                 self.plan.authority.to_broker(request)
-                yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+                answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+                known = known or answer.errCode in (200, _TAKEN)
             except TransportError:
                 yield from self.line_down(holding.line)
             except TubeError:
                 pass
+        if not known:
+            self.left[holding.key] = Standing(holding.confirmed, holding.noted)
         self.drop(holding)
 
     def drop(self, holding: Holding) -> None:

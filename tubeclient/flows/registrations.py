@@ -19,7 +19,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
 from tubeclient.flows.holdings import Holding, Phase
-from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, BootstrapOffset, Registrar
+from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, BootstrapOffset, Registrar, Standing
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
@@ -74,8 +74,12 @@ class Registrations(Registrar):
             line = self.holdings.line(view.broker_of(key))
             holding = Holding(key, line, self.plan.filters.get(key.topic, frozenset()))
             self.holdings.by_key[key] = holding
+        left = self.left.get(key) if offset == BootstrapOffset.STORED else None
         try:
-            start = yield from self.register(holding, offset, deadline)
+            if left is None:
+                start = yield from self.register(holding, offset, deadline)
+            else:
+                start = yield from self.take_up(holding, left, deadline)
         except TubeError as error:
             if isinstance(error, ConnectError | DeadlineExceeded) or (known and isinstance(error, TransportError)):
                 yield from self.line_down(holding.line)
@@ -89,6 +93,7 @@ class Registrations(Registrar):
             if not known:
                 self.drop(holding)
             raise
+        self.left.pop(key, None)
         if self.closed or holding.leaving:  # meanwhile
             yield from self.forget(holding, free_it=True)
             yield Notify(CHANGED)
@@ -146,27 +151,15 @@ class Registrations(Registrar):
         while waiting and not self.closed:
             left = []
             for holding in waiting:
-                if holding.phase is not Phase.GONE and not (yield from self._move(holding, BootstrapOffset.LATEST)):
+                if not (yield from self._moved(holding, self.seek(holding, BootstrapOffset.LATEST))):
                     left.append(holding)
             waiting = [holding for holding in left if holding.phase is not Phase.GONE]
             if waiting:
                 yield Sleep(_JUMP_RETRY_MS, CHANGED)
 
     def rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a partition again that the broker has forgotten. Emits `Lost` where that fails for good.
-
-        The group stands where it was confirmed, with two exceptions: a broker that crashed knows an older position, and
-        one that was stopped cleanly has taken what it had noted for us as confirmed (DefaultOffsetManager.close),
-        whether it was handed out or not. One that lost its tail holds other messages there, which are not skipped.
-        """
-        confirmed, noted = holding.confirmed, holding.noted
-        if not (yield from self._move(holding, BootstrapOffset.STORED)):
-            return
-        ours = noted or holding.confirmed < confirmed
-        if not ours or holding.confirmed == confirmed or not 0 <= confirmed <= holding.end:
-            return
-        if (yield from self._move(holding, confirmed)) and holding.confirmed > confirmed:
-            holding.expected = confirmed  # that has expired, and the next pack shows it
+        """Register a partition again that the broker has forgotten. Emits `Lost` where that fails for good."""
+        yield from self._moved(holding, self.take_up(holding, Standing(holding.confirmed, holding.noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
         """The partition is somebody else's now, or not to be had."""
@@ -209,13 +202,13 @@ class Registrations(Registrar):
     def _busy(holding: Holding) -> bool:
         return holding.phase in (Phase.DELIVERED, Phase.CONFIRMING, Phase.REGISTERING)
 
-    def _move(self, holding: Holding, offset: int) -> Flow[bool]:
-        """Register a held partition at `offset`, or at the nearest there is; whether that was done."""
+    def _moved(self, holding: Holding, move: Flow[int]) -> Flow[bool]:
+        """Register a held partition anew by `move`, and give it up where that fails for good; whether it was done."""
         if holding.leaving or holding.phase in (Phase.REGISTERING, Phase.GONE):
             return False
         done = False
         try:
-            yield from self.seek(holding, offset)
+            yield from move
             done = True
         except TransportError:
             yield from self.line_down(holding.line)

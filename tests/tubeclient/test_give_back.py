@@ -1,0 +1,95 @@
+"""A partition given back while its broker was away, and had again: nothing between is lost, nothing confirmed comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq.ownership import Ownership
+from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.simulation import Weather
+from tubeclient.errors import DataLoss
+
+AWAY = Weather(break_connection=1.0)
+CALM = Weather()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path, partitions=1)
+    bench.brokers[1].faults.half_packs = True  # so that there are several packs
+    bench.send(60)
+    return bench
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    """It has confirmed a first pack; the broker has noted a second one as fetched."""
+    client = bench.client(prefetch=1)
+    client.connect(bench.key())
+    client.confirm(client.get())
+    bench.simulation.run(100)
+    return client
+
+
+def go_away(bench: Bench, client: Client, *, clean: bool) -> None:
+    """Stop the broker, let the client give the partition back, and start the broker anew."""
+    broker = bench.brokers[1]
+    bench.simulation.weather = AWAY
+    if clean:
+        broker.offsets.commit_all()
+    else:
+        broker.offsets.reset(bench.cursor(bench.key()), 28, bench.store(bench.key()).bounds)
+    assert client.disconnect(bench.key())
+    assert client.registrations.holdings.registered() == []
+    broker.ownership = Ownership(broker.settings.lease_ms)
+    bench.simulation.weather = CALM
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+def test_a_partition_goes_on_where_it_was_confirmed(bench: Bench, client: Client, clean: bool) -> None:
+    confirmed = client.registrations.holdings.by_key[bench.key()].confirmed
+    assert confirmed > 28
+    go_away(bench, client, clean=clean)
+    assert bench.committed(bench.key()) != confirmed
+    assert client.connect(bench.key()) == confirmed
+    assert client.drain() == bench.of(bench.key())[confirmed // 28 :]
+
+
+def test_a_first_attempt_that_fails_does_not_change_that(bench: Bench, client: Client) -> None:
+    confirmed = client.registrations.holdings.by_key[bench.key()].confirmed
+    go_away(bench, client, clean=True)
+    bench.simulation.weather = AWAY
+    with pytest.raises(Exception, match="is gone"):
+        client.connect(bench.key())
+    bench.simulation.weather = CALM
+    assert client.connect(bench.key()) == confirmed
+
+
+def test_whoever_says_where_to_begin_begins_there(bench: Bench, client: Client) -> None:
+    go_away(bench, client, clean=True)
+    assert client.connect(bench.key(), 28) == 28
+    assert client.disconnect(bench.key())
+    assert client.connect(bench.key()) == 28  # the broker knew this time
+
+
+def test_what_others_confirmed_after_a_return_that_the_broker_knew_of_stays_confirmed(
+    bench: Bench, client: Client
+) -> None:
+    assert client.disconnect(bench.key())
+    other = bench.client("other")
+    other.connect(bench.key())
+    other.confirm(other.get())
+    position = bench.committed(bench.key())
+    other.disconnect(bench.key())
+    assert client.connect(bench.key()) == position
+
+
+def test_what_expired_meanwhile_is_an_error(bench: Bench, client: Client) -> None:
+    go_away(bench, client, clean=True)
+    bench.store(bench.key()).expire(58 * 28)
+    client.connect(bench.key())
+    with pytest.raises(DataLoss, match="expired"):
+        client.get()
+    assert client.drain() == bench.of(bench.key())[58:]
