@@ -14,7 +14,6 @@ from tubeclient.consumer import ClientBalanceConsumer, ConsumerOptions, Running
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.registrar import CHANGED, BootstrapOffset
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey
@@ -49,7 +48,7 @@ class PullConsumer(ClientBalanceConsumer):
     balancing thread. The rest is as in ClientBalanceConsumer; `connect` moves a partition that is this client's.
 
     What ends the balancing for good (another client took the node, the group lost its right to the topic, a start
-    offset that is not held any more) is raised by `get`.
+    offset that is not held any more) is raised by `get`, `connect` and `wait_ready` from then on.
 
     >>> with PullConsumer(settings, "etl", ["clicks"], source_count=4, node_id=1) as consumer:  # doctest: +SKIP
     ...     for delivery in consumer:
@@ -94,7 +93,6 @@ class PullConsumer(ClientBalanceConsumer):
         self._stopping = False
         self._seen: dict[PartitionKey, bool] | None = None
         self._silent: set[int] = set()
-        self._failure: TubeError | None = None
         self._balancer: threading.Thread | None = None
 
     def start(self, *, patience_ms: float = 0) -> PullConsumer:
@@ -121,16 +119,9 @@ class PullConsumer(ClientBalanceConsumer):
             self._balancer.join(_JOIN_SECONDS)
         super().close(wait_ms=wait_ms)
 
-    def get(self, *, timeout_ms: float = 1_000) -> Delivery | None:
-        """See ClientBalanceConsumer.get. Also raises what ended the balancing."""
-        if self._failure is None:
-            delivery = super().get(timeout_ms=timeout_ms)
-            if delivery is not None or self._failure is None:
-                return delivery
-        raise self._failure
-
     def rebalance(self) -> None:
         """Look at the cluster's layout and balance now, without waiting for it."""
+        self.check_process()
         self._due.set()
 
     def _balance(self) -> None:
@@ -191,7 +182,9 @@ class PullConsumer(ClientBalanceConsumer):
 
     def _fail(self, error: TubeError) -> None:
         _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error, exc_info=error.__cause__)
-        self._failure = error
+        running = self._running
+        assert running is not None
+        running.registrations.failure = error
         self._monitor.notify(CHANGED)
 
     def _handle(self, running: Running, event: object) -> None:

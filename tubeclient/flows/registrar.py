@@ -83,15 +83,19 @@ class Registrar:
         self.plan = plan
         self.holdings = Holdings()
         self.closed = False
+        self.failure: TubeError | None = None
+        """What ended it for good."""
         self.rng = rng
         self.left: dict[PartitionKey, Standing] = {}
         """Where partitions stood that were given back without their brokers' knowing."""
         self._seen: set[PartitionKey] = set()
 
     def check_open(self) -> None:
-        """ClientClosed once the consumer was closed."""
+        """ClientClosed once the consumer was closed; or its failure."""
         if self.closed:
             raise ClientClosed("this consumer is closed")
+        if self.failure is not None:
+            raise self.failure
 
     def send(
         self, holding: Holding, method: Method, request: Message, *, signal: str = "", answer: Any = None

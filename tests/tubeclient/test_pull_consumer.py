@@ -1,0 +1,280 @@
+"""Consumers that are dealt their partitions: groups of them, where they begin, what they say and what ends them."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.store import NewMessage
+from tests.forking import MULTI_THREADED, in_child
+from tests.group_page import group_page
+from tests.tubeclient.reading import Reader, Writer, counted
+from tests.waiting import wait_for
+from tubeclient import (
+    BootstrapOffset,
+    ClientClosed,
+    ClientSettings,
+    ConfigurationError,
+    DataLoss,
+    Delivery,
+    NodeIdConflict,
+    PartitionKey,
+    PullConsumer,
+    SourceCountConflict,
+    TubeError,
+    assign,
+)
+from tubeclient.net.http import query_master
+
+FIRST, SECOND = PartitionKey(1, "single", 0), PartitionKey(2, "single", 0)
+MESSAGES = 20
+
+Start = Callable[..., PullConsumer]
+
+
+@pytest.fixture
+def start(settings: ClientSettings) -> Iterator[Start]:
+    """`start(node, count)`: a running consumer of group etl, closed after the test."""
+    with ExitStack() as stack:
+
+        def make(node_id: int = 0, count: int = 1, topic: str = "clicks", **options: object) -> PullConsumer:
+            options = {"start_from": "earliest", "balance_interval_ms": 60_000, "metadata_interval_ms": 200} | options
+            consumer = PullConsumer(settings, "etl", [topic], source_count=count, node_id=node_id, **options)  # type: ignore[arg-type]
+            return stack.enter_context(consumer)
+
+        yield make
+
+
+@pytest.fixture
+def messages(cluster: EmbeddedTubeMQ) -> None:
+    """b"0", b"1", ... in both partitions of topic single."""
+    for broker_id in (1, 2):
+        cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(MESSAGES)], broker_id=broker_id)
+
+
+def has_all(consumer: PullConsumer, partitions: int = 8) -> bool:
+    keys = list(consumer.partitions())
+    return len(keys) == partitions and consumer.registered() == keys[consumer.node_id :: consumer.source_count]
+
+
+def take(consumer: PullConsumer) -> Delivery:
+    delivery = consumer.get(timeout_ms=30_000)
+    assert delivery is not None
+    return delivery
+
+
+# Groups
+
+
+def test_nodes_come_and_go_under_a_running_producer(settings: ClientSettings, start: Start) -> None:
+    with Writer(settings, "clicks") as writer, ExitStack() as reading:
+        readers = [reading.enter_context(Reader(start(node, 3))) for node in range(2)]
+        wait_for(lambda: all(len(reader.partitions) >= 2 for reader in readers), "two nodes to read their shares")
+        with Reader(start(2, 3)) as third:
+            wait_for(lambda: len(third.partitions) == 2, "the third one to read its share")
+        third.consumer.close()
+        with Reader(start(2, 3)) as fourth:
+            wait_for(lambda: len(fourth.partitions) == 2, "its successor to read the same")
+            readers += [third, fourth]
+            writer.stop()
+            wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
+            assert [reader.consumer.get(timeout_ms=0) for reader in readers if not reader.consumer.closed] == [None] * 3
+    assert counted(readers) == Counter(writer.sent)
+    assert not any(reader.unsure for reader in readers)
+    shares = [reader.partitions for reader in (*readers[:2], fourth)]
+    assert third.partitions == fourth.partitions
+    assert sorted(key for share in shares for key in share) == sorted(set().union(*shares))
+
+
+def test_a_group_gets_another_number_of_nodes_by_starting_them_all_anew(settings: ClientSettings, start: Start) -> None:
+    with Writer(settings, "clicks") as writer:
+        with Reader(start(0, 2)) as one, Reader(start(1, 2)) as other:
+            wait_for(lambda: one.read and other.read, "two nodes to read")
+            with pytest.raises(SourceCountConflict, match="etl node 2 of 3"):
+                start(2, 3)
+        one.consumer.close()
+        other.consumer.close()
+        with ExitStack() as reading:
+            readers = [one, other, *(reading.enter_context(Reader(start(node, 3))) for node in range(3))]
+            writer.stop()
+            wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
+    assert counted(readers) == Counter(writer.sent)
+
+
+def test_dealing_may_be_left_to_a_function(start: Start) -> None:
+    """Nodes that nobody counts: each may come and go, and take what it likes."""
+
+    def of_broker(number: int) -> Callable[[list[PartitionKey]], list[PartitionKey]]:
+        return lambda keys: [key for key in keys if key.broker_id == number]
+
+    shares = [start(-1, -1, strategy=of_broker(number)) for number in (1, 2)]
+    wait_for(lambda: all(len(consumer.registered()) == 4 for consumer in shares), "a half of the partitions each")
+    for number, consumer in enumerate(shares, 1):
+        assert {key.broker_id for key in consumer.registered()} == {number}
+
+
+def test_the_master_is_told_what_is_held(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumer = start(strategy="hash_modulo")
+    everything = {0: [str(key) for key in assign("hash_modulo", consumer.partitions(), 1)[0]]}
+    wait_for(lambda: group_page(cluster.master_web_port, "etl") == everything, "the report")
+
+
+# Where it begins
+
+
+def test_start_offsets_hold_for_the_first_time(cluster: EmbeddedTubeMQ, start: Start, messages: None) -> None:
+    revoked: list[PartitionKey] = []
+    consumer = start(
+        topic="single",
+        start_offsets={FIRST: 5 * 28, SECOND: BootstrapOffset.LATEST},
+        on_revoked=revoked.append,
+        prefetch=0,
+        release_wait_ms=100,
+    )
+    delivery = take(consumer)
+    assert (delivery.partition, delivery.start, delivery.bodies[0]) == (FIRST, 5 * 28, b"5")
+    consumer.confirm(delivery)
+    cluster.load("single", [NewMessage(0, b"new")], broker_id=2)
+    assert take(consumer).bodies == [b"new"]
+    set_open(cluster, False)
+    wait_for(lambda: len(revoked) == 2, "both to be given back")
+    set_open(cluster, True)
+    wait_for(lambda: len(consumer.registered()) == 2, "both to be had again")
+    again = take(consumer)
+    assert (again.partition, again.bodies) == (SECOND, [b"new"])  # and FIRST is not read from 5 on again
+
+
+def set_open(cluster: EmbeddedTubeMQ, is_open: bool) -> None:
+    """Whether topic single takes readers."""
+    token = {"modifyUser": "me", "confModAuthToken": "embedded"}
+    address = f"127.0.0.1:{cluster.master_web_port}"
+    query_master(
+        address, "admin_modify_topic_info", 2_000, topicName="single", acceptSubscribe=str(is_open).lower(), **token
+    )
+
+
+def test_a_start_offset_that_is_not_held_is_raised_by_get(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumer = start(topic="single", start_offsets={SECOND: 28_000})
+    with pytest.raises(DataLoss, match="2:single:0 cannot be read from 28000 on"):
+        take(consumer)
+    with pytest.raises(DataLoss):
+        consumer.get(timeout_ms=0)
+
+
+# What it says
+
+
+def test_what_is_confirmed_as_a_partition_goes_counts(cluster: EmbeddedTubeMQ, start: Start, messages: None) -> None:
+    assigned: list[tuple[PartitionKey, int]] = []
+    out: dict[PartitionKey, Delivery] = {}
+    confirmed: dict[PartitionKey, int] = {}
+
+    def commit(partition: PartitionKey) -> None:
+        confirmed[partition] = consumer.confirm(out.pop(partition))
+
+    consumer = start(topic="single", on_assigned=lambda key, offset: assigned.append((key, offset)), on_revoked=commit)
+    for _ in range(2):
+        delivery = take(consumer)
+        out[delivery.partition] = delivery
+    set_open(cluster, False)
+    wait_for(lambda: len(confirmed) == 2 and consumer.registered() == [], "both to be given back")
+    assert confirmed == {FIRST: MESSAGES * 28, SECOND: MESSAGES * 28}
+    set_open(cluster, True)
+    wait_for(lambda: len(assigned) == 4, "both to be had again")
+    assert dict(assigned[:2]) == {FIRST: 0, SECOND: 0}
+    assert dict(assigned[2:]) == confirmed
+
+
+def test_closing_gives_back_with_a_last_chance_to_confirm(start: Start, messages: None) -> None:
+    out: dict[PartitionKey, Delivery] = {}
+
+    def commit(partition: PartitionKey) -> None:
+        consumer.confirm(out.pop(partition))
+
+    consumer = start(topic="single", on_revoked=commit)
+    for _ in range(2):
+        delivery = take(consumer)
+        out[delivery.partition] = delivery
+    consumer.close()
+    assert out == {}
+    with Reader(start(topic="single")) as successor:
+        wait_for(lambda: len(successor.consumer.registered()) == 2, "a successor to have both at once")
+        assert successor.consumer.get(timeout_ms=500) is None
+    assert successor.read == []
+
+
+# What ends it
+
+
+def test_a_node_that_somebody_else_took_ends_it(
+    cluster: EmbeddedTubeMQ, start: Start, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = start()
+    wait_for(lambda: has_all(first), "all partitions")
+    cluster.restart_master()  # it has forgotten the first one, whose next heartbeat is seconds away
+    with PullConsumer(settings, "etl", ["clicks"], strategy=lambda keys: []):
+        first.disconnect(first.registered()[0])  # is told at once
+        with pytest.raises(NodeIdConflict, match="etl node 0 of 1"):
+            take(first)
+
+
+def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    consumer = start(strategy=lambda keys: keys["first"])
+    with pytest.raises(TubeError, match=r"dealing the partitions of consumerGroup etl failed: TypeError"):
+        take(consumer)
+    assert 'keys["first"]' in caplog.text  # where it failed
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"balance_interval_ms": 0}, "balance_interval_ms"),
+        ({"strategy": "modulus"}, "'modulus' is unknown"),
+        ({"source_count": -1}, "needs to know the source_count"),
+        ({"start_offsets": {FIRST: -5}}, "start offset of partition 1:single:0 is -5"),
+    ],
+)
+def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, object], what: str) -> None:
+    with pytest.raises(ConfigurationError, match=what):
+        PullConsumer(settings, "etl", ["clicks"], **options)  # type: ignore[arg-type]
+
+
+def test_a_closed_one_gives_nothing_more(start: Start) -> None:
+    consumer = start()
+    ends: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            take(consumer)
+        except ClientClosed as error:
+            ends.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    consumer.close()
+    waiting.join(10)
+    assert len(ends) == 1
+    for call in (consumer.get, consumer.registered, consumer.start):
+        with pytest.raises(ClientClosed):
+            call()
+
+
+@pytest.mark.filterwarnings(MULTI_THREADED)
+def test_a_forked_child_has_none(start: Start, messages: None) -> None:
+    consumer = start(topic="single", prefetch=0)
+    delivery = take(consumer)
+
+    def child() -> None:
+        for call in (consumer.get, consumer.rebalance, consumer.start, lambda: consumer.confirm(delivery)):
+            with pytest.raises(ClientClosed, match="forked child"):
+                call()
+        consumer.close()
+
+    in_child(child)
+    assert consumer.confirm(delivery) == MESSAGES * 28
+    assert take(consumer).partition != delivery.partition
