@@ -139,6 +139,7 @@ def test_start_offsets_hold_for_the_first_time(cluster: EmbeddedTubeMQ, start: S
     delivery = take(consumer)
     assert (delivery.partition, delivery.start, delivery.bodies[0]) == (FIRST, 5 * 28, b"5")
     consumer.confirm(delivery)
+    wait_for(lambda: len(consumer.registered()) == 2, "both partitions")
     cluster.load("single", [NewMessage(0, b"new")], broker_id=2)
     assert take(consumer).bodies == [b"new"]
     set_open(cluster, False)

@@ -1,0 +1,209 @@
+"""Consumers that follow the cluster: brokers and masters that go and come, topics that grow or appear."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.store import NewMessage
+from tests.group_page import group_page
+from tests.tubeclient.reading import Reader, Writer, counted
+from tests.waiting import wait_for
+from tubeclient import ClientSettings, ConfigurationError, GroupConflict, PartitionKey, PullConsumer
+
+Start = Callable[..., PullConsumer]
+
+
+@pytest.fixture
+def start(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """`start(node, count)`: a running consumer of group etl, closed after the test."""
+    monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 200)
+    with ExitStack() as stack:
+
+        def make(node_id: int = 0, count: int = 1, topics: Any = ("clicks",), **options: Any) -> PullConsumer:
+            given: dict[str, Any] = {"balance_interval_ms": 60_000, "metadata_interval_ms": 100, **options}
+            consumer = PullConsumer(
+                settings, "etl", topics, source_count=count, node_id=node_id, start_from="earliest", **given
+            )
+            return stack.enter_context(consumer)
+
+        yield make
+
+
+class Moves:
+    """What consumers say of their partitions."""
+
+    def __init__(self) -> None:
+        self.assigned: list[PartitionKey] = []
+        self.revoked: list[PartitionKey] = []
+        self.callbacks: dict[str, Any] = {
+            "on_assigned": lambda key, offset: self.assigned.append(key),
+            "on_revoked": self.revoked.append,
+            "on_lost": lambda key, error: self.revoked.append(key),
+        }
+
+    def clear(self) -> None:
+        self.assigned.clear()
+        self.revoked.clear()
+
+
+def holds(consumers: list[PullConsumer], count: int) -> Callable[[], bool]:
+    return lambda: sum(len(consumer.registered()) for consumer in consumers) == count
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+def test_a_broker_goes_and_comes_back_and_only_its_partitions_move(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, clean: bool
+) -> None:
+    moves = Moves()
+    consumers = [start(node, 2, **moves.callbacks) for node in range(2)]
+    wait_for(holds(consumers, 8), "all partitions")
+    moves.clear()
+    with ExitStack() as reading:
+        readers = [reading.enter_context(Reader(consumer)) for consumer in consumers]
+        with Writer(settings, "clicks") as writer:
+            wait_for(lambda: counted(readers).total() > 200, "some messages to be read")
+            cluster.stop_broker(1, clean=clean)
+            before = [len(reader.read) for reader in readers]
+            wait_for(
+                lambda: all(len(reader.read) > count for reader, count in zip(readers, before, strict=True)),
+                "the other broker's messages to be read",
+            )
+            cluster.start_broker(1)
+            wait_for(holds(consumers, 8), "all partitions again")
+        wait_for(
+            lambda: set(writer.sent) <= {*counted(readers), *(body for one in readers for body in one.unsure)},
+            "all messages to be read",
+        )
+    assert {key.broker_id for key in (*moves.assigned, *moves.revoked)} <= {1}
+    read, unsure = counted(readers), Counter(body for reader in readers for body in reader.unsure)
+    assert set(writer.sent) <= set(read)  # what could not be confirmed came again
+    assert {body for body, count in read.items() if count > 1} <= set(unsure)
+
+
+def test_a_master_that_forgot_everybody_is_told_again_and_nothing_moves(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
+) -> None:
+    moves = Moves()
+    consumers = [start(node, 2, **moves.callbacks) for node in range(2)]
+    wait_for(holds(consumers, 8), "all partitions")
+    pages = group_page(cluster.master_web_port, "etl")
+    moves.clear()
+    with ExitStack() as reading, Writer(settings, "clicks") as writer:
+        readers = [reading.enter_context(Reader(consumer)) for consumer in consumers]
+        wait_for(lambda: all(reader.read for reader in readers), "both to read")
+        cluster.restart_master()
+        wait_for(lambda: group_page(cluster.master_web_port, "etl") == pages, "the master to know them again")
+        writer.stop()
+        wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
+    assert counted(readers) == Counter(writer.sent)
+    assert (moves.assigned, moves.revoked) == ([], [])
+
+
+def test_a_topic_that_grows_is_followed(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumers = [start(node, 2) for node in range(2)]
+    wait_for(holds(consumers, 8), "all partitions")
+    cluster.grow_topic("clicks", stores=3)
+    wait_for(holds(consumers, 12), "the new partitions too")
+    keys = sorted(key for consumer in consumers for key in consumer.registered())
+    assert keys == list(consumers[0].partitions())
+    cluster.load("clicks", [NewMessage(20_001, b"new")], broker_id=2)
+    with Reader(consumers[0]) as one, Reader(consumers[1]) as other:
+        wait_for(lambda: counted([one, other]) == {b"new": 1}, "what is in a new partition")
+
+
+def test_a_broker_that_takes_no_readers_loses_its_own_and_no_other_partition_moves(
+    cluster: EmbeddedTubeMQ, start: Start
+) -> None:
+    moves = Moves()
+    consumers = [start(node, 2, topics=("clicks", "single"), **moves.callbacks) for node in range(2)]
+    wait_for(holds(consumers, 10), "all partitions")
+    before = [consumer.registered() for consumer in consumers]
+    moves.clear()
+    cluster.change_topic(TopicConfig("single", accept_subscribe=False))
+    wait_for(holds(consumers, 8), "the closed topic to be given back")
+    assert {key.topic for key in moves.revoked} == {"single"}
+    assert all(consumer.partitions()[PartitionKey(1, "single", 0)] is False for consumer in consumers)
+    cluster.change_topic(TopicConfig("single"))
+    wait_for(holds(consumers, 10), "it to be read again")
+    assert [consumer.registered() for consumer in consumers] == before
+    assert {key.topic for key in (*moves.revoked, *moves.assigned)} == {"single"}
+
+
+def test_a_partition_that_somebody_else_has_is_taken_when_it_is_free(start: Start) -> None:
+    owner, waiting = start(0, 2), start(1, 2, strategy=lambda keys: keys)
+    wait_for(holds([owner, waiting], 8), "all partitions")
+    owner.close()
+    wait_for(holds([waiting], 8), "those that the other one had")
+
+
+# Patterns
+
+PATTERN = re.compile("clicks.*")
+
+
+def test_a_topic_that_comes_later_is_read(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumer = start(topics=PATTERN, topics_interval_ms=100, balance_interval_ms=100)
+    assert list(consumer.topics) == ["clicks"]
+    cluster.create_topic(TopicConfig("clicks_eu"))
+    cluster.create_topic(TopicConfig("views"))
+    cluster.load("clicks_eu", [NewMessage(0, b"later")])
+    with Reader(consumer) as reader:
+        wait_for(lambda: reader.bodies == [b"later"], "the new topic's message")
+    assert list(consumer.topics) == ["clicks", "clicks_eu"]
+    assert holds([consumer], 10)()
+    assert consumer.refresh_topics() is False
+
+
+def test_the_clients_of_a_group_change_over_together_while_they_read(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
+) -> None:
+    consumers = [start(node, 2, topics=PATTERN, topics_interval_ms=3_600_000) for node in range(2)]
+    wait_for(holds(consumers, 8), "all partitions")
+    with ExitStack() as reading, Writer(settings, "clicks") as writer:
+        readers = [reading.enter_context(Reader(consumer)) for consumer in consumers]
+        cluster.create_topic(TopicConfig("clicks_eu"))
+        assert consumers[0].refresh_topics() is True
+        wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {1}, "the first to leave")
+        with pytest.raises(GroupConflict, match="425"):
+            start(0, 2, topics=PATTERN)  # the group still reads the old topics
+        before = [len(reader.read) for reader in readers]
+        wait_for(
+            lambda: all(len(reader.read) > count for reader, count in zip(readers, before, strict=True)),
+            "both to go on reading",
+        )
+        assert consumers[1].refresh_topics() is True
+        wait_for(holds(consumers, 10), "the new topic's partitions")
+        assert set(group_page(cluster.master_web_port, "etl")) == {0, 1}
+        writer.stop()
+        wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
+    assert counted(readers) == Counter(writer.sent)
+
+
+def test_a_consumer_that_waits_for_others_to_change_over_can_be_closed(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumers = [start(node, 2, topics=PATTERN, topics_interval_ms=3_600_000) for node in range(2)]
+    cluster.create_topic(TopicConfig("clicks_eu"))
+    consumers[0].refresh_topics()
+    wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {1}, "the first to leave")
+    consumers[0].close()
+    assert set(group_page(cluster.master_web_port, "etl")) == {1}
+
+
+def test_a_topic_that_is_deleted_is_no_longer_asked_for(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    cluster.create_topic(TopicConfig("clicks_eu"))
+    consumer = start(topics=PATTERN, topics_interval_ms=100, balance_interval_ms=100)
+    wait_for(holds([consumer], 10), "both topics")
+    cluster.delete_topic("clicks_eu")
+    wait_for(lambda: list(consumer.topics) == ["clicks"] and holds([consumer], 8)(), "the one that is left")
+
+
+def test_a_pattern_that_nothing_matches_is_an_error_at_the_start(start: Start) -> None:
+    with pytest.raises(ConfigurationError, match="the cluster has clicks, single"):
+        start(topics=re.compile("nothing"))
