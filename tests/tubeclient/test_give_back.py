@@ -9,7 +9,8 @@ import pytest
 from embedded_tubemq.ownership import Ownership
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
-from tubeclient.errors import DataLoss
+from tubeclient.errors import DataLoss, PartitionOccupied
+from tubeclient.flows.balance import balance_once
 
 AWAY = Weather(break_connection=1.0)
 CALM = Weather()
@@ -84,6 +85,26 @@ def test_what_others_confirmed_after_a_return_that_the_broker_knew_of_stays_conf
     position = bench.committed(bench.key())
     other.disconnect(bench.key())
     assert client.connect(bench.key()) == position
+
+
+def test_what_others_took_over_meanwhile_is_not_taken_back(bench: Bench, client: Client) -> None:
+    go_away(bench, client, clean=True)
+    other = bench.client("other")
+    other.connect(bench.key())
+    with pytest.raises(PartitionOccupied):
+        client.connect(bench.key())
+    other.confirm(other.get())
+    position = bench.committed(bench.key())
+    other.disconnect(bench.key())
+    assert client.connect(bench.key()) == position
+
+
+def test_a_partition_dealt_to_another_node_meanwhile_is_not_taken_back(bench: Bench, client: Client) -> None:
+    go_away(bench, client, clean=True)
+    client.do(balance_once(client.registrations, bench.view, [], {}, release_wait_ms=0))
+    position = bench.committed(bench.key())
+    client.do(balance_once(client.registrations, bench.view, [bench.key()], {}, release_wait_ms=0))
+    assert client.registrations.holdings.by_key[bench.key()].confirmed == position
 
 
 def test_what_expired_meanwhile_is_an_error(bench: Bench, client: Client) -> None:

@@ -83,6 +83,8 @@ class Registrations(Registrar):
         except TubeError as error:
             if isinstance(error, ConnectError | DeadlineExceeded) or (known and isinstance(error, TransportError)):
                 yield from self.line_down(holding.line)
+            if isinstance(error, PartitionOccupied):
+                self.left.pop(key, None)  # whoever has it went on from what the broker knew
             if not known or not isinstance(error, TransportError | DataLoss):
                 yield from self.forget(holding, free_it=not isinstance(error, PartitionOccupied))
                 if known:
@@ -99,9 +101,9 @@ class Registrations(Registrar):
             yield Notify(CHANGED)
             self.check_open()
             raise PartitionUnavailable(f"partition {key} was given back while it was taken", partition=str(key))
-        yield Notify(CHANGED)
         if not known:
             yield Emit(Assigned(key, start))
+        yield Notify(CHANGED)
         return start
 
     def disconnect(self, key: PartitionKey, *, wait_ms: float, at_once: bool = False) -> Flow[bool]:
