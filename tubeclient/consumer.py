@@ -247,7 +247,7 @@ class ClientBalanceConsumer(ProcessBound):
         """
         running = self._live()
         view = running.membership.view()
-        if not view.has(partition):  # perhaps it is new
+        if not view.is_subscribable(partition):  # perhaps it is new, or back
             view = running.membership.refreshed_view()
         start = self._run(running.registrations.connect(view, partition, offset, timeout_ms=timeout_ms))
         self._report()

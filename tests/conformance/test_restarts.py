@@ -154,6 +154,7 @@ def test_messages_positions_and_packs_that_are_out_outlive_clean_restarts(
 
     assert tube.put(key, [b"after"]) == [end]
     ours = consumer_of("kept_by_ours", ["restarts_kept"])
+    wait_for(lambda: ours.partitions(refresh=True)[key], "the partition to take readers again")
     assert ours.connect(key) == end
     assert take(ours).bodies == [b"after"]
     java = java_consumer("kept_by_java").start({"restarts_kept": []})
