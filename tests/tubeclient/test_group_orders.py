@@ -1,0 +1,225 @@
+"""What the master tells a group's clients: to go on with the latest messages, and how fast to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.store import NewMessage
+from tests.waiting import wait_for
+from tubeclient import ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack
+from tubeclient.flows.flow_rules import FlowRules
+from tubeclient.flows.master import MetadataCache
+from tubeclient.net.http import query_master
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import master_pb2
+
+FIRST, SECOND = PartitionKey(1, "single", 0), PartitionKey(2, "single", 0)
+MESSAGES = 20
+LONG_MS = 3_600_000
+
+Start = Callable[..., PullConsumer]
+Change = Callable[..., None]
+
+
+@pytest.fixture
+def start(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """`start()`: a running consumer of group etl that reads topic single; closed after the test."""
+    monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 100)
+    with ExitStack() as stack:
+
+        def make(**options: Any) -> PullConsumer:
+            consumer = stack.enter_context(
+                PullConsumer(settings, "etl", ["single"], start_from="earliest", **{"prefetch": 0, **options})
+            )
+            wait_for(lambda: consumer.registered() == [FIRST, SECOND], "both partitions")
+            return consumer
+
+        yield make
+
+
+@pytest.fixture
+def change(cluster: EmbeddedTubeMQ) -> Change:
+    """`change("admin_...", groupName="etl")`: change something at the master."""
+
+    def carry_out(method: str, **parameters: str) -> None:
+        who = {"createUser": "me", "modifyUser": "me", "confModAuthToken": "embedded"}
+        query_master(f"127.0.0.1:{cluster.master_web_port}", method, 2_000, **who, **parameters)
+
+    return carry_out
+
+
+@pytest.fixture
+def fetches(cluster: EmbeddedTubeMQ) -> Callable[[], int]:
+    """How many fetches the brokers have answered since the test began."""
+    count: list[int] = []
+
+    def listen(broker: Broker) -> None:
+        fetch = broker._fetch
+
+        def counted(*arguments: Any) -> Any:
+            count.append(1)
+            return fetch(*arguments)
+
+        broker._fetch = counted  # type: ignore
+
+    for broker_id in cluster.broker_ids:
+        cluster.inspect(listen, broker_id=broker_id)
+    return lambda: len(count)
+
+
+@pytest.fixture
+def beats(cluster: EmbeddedTubeMQ) -> Callable[[], int]:
+    """How many heartbeats the master has answered since the test began."""
+    count: list[int] = []
+    master = cluster._master.machine
+    assert master is not None
+    answer = master._calls[Method.CONSUMER_HEARTBEAT_V2]
+
+    def counted(*arguments: Any) -> Any:
+        count.append(1)
+        return answer(*arguments)
+
+    master._calls[Method.CONSUMER_HEARTBEAT_V2] = counted
+    return lambda: len(count)
+
+
+def load(cluster: EmbeddedTubeMQ, count: int = MESSAGES) -> None:
+    for broker_id in (1, 2):
+        cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(count)], broker_id=broker_id)
+
+
+def take(consumer: PullConsumer) -> Delivery:
+    delivery = consumer.get(timeout_ms=30_000)
+    assert delivery is not None
+    return delivery
+
+
+def confirmed(consumer: PullConsumer) -> dict[PartitionKey, int]:
+    return {key: position.confirmed for key, position in consumer.positions().items()}
+
+
+# To the end
+
+
+def test_an_order_sends_a_group_to_the_end_within_a_heartbeat(
+    cluster: EmbeddedTubeMQ, start: Start, change: Change
+) -> None:
+    load(cluster)
+    consumer = start()
+    out = take(consumer)
+    change("admin_set_client_balance_group_consume_from_max", groupName="etl")
+    wait_for(lambda: set(confirmed(consumer).values()) == {MESSAGES * 28}, "both partitions to be at the end")
+    with pytest.raises(StalePack):
+        consumer.confirm(out)
+    assert consumer.get(timeout_ms=300) is None
+    load(cluster, 1)
+    assert sorted([take(consumer).partition, take(consumer).partition]) == [FIRST, SECOND]
+
+
+def test_an_order_is_followed_once_and_the_next_one_again(
+    cluster: EmbeddedTubeMQ, start: Start, change: Change
+) -> None:
+    consumer = start()
+    for round_number in (1, 2):
+        load(cluster)
+        change("admin_set_client_balance_group_consume_from_max", groupName="etl")
+        end = round_number * (MESSAGES + 1) * 28 - 28
+        wait_for(lambda end=end: set(confirmed(consumer).values()) == {end}, "both partitions to be at the end")  # type: ignore[misc]
+        load(cluster, 1)
+        for _ in range(2):
+            consumer.confirm(take(consumer))
+
+
+def test_an_order_of_the_past_is_not_for_those_who_join_later(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, change: Change, beats: Callable[[], int]
+) -> None:
+    load(cluster)
+    with PullConsumer(settings, "etl", ["single"], node_id=1, source_count=2, strategy=lambda keys: []):
+        change("admin_set_client_balance_group_consume_from_max", groupName="etl")
+        late = start(source_count=2, node_id=0, strategy=lambda keys: keys)
+        packs = [take(late), take(late)]
+        before = beats()
+        wait_for(lambda: beats() > before + 4, "heartbeats of both")
+        assert [late.confirm(pack) for pack in packs] == [MESSAGES * 28] * 2
+        assert [pack.bodies[0] for pack in packs] == [b"0", b"0"]
+
+
+# How fast
+
+ONE_LONG_PAUSE = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": LONG_MS}]}])
+NO_PAUSE = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": 0}]}])
+LONG_AFTER_MESSAGES = json.dumps([{"type": 3, "rule": [{"normFreqInMs": 300_000}]}])
+
+
+def set_group_rule(change: Change, text: str) -> None:
+    change("admin_set_group_flow_control_rule", groupName="etl", flowCtrlInfo=text, statusId="1")
+
+
+def test_a_groups_rule_at_the_registration_slows_it_down(
+    start: Start, change: Change, fetches: Callable[[], int]
+) -> None:
+    set_group_rule(change, ONE_LONG_PAUSE)
+    consumer = start()
+    for _ in range(10):
+        assert consumer.get(timeout_ms=100) is None
+    assert fetches() == 2  # one of each partition; without the rule there are dozens
+
+
+def test_a_rule_that_comes_by_heartbeat_holds_from_then_on(
+    start: Start, change: Change, fetches: Callable[[], int]
+) -> None:
+    consumer = start()
+    wait_for(lambda: consumer.get(timeout_ms=100) or fetches() > 6, "more than a few fetches")
+    set_group_rule(change, ONE_LONG_PAUSE)
+    wait_for(lambda: consumer._orders.group_rules.empty_polls, "the heartbeat that brings the rule")
+    assert consumer.get(timeout_ms=1_000) is None  # each partition may be asked once more
+    before = fetches()
+    assert consumer.get(timeout_ms=1_000) is None
+    assert fetches() == before
+
+
+def test_the_clusters_rule_holds_for_groups_without_one(
+    start: Start, change: Change, fetches: Callable[[], int]
+) -> None:
+    change("admin_set_cluster_default_setting", flowCtrlInfo=ONE_LONG_PAUSE, flowCtrlEnable="true")
+    consumer = start()
+    assert consumer.get(timeout_ms=1_000) is None
+    assert fetches() == 2
+
+
+def test_a_groups_own_rule_comes_before_the_clusters(start: Start, change: Change, fetches: Callable[[], int]) -> None:
+    change("admin_set_cluster_default_setting", flowCtrlInfo=ONE_LONG_PAUSE, flowCtrlEnable="true")
+    set_group_rule(change, NO_PAUSE)
+    consumer = start()
+    wait_for(lambda: consumer.get(timeout_ms=50) or fetches() > 50, "many fetches")
+
+
+def test_a_rule_for_readers_that_get_messages_holds_their_next_fetch_back(
+    cluster: EmbeddedTubeMQ, start: Start, change: Change, fetches: Callable[[], int]
+) -> None:
+    set_group_rule(change, LONG_AFTER_MESSAGES)
+    load(cluster)
+    consumer = start()
+    for _ in range(2):
+        consumer.confirm(take(consumer))
+    load(cluster)
+    assert consumer.get(timeout_ms=1_000) is None
+    assert fetches() == 2
+
+
+def test_a_rule_nobody_can_read_leaves_the_one_before_in_force() -> None:
+    cache = MetadataCache()
+    for version, text in ((1, ONE_LONG_PAUSE), (2, "nonsense")):
+        orders = master_pb2.OpsTaskInfo(groupFlowCheckId=version, groupFlowControlInfo=text)
+        cache.take(master_pb2.HeartResponseM2CV2(errCode=200, errMsg="", opsTaskInfo=orders))
+    assert cache.orders.group_rules == FlowRules.parse(ONE_LONG_PAUSE)
+    known = cache.known_orders()
+    assert known is not None
+    assert known.groupFlowCheckId == 2  # it is not sent again and again
