@@ -47,6 +47,7 @@ TOPICS: Final = (
     TopicSpec("codes", num_partitions=1, num_stores=1),
     TopicSpec("codes_raw", num_partitions=1, num_stores=1),
     TopicSpec("limited", num_partitions=1, num_stores=1),
+    TopicSpec("orders", num_partitions=1, num_stores=1),
     GUARDED,
     TAGGED,
 )
