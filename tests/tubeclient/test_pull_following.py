@@ -12,6 +12,8 @@ import pytest
 
 from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.ownership import Reader as RivalReader
 from embedded_tubemq.store import NewMessage
 from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
@@ -142,6 +144,20 @@ def test_a_partition_that_somebody_else_has_is_taken_when_it_is_free(start: Star
     wait_for(holds([owner, waiting], 8), "all partitions")
     owner.close()
     wait_for(holds([waiting], 8), "those that the other one had")
+
+
+def test_a_partition_that_somebody_took_away_is_tried_for_at_once(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    moves = Moves()
+    consumer = start(**moves.callbacks)
+    wait_for(holds([consumer], 8), "all partitions")
+    cursor = Cursor("etl", "clicks", 0)
+    far_future = 1 << 60
+    cluster.inspect(lambda broker: broker.ownership.release(cursor))
+    cluster.inspect(lambda broker: broker.ownership.take(cursor, RivalReader("thief", None, 0, 0), far_future))
+    with Reader(consumer):
+        wait_for(lambda: moves.revoked == [PartitionKey(1, "clicks", 0)], "the loss to be noticed")
+        cluster.inspect(lambda broker: broker.ownership.release(cursor))
+        wait_for(holds([consumer], 8), "it to be had again")
 
 
 # Patterns
