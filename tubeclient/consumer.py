@@ -367,7 +367,7 @@ class ClientBalanceConsumer(ProcessBound):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "not started" if self._running is None else "running"
-        return f"<ClientBalanceConsumer of {self._group}, node {self._node_id} of {self._source_count}, {state}>"
+        return f"<{type(self).__name__} of {self._group}, node {self._node_id} of {self._source_count}, {state}>"
 
     # Inside
 

@@ -120,6 +120,7 @@ def test_dealing_may_be_left_to_a_function(start: Start) -> None:
 
 def test_the_master_is_told_what_is_held(cluster: EmbeddedTubeMQ, start: Start) -> None:
     consumer = start(strategy="hash_modulo")
+    assert repr(consumer) == "<PullConsumer of etl, node 0 of 1, running>"
     everything = {0: [str(key) for key in assign("hash_modulo", consumer.partitions(), 1)[0]]}
     wait_for(lambda: group_page(cluster.master_web_port, "etl") == everything, "the report")
 
