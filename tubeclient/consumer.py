@@ -3,57 +3,26 @@
 from __future__ import annotations
 
 import logging
-import random
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from time import monotonic
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Iterator
 
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
+from tubeclient.consumer_base import ConsumerBase
 from tubeclient.errors import ClientClosed, ConfigurationError, StalePack, TubeError
-from tubeclient.flows.consume import Consumption
-from tubeclient.flows.effects import Flow
-from tubeclient.flows.fetch import Expired
-from tubeclient.flows.holdings import BrokerLine, Delivery, Position
-from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrar import CHANGED, BootstrapOffset, ReadPlan, StartFrom
-from tubeclient.flows.registrations import Assigned, Lost, Registrations, Revoking
-from tubeclient.group import GroupMembership
+from tubeclient.flows.holdings import Delivery, Position
+from tubeclient.flows.registrar import BootstrapOffset
 from tubeclient.keys import PartitionKey
-from tubeclient.metadata import ClusterView
-from tubeclient.net.fork import ProcessBound
-from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.runner import FlowRunner, Monitor
 from tubeclient.settings import ClientSettings
-from tubeclient.subscription import Topics, matching_topics, read_topics
+from tubeclient.subscription import matching_topics
 
-__all__ = ["ClientBalanceConsumer", "ConsumerOptions", "Running"]
+__all__ = ["ClientBalanceConsumer"]
 
 _log = logging.getLogger(__name__)
 
-_JOIN_SECONDS = 15.0
 _STEP_MS = 250.0
 
-T = TypeVar("T")
 
-
-class ConsumerOptions(TypedDict, total=False):
-    """What both kinds of consumers take by name; see ClientBalanceConsumer."""
-
-    start_from: StartFrom
-    prefetch: int
-    confirm_timeout_ms: int
-    fail_on_data_loss: bool
-    metadata_interval_ms: int
-    on_assigned: Callable[[PartitionKey, int], None] | None
-    on_revoked: Callable[[PartitionKey], None] | None
-    on_lost: Callable[[PartitionKey, TubeError], None] | None
-
-
-class ClientBalanceConsumer(ProcessBound):
+class ClientBalanceConsumer(ConsumerBase):
     """One client of `consumer_group`; which partitions it reads, and from where, is said by `connect`.
 
     `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern that
@@ -88,123 +57,6 @@ class ClientBalanceConsumer(ProcessBound):
     ...     for delivery in consumer:  # confirmed when the loop comes back for the next one
     ...         print(delivery.partition, delivery.bodies)
     """
-
-    def __init__(
-        self,
-        settings: ClientSettings,
-        consumer_group: str,
-        topics: Topics,
-        *,
-        source_count: int = -1,
-        node_id: int = -1,
-        start_from: StartFrom = "latest",
-        prefetch: int = 2,
-        confirm_timeout_ms: int = 60_000,
-        fail_on_data_loss: bool = True,
-        metadata_interval_ms: int = 10_000,
-        on_assigned: Callable[[PartitionKey, int], None] | None = None,
-        on_revoked: Callable[[PartitionKey], None] | None = None,
-        on_lost: Callable[[PartitionKey, TubeError], None] | None = None,
-    ) -> None:
-        super().__init__()
-        if prefetch < 0 or confirm_timeout_ms < 1:
-            raise ConfigurationError(
-                "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
-                f"they are {prefetch} and {confirm_timeout_ms}"
-            )
-        if start_from not in ("earliest", "latest", "always_latest"):
-            raise ConfigurationError(f"start_from must be earliest, latest or always_latest, not {start_from!r}")
-        self._settings = settings
-        self._group = consumer_group
-        self._source_count, self._node_id = source_count, node_id
-        self._pattern, self._filters = read_topics(topics)
-        self._metadata_interval_ms = metadata_interval_ms
-        self._start_from: StartFrom = start_from
-        self._prefetch = prefetch
-        self._confirm_timeout_ms = confirm_timeout_ms
-        self._fail_on_data_loss = fail_on_data_loss
-        self._callbacks: dict[type, Callable[[Any], None]] = {}
-        if on_assigned is not None:
-            self._callbacks[Assigned] = lambda event: on_assigned(event.partition, event.offset)
-        if on_revoked is not None:
-            self._callbacks[Revoking] = lambda event: on_revoked(event.partition)
-        if on_lost is not None:
-            self._callbacks[Lost] = lambda event: on_lost(event.partition, event.error)
-        self._monitor = Monitor()
-        self._lifecycle = threading.Lock()
-        self._running: Running | None = None
-        self._closed = False
-        self._orders = GroupOrders()
-        self._threads: list[threading.Thread] = []
-
-    # Life
-
-    def start(self, *, patience_ms: float = 0) -> ClientBalanceConsumer:
-        """Register at the master; returns this consumer. `with` does it too.
-
-        A run of the same node that died is believed alive for 30 s: 429 and 430 are tried again for `patience_ms`.
-        Raises what the master refuses with (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden, ...) or
-        ConnectError naming the masters that were tried.
-        """
-        self.check_process()
-        with self._lifecycle:
-            if self._closed:
-                raise ClientClosed("this consumer is closed")
-            if self._running is None:
-                if self._pattern is not None:
-                    names = matching_topics(self._pattern, Admin(self._settings).topic_names())
-                    self._filters = dict.fromkeys(names, frozenset())
-                running = self._build()
-                try:
-                    running.membership.join(patience_ms)
-                except BaseException:
-                    running.close()
-                    raise
-                self._running = running
-                running.consumption.orders = self._orders
-        return self
-
-    def close(self, *, wait_ms: float = 0) -> None:
-        """Give all partitions back, waiting up to `wait_ms` for packs that are out, and leave the group.
-
-        `on_revoked` is called for each partition before; unconfirmed packs are rolled back. No thread is left.
-        """
-        if self.inherited:
-            return
-        with self._lifecycle:
-            if self._closed:
-                return
-            self._closed = True
-        running = self._running
-        if running is None:
-            return
-        running.registrations.closed = True
-        self._monitor.notify(CHANGED)
-        deadline = monotonic() + wait_ms / 1000
-        try:
-            with self._monitor.lock:
-                held = sorted(running.registrations.holdings.by_key)
-            for key in held:
-                left_ms = max(0.0, (deadline - monotonic()) * 1000)
-                self._run(running.registrations.disconnect(key, wait_ms=left_ms, at_once=True))
-        finally:
-            for line in list(running.registrations.holdings.lines.values()):
-                self._monitor.notify(line.signal)
-            running.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(_JOIN_SECONDS)
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
-    def __enter__(self) -> ClientBalanceConsumer:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Partitions
 
@@ -368,129 +220,3 @@ class ClientBalanceConsumer(ProcessBound):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "not started" if self._running is None else "running"
         return f"<{type(self).__name__} of {self._group}, node {self._node_id} of {self._source_count}, {state}>"
-
-    # Inside
-
-    def _live(self) -> Running:
-        self.check_process()
-        if self._closed:
-            raise ClientClosed("this consumer is closed")
-        if self._running is None:
-            raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
-        return self._running
-
-    def _build(self) -> Running:
-        membership = GroupMembership(
-            self._settings,
-            self._group,
-            list(self._filters),
-            self._source_count,
-            filters=self._filters,
-            refresh_interval_ms=self._metadata_interval_ms,
-            node_ids=[self._node_id],
-            on_orders=self._take_orders,
-            on_view=self._take_view,
-            on_end=self._membership_ended,
-        )
-        plan = ReadPlan(
-            group=self._group,
-            client_id=membership.client_ids[0],
-            filters=self._filters,
-            start_from=self._start_from,
-            prefetch=self._prefetch,
-            confirm_timeout_ms=self._confirm_timeout_ms,
-            fail_on_data_loss=self._fail_on_data_loss,
-            authority=membership.authority,
-        )
-        registrations = Registrations(plan, random.Random())
-        return Running(plan, membership, registrations, Consumption(registrations), ConnectionPool(self._settings))
-
-    def _run(self, flow: Flow[T]) -> T:
-        """Run a flow on this thread, and do what it emits."""
-        running = self._running
-        assert running is not None
-        steps = FlowRunner(running.pool, self._monitor).iterate(flow)
-        while True:
-            try:
-                event = next(steps)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            self._handle(running, event)
-
-    def _handle(self, running: Running, event: object) -> None:
-        if isinstance(event, Assigned):
-            self._keep_leases(running, event.partition)
-        elif isinstance(event, Expired):
-            _log.warning("expired before they were read: %s", event.lost)
-        elif isinstance(event, Lost):
-            _log.warning("partition %s is lost: %s", event.partition, event.error)
-            self._report()
-        callback = self._callbacks.get(type(event))
-        if callback is not None:
-            try:
-                callback(event)
-            except Exception:
-                _log.exception("a callback for %r failed", event)
-
-    def _report(self) -> None:
-        running = self._running
-        if running is not None and not self._closed:
-            running.membership.report({running.membership.node_ids[0]: self.registered()})
-
-    def _keep_leases(self, running: Running, key: PartitionKey) -> None:
-        with self._monitor.lock:
-            line = running.registrations.holdings.lines[key.broker_id]
-            if line.kept:
-                return
-            line.kept = True
-        try:
-            self._spawn(f"tubeclient-lease-{line.info.broker_id}", lambda: self._keep_line(running, line))
-        except BaseException:
-            line.kept = False
-            raise
-
-    def _keep_line(self, running: Running, line: BrokerLine) -> None:
-        try:
-            self._run(keep_leases(running.registrations, line))
-        except BaseException:
-            line.kept = False
-            raise
-
-    def _take_orders(self, orders: GroupOrders) -> None:
-        before, self._orders = self._orders, orders
-        running = self._running
-        if running is not None:  # else `start` hands on those of the registration, of which none is to jump
-            running.consumption.orders = orders
-            if orders.jump_id != before.jump_id:
-                _log.info("the master wants consumerGroup %s to go on with the latest messages", self._group)
-                self._spawn("tubeclient-jump", lambda: self._run(running.registrations.jump_to_latest()))
-
-    def _take_view(self, view: ClusterView) -> None:
-        if self._running is not None:
-            with self._monitor.lock:
-                self._running.registrations.follow(view)
-
-    def _membership_ended(self) -> None:
-        """Partitions go on being read; whoever asks for the layout is told why there is none any more."""
-
-    def _spawn(self, name: str, work: Callable[[], None]) -> None:
-        thread = threading.Thread(target=work, name=name, daemon=True)
-        with self._monitor.lock:
-            self._threads = [*(running for running in self._threads if running.is_alive()), thread]
-            thread.start()
-
-
-@dataclass(frozen=True)
-class Running:
-    """What a started consumer consists of."""
-
-    plan: ReadPlan
-    membership: GroupMembership
-    registrations: Registrations
-    consumption: Consumption
-    pool: ConnectionPool
-
-    def close(self) -> None:
-        self.membership.close()
-        self.pool.close()

@@ -7,10 +7,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Unpack
+from typing import Self, Unpack
 
 from tubeclient.assignment import assign
-from tubeclient.consumer import ClientBalanceConsumer, ConsumerOptions, Running
+from tubeclient.consumer import ClientBalanceConsumer
+from tubeclient.consumer_base import ConsumerOptions, Running
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
@@ -95,7 +96,7 @@ class PullConsumer(ClientBalanceConsumer):
         self._silent: set[int] = set()
         self._balancer: threading.Thread | None = None
 
-    def start(self, *, patience_ms: float = 0) -> PullConsumer:
+    def start(self, *, patience_ms: float = 0) -> Self:
         """Register at the master and begin to balance; see ClientBalanceConsumer.start. Use `wait_ready` to wait for
         the first partition.
         """
@@ -105,9 +106,6 @@ class PullConsumer(ClientBalanceConsumer):
                 self._balancer = threading.Thread(target=self._balance, name="tubeclient-balance", daemon=True)
                 self._balancer.start()
         return self
-
-    def __enter__(self) -> PullConsumer:
-        return self.start()
 
     def close(self, *, wait_ms: float = 0) -> None:
         """End the balancing and give all partitions back; see ClientBalanceConsumer.close."""
