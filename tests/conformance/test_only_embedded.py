@@ -21,12 +21,24 @@ from tests.conformance.consuming import drain, partition_of, take
 from tests.waiting import wait_for
 from tubeclient import (
     AuthenticationFailed,
+    BadRequest,
+    GroupConflict,
+    GroupForbidden,
+    NodeIdConflict,
+    NotAvailable,
+    NothingToRead,
     OffsetRange,
     PartitionKey,
+    PartitionOccupied,
     PartitionTaken,
     RangeReader,
+    RegistrationLost,
     ServerBusy,
+    SourceCountConflict,
+    SpeedLimited,
     StalePack,
+    StatusError,
+    TopicNotDeployed,
     TubeError,
 )
 from tubeclient.errors import STATUS_CLASSES
@@ -41,16 +53,41 @@ def tube(tmp_path: Path) -> Iterator[EmbeddedCluster]:
         yield EmbeddedCluster(servers)
 
 
-@pytest.mark.parametrize("code", STATUS_CLASSES)
-def test_whatever_a_broker_answers_to_a_connect(tube: EmbeddedCluster, consumer_of: MakeConsumer, code: int) -> None:
+CODES: dict[type[StatusError], list[int]] = {
+    AuthenticationFailed: [415],
+    BadRequest: [400],
+    GroupConflict: [424, 425, 426, 427, 428],
+    GroupForbidden: [450, 455],
+    NodeIdConflict: [430],
+    NotAvailable: [403],
+    NothingToRead: [404],
+    PartitionOccupied: [410],
+    PartitionTaken: [412],
+    RegistrationLost: [401, 411],
+    ServerBusy: [201, 301, 419, 500, 503, 510, 599],
+    SourceCountConflict: [429],
+    SpeedLimited: [452],
+    TopicNotDeployed: [431],
+    StatusError: [999],
+}
+
+
+@pytest.mark.parametrize(("kind", "code"), [(kind, code) for kind, codes in CODES.items() for code in codes])
+def test_whatever_a_broker_answers_to_a_connect(
+    tube: EmbeddedCluster, consumer_of: MakeConsumer, kind: type[StatusError], code: int
+) -> None:
     consumer = consumer_of("forced", ["one"])
     tube.servers.broker_faults(1).force(Method.PARTITION_REGISTER, code)
-    with pytest.raises(STATUS_CLASSES[code], match=f"1:one:0.*the server answered {code} ") as caught:
+    with pytest.raises(kind, match=f"1:one:0.*the server answered {code} ") as caught:
         consumer.connect(KEY)
-    assert type(caught.value) is STATUS_CLASSES[code]
+    assert type(caught.value) is kind
     assert caught.value.code == code
     assert consumer.registered() == []
     assert consumer.connect(KEY) == 0
+
+
+def test_every_code_of_a_server_was_tried() -> None:
+    assert set(STATUS_CLASSES) == {code for codes in CODES.values() for code in codes} - {999}
 
 
 @pytest.mark.parametrize("code", [301, 404, 411, 419, 452, 500, 503, 510, 599])
