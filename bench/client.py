@@ -2,7 +2,7 @@
 
 Throughput: one broker on this machine is filled with messages. Then each side reads all of them, from the earliest
 offset, under a new group, over one connection, touches each payload (a CRC-32 per partition) and each id (a sum), and
-confirms each pack. The sides alternate, round by round; the first two rounds are a warm-up and do not count. Java runs
+confirms each pack. The sides alternate, round by round; the first rounds are a warm-up and do not count. Java runs
 its ClientBalanceConsumer with its default settings, and once more with pullConfirmInLocal, which spares it the request
 that confirms; ours is compared with the faster of the two.
 
@@ -43,8 +43,6 @@ OUR_BALANCE, OUR_PULL = "ours: ClientBalanceConsumer", "ours: PullConsumer"
 JAVA_BALANCE, JAVA_PULL = "Java: ClientBalanceConsumer", "Java: PullMessageConsumer"
 
 _HEAP_MB = 1_024
-# Java compiles its code while it runs; after the second round it has what it needs.
-_WARM_UPS = 2
 _SLICE = 1_000
 _IN_FLIGHT = 5_000
 _ROUND_SECONDS = 120.0
@@ -107,7 +105,7 @@ class _Run:
             f"round, {self._java.round_trip_seconds() * 1e6:.0f} µs, is all that the driver adds"
         )
         rounds: list[dict[str, Drained]] = []
-        for _ in range(_WARM_UPS + options.rounds):
+        for _ in range(options.warm_ups + options.rounds):
             rounds.append(
                 {
                     OURS: self._in_our_process(our_side.drain, options.messages),
@@ -115,7 +113,7 @@ class _Run:
                     JAVA_LOCAL: self._java.drain(self._group(), options.messages, confirm_in_local=True),
                 }
             )
-        print(*throughput_lines(rounds, _WARM_UPS), sep="\n")
+        print(*throughput_lines(rounds, options.warm_ups), sep="\n")
         disagreement = differing(rounds)
         if disagreement is None:
             one = rounds[0][OURS]
@@ -190,7 +188,13 @@ def _parser() -> argparse.ArgumentParser:
     number("--bytes", default=100, help="length of each message's payload (%(default)s)")
     number("--stores", default=8, help="stores of the topic, which are indexes on the broker (%(default)s)")
     number("--partitions", default=1, help="partitions of each store (%(default)s)")
-    number("--rounds", default=8, help="counted rounds of throughput, after two to warm up (%(default)s)")
+    number("--rounds", default=10, help="counted rounds of throughput (%(default)s)")
+    number(
+        "--warm-ups",
+        default=8,
+        help="rounds before them that do not count: Java compiles while it runs, and the broker gets faster for some "
+        "twenty readings (%(default)s)",
+    )
     number("--starts", default=10, help="counted starts of consumers without the master's help (%(default)s)")
     number("--pull-starts", default=3, help="starts of Java's PullMessageConsumer; 0 leaves it out (%(default)s)")
     number("--balance-period-ms", default=60_000, help="the master's consumerBalancePeriodMs (%(default)s: TubeMQ's)")
