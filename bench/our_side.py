@@ -32,9 +32,11 @@ def drain(settings: ClientSettings, topic: str, group: str, messages: int) -> Dr
             ids += sum(delivery.message_ids)
             key = str(delivery.partition)
             checksums[key] = crc32(b"".join(delivery.bodies), checksums[key])
-            consumer.confirm(delivery)
+            consumer.confirm_async(delivery)
             left -= len(delivery)
             packs += 1
+        while any(position.confirmed < position.end for position in consumer.positions().values()):
+            consumer.get(timeout_ms=10)  # looks at the answers to the last confirmations
         seconds = time.perf_counter() - started
         cpu = cpu_seconds(os.getpid()) - cpu
         return Drained.of(messages - left, packs, ids, checksums, seconds, cpu)

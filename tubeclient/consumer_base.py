@@ -12,7 +12,7 @@ from typing import Any, Self, TypedDict, TypeVar
 
 from tubeclient.admin import Admin
 from tubeclient.errors import ClientClosed, ConfigurationError, TubeError
-from tubeclient.flows.consume import Consumption
+from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.fetch import Expired
 from tubeclient.flows.holdings import BrokerLine
@@ -236,6 +236,8 @@ class ConsumerBase(ProcessBound):
             self._keep_leases(running, event.partition)
         elif isinstance(event, Expired):
             _log.warning("expired before they were read: %s", event.lost)
+        elif isinstance(event, Unconfirmed):
+            _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
         elif isinstance(event, Lost):
             _log.warning("partition %s is lost: %s", event.partition, event.error)
             self._report()

@@ -14,7 +14,7 @@ from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.balance import balance_once
-from tubeclient.flows.consume import Consumption
+from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.keep_leases import keep_leases
@@ -44,7 +44,9 @@ class Client:
 
     def handle(self, event: Any) -> None:
         self.events.append(event)
-        if isinstance(event, Assigned):
+        if isinstance(event, Unconfirmed):
+            self.bench.unsure.update(event.delivery.bodies)
+        elif isinstance(event, Assigned):
             line = self.registrations.holdings.lines[event.partition.broker_id]
             if not line.kept:
                 line.kept = True
@@ -83,8 +85,13 @@ class Client:
     def events_of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
-    def work(self, got: list[tuple[PartitionKey, bytes]]) -> Flow[None]:
-        """Take packs and confirm them until the bench is over; what is confirmed counts as got."""
+    def confirm_async(self, delivery: Delivery) -> None:
+        self.do(self.consumption.confirm_async(delivery, consumed=True))
+
+    def work(self, got: list[tuple[PartitionKey, bytes]], *, wait: bool = True) -> Flow[None]:
+        """Take packs and confirm them, with or without waiting, until the bench is over; what is confirmed counts as
+        got.
+        """
         while not self.bench.over:
             delivery = yield from self.consumption.get(timeout_ms=1_000)
             if delivery is None:
@@ -92,11 +99,16 @@ class Client:
             bodies = delivery.bodies
             yield Sleep(self.bench.simulation.random.random() * 50)
             try:
-                yield from self.consumption.confirm(delivery, consumed=True)
+                if wait:
+                    yield from self.consumption.confirm(delivery, consumed=True)
+                else:
+                    yield from self.consumption.confirm_async(delivery, consumed=True)
             except (StalePack, TransportError):
                 self.bench.unsure.update(bodies)
                 continue
             got += [(delivery.partition, body) for body in bodies]
+        yield Sleep(15_000)  # then what is on its way has been answered, or will not be
+        yield from self.consumption.get(timeout_ms=0)
 
     def balance(self, deal: Any) -> Flow[None]:
         """Keep to what `deal(keys)` gives this client."""

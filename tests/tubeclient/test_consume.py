@@ -22,6 +22,7 @@ from tubeclient.keys import PartitionKey
     prefetch=st.integers(0, 3),
     half=st.booleans(),
     advancing=st.booleans(),
+    wait=st.booleans(),
 )
 def test_in_calm_weather_each_message_is_read_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory,
@@ -34,6 +35,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     prefetch: int,
     half: bool,
     advancing: bool,
+    wait: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("calm")
     bench = Bench(folder, brokers=brokers, stores=stores, partitions=partitions, seed=seed)
@@ -46,7 +48,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
         client = bench.client(f"client-{number}", prefetch=prefetch)
         deal = lambda keys, n=number: assign("modulo", keys, clients)[n]  # noqa: E731
         actors.append(bench.simulation.start(client.balance(deal), on_event=client.handle))
-        actors += [bench.simulation.start(client.work(got), on_event=client.handle) for _ in range(workers)]
+        actors += [bench.simulation.start(client.work(got, wait=wait), on_event=client.handle) for _ in range(workers)]
     for moment in range(5):
         bench.simulation.at(moment * 300 + 200, lambda: bench.send(40))
     bench.simulation.run(2_000)
@@ -65,6 +67,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     prefetch=st.integers(0, 3),
     advancing=st.booleans(),
     moving=st.booleans(),
+    wait=st.booleans(),
 )
 def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_twice(
     tmp_path_factory: pytest.TempPathFactory,
@@ -74,6 +77,7 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     prefetch: int,
     advancing: bool,
     moving: bool,
+    wait: bool,
 ) -> None:
     bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, weather=STORMY)
     for broker in bench.brokers.values():
@@ -90,7 +94,7 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
             return assign("modulo", keys, clients)[(n + turn) % clients]
 
         actors.append(bench.simulation.start(client.balance(deal), on_event=client.handle))
-        actors += [bench.simulation.start(client.work(got), on_event=client.handle) for _ in range(workers)]
+        actors += [bench.simulation.start(client.work(got, wait=wait), on_event=client.handle) for _ in range(workers)]
     for moment in range(5):
         bench.simulation.at(moment * 3_000 + 200, lambda: bench.send(40))
     bench.simulation.run(16_000)

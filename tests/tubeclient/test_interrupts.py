@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
     "disconnect": lambda client, _: client.registrations.disconnect(client.bench.key(), wait_ms=1_000),
     "get": lambda client, _: client.consumption.get(timeout_ms=1_000),
     "confirm": lambda client, delivery: client.consumption.confirm(delivery, consumed=True),
+    "confirm without waiting": lambda client, delivery: client.consumption.confirm_async(delivery, consumed=True),
     "jump": lambda client, _: client.registrations.jump_to_latest(),
 }
 

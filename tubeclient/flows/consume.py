@@ -9,6 +9,9 @@ answer to a commit leaves open whether it was done; a second commit that gives u
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 from tubeclient.errors import (
     ClientClosed,
     PartitionTaken,
@@ -17,33 +20,98 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.effects import (
-    Flow,
-    Notify,
-    Now,
-    Receive,
-    Sleep,
-    WallClock,
-    checked,
-)
+from tubeclient.flows.effects import Done, Emit, Flow, Notify, Now, Receive, Sleep, Ticket, WallClock, checked
 from tubeclient.flows.fetch import Fetching
 from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS
+from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Consumption"]
+__all__ = ["Consumption", "Unconfirmed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """Emitted: a pack whose commit was not waited for was not confirmed, or may not have been; it may come again."""
+
+    delivery: Delivery
+    error: TubeError
+
+
+class _Commit(NamedTuple):
+    """A commit on its way."""
+
+    delivery: Delivery
+    consumed: bool
+    epoch: int
+    ticket: Ticket
+    failure: TransportError | None = None
+    """Why it could not be sent; then there is nothing behind the ticket."""
 
 
 class Consumption(Fetching):
     """Fetching from the partitions that `registrations` hold, and confirming."""
+
+    def __init__(self, registrations: Registrations) -> None:
+        super().__init__(registrations)
+        self._unsettled: dict[Holding, _Commit] = {}
+        """Commits that nobody waits for."""
+
+    def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
+        """The next pack of any partition, or None where there was nothing for `timeout_ms`.
+
+        Raises DataLoss (once) where messages expired before they were read, CorruptMessage. Settles the commits that
+        nobody waited for.
+        """
+        deadline = (yield Now()) + timeout_ms
+        with self.waiting():
+            while True:
+                self._registrations.check_open()
+                yield from self._settle()
+                delivery, found = yield from self.next_pack()
+                if delivery is not None:
+                    return delivery
+                now: float = yield Now()
+                if found:
+                    continue
+                if now >= deadline:
+                    return None
+                rest_end = self._holdings.next_rest_end_ms(now)
+                yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
 
     def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
         """Commit a pack, or have it read again; returns the group's position afterwards, the pack's end.
 
         StalePack where it does not count any more.
         """
+        holding = self._begin(delivery)
+        try:
+            commit = yield from self._send(holding, delivery, consumed)
+            position = yield from self._outcome(holding, commit)
+        except TubeError:
+            self._end(holding)
+            yield Notify(CHANGED)
+            raise
+        finally:  # even where the caller was interrupted
+            self._end(holding)
+        yield Notify(CHANGED)
+        return position
+
+    def confirm_async(self, delivery: Delivery, *, consumed: bool) -> Flow[None]:
+        """Send the commit of a pack; what becomes of it is looked at by a later `get`, which emits `Unconfirmed` where
+        it failed. StalePack where the pack does not count any more.
+        """
+        holding = self._begin(delivery)
+        try:
+            self._unsettled[holding] = yield from self._send(holding, delivery, consumed)
+        finally:
+            if holding not in self._unsettled:
+                self._end(holding)
+        yield Notify(CHANGED)
+
+    def _begin(self, delivery: Delivery) -> Holding:
         holding = self._holdings.by_key.get(delivery.partition)
         if holding is None and self._registrations.closed:
             raise ClientClosed("this consumer is closed")
@@ -53,38 +121,59 @@ class Consumption(Fetching):
         self._holdings.delivered.pop(holding, None)
         holding.phase = Phase.CONFIRMING
         holding.committing = True
-        try:
-            position = yield from self._commit(holding, delivery, consumed)
-        except TubeError:
-            self._end_commit(holding)
-            yield Notify(CHANGED)
-            raise
-        finally:  # even where the caller was interrupted
-            self._end_commit(holding)
-        yield Notify(CHANGED)
-        return position
+        return holding
 
-    def _commit(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[int]:
-        key, epoch = holding.key, holding.epoch
-        request = self._commit_request(key, consumed)
+    def _end(self, holding: Holding) -> None:
+        holding.committing = False
+        if holding.phase is Phase.CONFIRMING:
+            self._holdings.set_idle(holding)
+
+    def _settle(self) -> Flow[None]:
+        """Look at the commits that nobody waits for."""
+        for holding, commit in list(self._unsettled.items()):
+            answered = commit.failure is not None or (yield Done(commit.ticket))
+            if not answered or self._unsettled.get(holding) is not commit:
+                continue
+            del self._unsettled[holding]
+            try:
+                yield from self._outcome(holding, commit)
+            except TubeError as error:
+                yield Emit(Unconfirmed(commit.delivery, error))
+            finally:
+                self._end(holding)
+            yield Notify(CHANGED)
+
+    def _send(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[_Commit]:
+        epoch = holding.epoch
+        request = self._commit_request(holding.key, consumed)
         try:
-            ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request)
-            if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
-                # The commit is on its way, so the partition's next fetch may follow it on the same connection. Its
-                # answer is not looked at before the commit's.
-                now: float = yield Now()
-                holding.noted = False
-                self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
-                # The caller comes back for another pack: the one asked for now keeps the broker at work meanwhile.
-                yield from self.send_fetches(more=min(self._plan.prefetch, 1))
-            answer = yield Receive(ticket)
+            ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request, signal=CHANGED)
+        except TransportError as error:
+            return _Commit(delivery, consumed, epoch, Ticket(None), error)
+        if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
+            # The commit is on its way, so the partition's next fetch may follow it on the same connection. Its answer
+            # is not looked at before the commit's.
+            now: float = yield Now()
+            holding.noted = False
+            self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
+            # The caller comes back for another pack: the one asked for now keeps the broker at work meanwhile.
+            yield from self.send_fetches(more=min(self._plan.prefetch, 1))
+        return _Commit(delivery, consumed, epoch, ticket)
+
+    def _outcome(self, holding: Holding, commit: _Commit) -> Flow[int]:
+        """The position after a commit, once it has been answered; StalePack or what befell it otherwise."""
+        key = holding.key
+        try:
+            if commit.failure is not None:
+                raise commit.failure
+            answer = yield Receive(commit.ticket)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
         except (TransportError, RegistrationLost) as error:
-            return (yield from self._find_out(holding, epoch, delivery, consumed, error))
+            return (yield from self._find_out(holding, commit, error))
         except PartitionTaken as error:
             yield from self._registrations.lose(holding, error)
             raise StalePack(partition=str(key)) from error
-        if holding.epoch == epoch:
+        if holding.epoch == commit.epoch:
             holding.confirmed = holding.expected = answer.currOffset
             holding.end = max(answer.maxOffset, answer.currOffset)
             holding.updated_ms = yield WallClock()
@@ -100,22 +189,15 @@ class Consumption(Fetching):
             lastPackConsumed=consumed,
         )
 
-    def _end_commit(self, holding: Holding) -> None:
-        holding.committing = False
-        if holding.phase is Phase.CONFIRMING:
-            self._holdings.set_idle(holding)
-
-    def _find_out(
-        self, holding: Holding, epoch: int, delivery: Delivery, consumed: bool, error: TubeError
-    ) -> Flow[int]:
+    def _find_out(self, holding: Holding, commit: _Commit, error: TubeError) -> Flow[int]:
         """A commit's answer was lost, or the registration was: find out where the group stands.
 
         A second commit that gives up what was noted since tells, as long as the broker has not forgotten us; where it
         has, the messages of the pack may come again.
         """
-        while holding.phase is Phase.REGISTERING and holding.epoch == epoch:  # somebody else does
+        while holding.phase is Phase.REGISTERING and holding.epoch == commit.epoch:  # somebody else does
             yield Sleep(WAIT_SLICE_MS, CHANGED)
-        if holding.epoch == epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
+        if holding.epoch == commit.epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
             self._holdings.drop_work(holding)
             holding.phase = Phase.CONFIRMING
             try:
@@ -129,14 +211,14 @@ class Consumption(Fetching):
                 yield from self._registrations.line_down(holding.line)
                 raise error from None
             else:
-                if holding.epoch == epoch:
+                if holding.epoch == commit.epoch:
                     holding.confirmed = holding.expected = answer.currOffset
                     holding.commit_next = holding.noted = False
-                if answer.currOffset > delivery.start or not consumed:
+                if answer.currOffset > commit.delivery.start or not commit.consumed:
                     position: int = answer.currOffset
                     return position
                 raise StalePack(partition=str(holding.key)) from error
-        if holding.epoch == epoch and holding.phase is not Phase.GONE:
+        if holding.epoch == commit.epoch and holding.phase is not Phase.GONE:
             holding.phase = Phase.IDLE
             yield from self._registrations.rejoin(holding)
         raise StalePack(partition=str(holding.key)) from error

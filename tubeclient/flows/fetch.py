@@ -8,6 +8,8 @@ is rolled back when the partition is given back.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,6 @@ from tubeclient.flows.effects import (
     Notify,
     Now,
     Receive,
-    Sleep,
     WallClock,
     backoff_ms,
     checked,
@@ -37,7 +38,7 @@ from tubeclient.flows.effects import (
 from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS
+from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import checked_columns, with_tags
@@ -73,37 +74,30 @@ class Fetching:
         self._deliveries = itertools.count(1)
         self._waiting = 0
 
-    def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
-        """The next pack of any partition, or None where there was nothing for `timeout_ms`.
-
-        Raises DataLoss (once) where messages expired before they were read, CorruptMessage.
-        """
-        deadline = (yield Now()) + timeout_ms
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While somebody waits for a pack, one more may be asked for."""
         self._waiting += 1
         try:
-            while True:
-                self._registrations.check_open()
-                now: float = yield Now()
-                self._give_up_overdue(now)
-                yield from self.send_fetches()
-                answered = yield from self._answered()
-                if answered is not None:
-                    ticket = answered.ticket
-                    try:
-                        delivery = yield from self._take_answer(answered)
-                    finally:  # even where the caller was interrupted
-                        if answered.ticket is ticket:
-                            answered.awaited = False
-                    if delivery is not None:
-                        return delivery
-                    continue
-                now = yield Now()
-                if now >= deadline:
-                    return None
-                rest_end = self._holdings.next_rest_end_ms(now)
-                yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
+            yield
         finally:
             self._waiting -= 1
+
+    def next_pack(self) -> Flow[tuple[Delivery | None, bool]]:
+        """Ask for packs and take the answer that came first: a pack if it was one, and whether there was an answer."""
+        now: float = yield Now()
+        self._give_up_overdue(now)
+        yield from self.send_fetches()
+        answered = yield from self._answered()
+        if answered is None:
+            return None, False
+        ticket = answered.ticket
+        try:
+            delivery = yield from self._take_answer(answered)
+        finally:  # even where the caller was interrupted
+            if answered.ticket is ticket:
+                answered.awaited = False
+        return delivery, True
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """A pack that nobody confirms does not block its partition for ever: it will be read again."""

@@ -1,0 +1,89 @@
+"""Confirming without waiting for the broker's answer; on simulated brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.simulation import Weather
+from tubeclient.errors import StalePack
+from tubeclient.flows.consume import Unconfirmed
+from tubeclient.wire.methods import Method
+
+AWAY, CALM = Weather(break_connection=1.0), Weather()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path, partitions=1, stores=2)
+    bench.brokers[1].faults.half_packs = True  # so that there are several packs
+    bench.send(60)
+    return bench
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    client = bench.client()
+    client.connect(bench.key())
+    return client
+
+
+def drain(client: Client) -> list[bytes]:
+    bodies: list[bytes] = []
+    while (delivery := client.poll(timeout_ms=15_000)) is not None:
+        bodies += delivery.bodies
+        client.confirm_async(delivery)
+    return bodies
+
+
+def test_all_is_read_once_and_confirmed(bench: Bench, client: Client) -> None:
+    assert drain(client) == bench.of(bench.key())
+    assert bench.committed(bench.key()) == len(bench.of(bench.key())) * 28
+    holding = client.registrations.holdings.by_key[bench.key()]
+    assert holding.position.confirmed == holding.position.end == len(bench.of(bench.key())) * 28
+    assert client.events_of(Unconfirmed) == []
+
+
+def test_it_does_not_wait(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    before = bench.simulation.now_ms
+    client.confirm_async(delivery)
+    assert bench.simulation.now_ms == before
+    with pytest.raises(StalePack):
+        client.confirm_async(delivery)
+
+
+def test_a_lost_answer_is_found_out_about(bench: Bench, client: Client) -> None:
+    bench.simulation.lose(Method.COMMIT_OFFSET, answer=True)
+    assert drain(client) == bench.of(bench.key())
+    assert client.events_of(Unconfirmed) == []
+
+
+def test_a_lost_commit_is_told_of_and_its_messages_come_again(bench: Bench, client: Client) -> None:
+    first = client.get()
+    bench.simulation.lose(Method.COMMIT_OFFSET, answer=False)
+    client.confirm_async(first)
+    assert drain(client) == bench.of(bench.key())
+    [event] = client.events_of(Unconfirmed)
+    assert event.delivery is first
+    assert isinstance(event.error, StalePack)
+
+
+def test_a_commit_that_cannot_be_sent_is_told_of(bench: Bench, client: Client) -> None:
+    first = client.get()
+    bench.simulation.weather = AWAY
+    client.confirm_async(first)
+    bench.simulation.weather = CALM
+    assert drain(client) == bench.of(bench.key())
+    assert [event.delivery for event in client.events_of(Unconfirmed)] == [first]
+
+
+def test_what_is_on_its_way_counts_when_the_partition_is_given_back(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    client.confirm_async(delivery)
+    client.disconnect(bench.key())
+    assert bench.client("rival").connect(bench.key()) == len(delivery) * 28
+    assert client.poll() is None
+    assert client.events_of(Unconfirmed) == []
