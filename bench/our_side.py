@@ -35,8 +35,8 @@ def drain(settings: ClientSettings, topic: str, group: str, messages: int) -> Dr
             consumer.confirm_async(delivery)
             left -= len(delivery)
             packs += 1
-        while any(position.confirmed < position.end for position in consumer.positions().values()):
-            consumer.get(timeout_ms=10)  # looks at the answers to the last confirmations
+        if not consumer.wait_confirmed(_PACK_TIMEOUT_MS):
+            raise NothingToRead("the last confirmations were not answered")
         seconds = time.perf_counter() - started
         cpu = cpu_seconds(os.getpid()) - cpu
         return Drained.of(messages - left, packs, ids, checksums, seconds, cpu)

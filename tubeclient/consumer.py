@@ -157,10 +157,14 @@ class ClientBalanceConsumer(ConsumerBase):
     def confirm_async(self, delivery: Delivery, *, consumed: bool = True) -> None:
         """As `confirm`, without waiting for the broker's answer: about a fifth faster where packs follow each other.
 
-        A later `get` looks at the answer; a failure is logged, and the messages come again, or may. `positions` shows
-        the new position then. StalePack where the pack does not count any more.
+        A later `get` or `wait_confirmed` looks at the answer; a failure is logged, and the messages come again, or may.
+        `positions` shows the new position then. StalePack where the pack does not count any more.
         """
         self._run(self._started().consumption.confirm_async(delivery, consumed=consumed))
+
+    def wait_confirmed(self, timeout_ms: float) -> bool:
+        """Wait until all that was confirmed without waiting has been answered; false where it is not in time."""
+        return self._run(self._started().consumption.wait_confirmed(timeout_ms))
 
     def __iter__(self) -> Iterator[Delivery]:
         """Packs, without end until the consumer is closed.

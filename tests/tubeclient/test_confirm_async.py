@@ -87,3 +87,18 @@ def test_what_is_on_its_way_counts_when_the_partition_is_given_back(bench: Bench
     assert bench.client("rival").connect(bench.key()) == len(delivery) * 28
     assert client.poll() is None
     assert client.events_of(Unconfirmed) == []
+
+
+def test_the_answers_can_be_waited_for(bench: Bench, client: Client) -> None:
+    assert client.do(client.consumption.wait_confirmed(0)) is True
+    delivery = client.get()
+    client.confirm_async(delivery)
+    holding = client.registrations.holdings.by_key[bench.key()]
+    assert holding.position.confirmed == 0
+    assert client.do(client.consumption.wait_confirmed(0)) is False
+    assert client.do(client.consumption.wait_confirmed(1_000)) is True
+    assert holding.position.confirmed == len(delivery) * 28
+    bench.simulation.lose(Method.COMMIT_OFFSET, answer=True)
+    client.confirm_async(client.get())
+    assert client.do(client.consumption.wait_confirmed(5_000)) is False
+    assert client.do(client.consumption.wait_confirmed(20_000)) is True

@@ -111,6 +111,16 @@ class Consumption(Fetching):
                 self._end(holding)
         yield Notify(CHANGED)
 
+    def wait_confirmed(self, timeout_ms: float) -> Flow[bool]:
+        """Wait until each commit that was sent has been answered, or given up; whether they have."""
+        deadline = (yield Now()) + timeout_ms
+        while True:
+            yield from self._settle()
+            now: float = yield Now()
+            if not self._unsettled or now >= deadline:
+                return not self._unsettled
+            yield Sleep(min(deadline - now, WAIT_SLICE_MS), CHANGED)
+
     def _begin(self, delivery: Delivery) -> Holding:
         holding = self._holdings.by_key.get(delivery.partition)
         if holding is None and self._registrations.closed:
