@@ -6,14 +6,12 @@ import logging
 from collections.abc import Iterator
 
 from tubeclient._version import __version__
-from tubeclient.admin import Admin
-from tubeclient.consumer_base import ConsumerBase, Running
-from tubeclient.errors import ClientClosed, ConfigurationError, StalePack
+from tubeclient.consumer_base import ConsumerBase
+from tubeclient.errors import ClientClosed, StalePack
 from tubeclient.flows.holdings import Delivery, Position
 from tubeclient.flows.registrar import BootstrapOffset
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import ClientSettings
-from tubeclient.subscription import matching_topics
 
 __all__ = ["ClientBalanceConsumer"]
 
@@ -79,7 +77,7 @@ class ClientBalanceConsumer(ConsumerBase):
         membership = self._live().membership
         if self._pattern is None:
             return False
-        names = matching_topics(self._pattern, Admin(self._settings).topic_names())
+        names = self._names_now(self._pattern)
         if names == sorted(self._filters):
             return False
         self._filters = dict.fromkeys(names, frozenset())
@@ -185,13 +183,6 @@ class ClientBalanceConsumer(ConsumerBase):
                     self.confirm_async(delivery)
                 except (StalePack, ClientClosed) as error:
                     _log.warning("%r could not be confirmed: %s", delivery, error)
-
-    def _started(self) -> Running:
-        """Closed or not: what was handed out before may be confirmed in its callbacks."""
-        self.check_process()
-        if self._running is None:
-            raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
-        return self._running
 
     # What it is
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -130,8 +131,7 @@ class ConsumerBase(ProcessBound):
                 raise ClientClosed("this consumer is closed")
             if self._running is None:
                 if self._pattern is not None:
-                    names = matching_topics(self._pattern, Admin(self._settings).topic_names())
-                    self._filters = dict.fromkeys(names, frozenset())
+                    self._filters = dict.fromkeys(self._names_now(self._pattern), frozenset())
                 running = self._build()
                 try:
                     running.membership.join(patience_ms)
@@ -188,9 +188,17 @@ class ConsumerBase(ProcessBound):
         self.check_process()
         if self._closed:
             raise ClientClosed("this consumer is closed")
+        return self._started()
+
+    def _started(self) -> Running:
+        """Closed or not: what was handed out before may be confirmed in its callbacks."""
+        self.check_process()
         if self._running is None:
             raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
         return self._running
+
+    def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
+        return matching_topics(pattern, Admin(self._settings).topic_names())
 
     def _build(self) -> Running:
         membership = GroupMembership(

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from tubeclient.access import authority_of
 from tubeclient.errors import TubeError
 from tubeclient.flows.effects import call, checked
-from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange
 from tubeclient.net.fork import ProcessBound
@@ -18,15 +19,10 @@ from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
-from tubeclient.wire.strings import encode_subscription
 
 __all__ = ["LostRange", "Pack", "RangeReader"]
 
 _log = logging.getLogger(__name__)
-
-_LEASE_BEAT_SECONDS = 8.0
-"""A broker's lease of a partition is 30 s, 20 s at the least (consumerRegTimeoutMs)."""
 
 _JOIN_SECONDS = 15.0
 
@@ -136,21 +132,15 @@ class _LeaseKeeper:
             self._thread.join(_JOIN_SECONDS)
 
     def _beat(self) -> None:
-        while not self._stop.wait(_LEASE_BEAT_SECONDS):
+        while not self._stop.wait(LEASE_BEAT_MS / 1000):
             reading = self._reading
             group = reading.group if reading is not None else None
             if reading is None or group is None:
                 continue
             task = reading.task
-            request = broker_pb2.HeartBeatRequestC2B(
-                clientId=self._client_id,
-                groupName=group,
-                readStatus=0,
-                partitionInfo=[encode_subscription(task.broker, task.range.partition)],
-                qryPriorityId=LIVE_DATA_PRIORITY if task.filters else None,
-            )
             try:
-                task.authority.to_broker(request)
+                reader = task.reader(group)
+                request = reader.beat(task.broker, [task.range.partition], filtered=bool(task.filters))
                 answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
                 checked(answer, f"keeping the lease of {task.range.partition}")
             except TubeError as error:

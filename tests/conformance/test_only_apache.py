@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 from tubeclient import GroupConflict, SpeedLimited
 from tubeclient.errors import STATUS_CLASSES
 from tubeclient.flows.effects import checked
-from tubeclient.flows.read_range import REGISTER, UNREGISTER
+from tubeclient.flows.reader import REGISTER, UNREGISTER
 from tubeclient.wire.methods import Method
 
 pytestmark = pytest.mark.apache

@@ -23,7 +23,7 @@ from tubeclient import (
     StatusError,
 )
 from tubeclient.flows.effects import checked
-from tubeclient.flows.read_range import REGISTER, UNREGISTER
+from tubeclient.flows.reader import REGISTER, UNREGISTER
 from tubeclient.wire.methods import Method
 
 pytestmark = pytest.mark.apache

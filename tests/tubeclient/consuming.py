@@ -188,6 +188,14 @@ class Bench:
         self.simulation.run(60_000)
 
 
+def several_packs(folder: Path, *, stores: int = 2) -> Bench:
+    """A bench with one partition in each store, which a reader has in several packs."""
+    bench = Bench(folder, partitions=1, stores=stores)
+    bench.brokers[1].faults.half_packs = True
+    bench.send(60)
+    return bench
+
+
 def fail_if_dead(actors: list[Actor]) -> None:
     for actor in actors:
         if actor.error is not None:

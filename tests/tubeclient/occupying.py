@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tubeclient import ClientSettings, PartitionKey
 from tubeclient.flows.effects import call, checked
-from tubeclient.flows.read_range import REGISTER, UNREGISTER
+from tubeclient.flows.reader import REGISTER, UNREGISTER
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.wire.methods import Method

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq.ownership import Reader
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack, TransportError
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.registrar import BootstrapOffset
@@ -18,10 +18,7 @@ from tubeclient.wire.methods import Method
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path, partitions=1, stores=2)
-    bench.brokers[1].faults.half_packs = True  # so that there are several packs
-    bench.send(60)
-    return bench
+    return several_packs(tmp_path)
 
 
 @pytest.fixture

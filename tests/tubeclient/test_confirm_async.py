@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import Bench, Client, several_packs
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import StalePack
 from tubeclient.flows.consume import Unconfirmed
@@ -17,10 +17,7 @@ AWAY, CALM = Weather(break_connection=1.0), Weather()
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path, partitions=1, stores=2)
-    bench.brokers[1].faults.half_packs = True  # so that there are several packs
-    bench.send(60)
-    return bench
+    return several_packs(tmp_path)
 
 
 @pytest.fixture

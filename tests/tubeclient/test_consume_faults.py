@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq.store import NewMessage
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient.errors import (
     ConfigurationError,
     CorruptMessage,
@@ -26,10 +26,7 @@ from tubeclient.wire.payload import encode_attributes, encode_payload, java_stri
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path, partitions=1, stores=2)
-    bench.brokers[1].faults.half_packs = True
-    bench.send(60)
-    return bench
+    return several_packs(tmp_path)
 
 
 @pytest.fixture

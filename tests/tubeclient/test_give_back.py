@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq.ownership import Ownership
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import Bench, Client, several_packs
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import DataLoss, PartitionOccupied
 from tubeclient.flows.balance import balance_once
@@ -18,10 +18,7 @@ CALM = Weather()
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path, partitions=1)
-    bench.brokers[1].faults.half_packs = True  # so that there are several packs
-    bench.send(60)
-    return bench
+    return several_packs(tmp_path, stores=1)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_a_broker_restart_in_mid_range_changes_nothing(
 
 
 def test_a_consumer_slower_than_the_lease_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_reader, "_LEASE_BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(range_reader, "LEASE_BEAT_MS", 200.0)
     # With a user: what keeps the lease has to be signed as well.
     users = {"alice": "secret"}
     with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=2_000, users=users) as cluster:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -21,10 +21,7 @@ from tubeclient.wire.methods import Method
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path, partitions=1, stores=2)
-    bench.brokers[1].faults.half_packs = True
-    bench.send(60)
-    return bench
+    return several_packs(tmp_path)
 
 
 @pytest.fixture

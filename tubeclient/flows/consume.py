@@ -25,9 +25,7 @@ from tubeclient.flows.fetch import Fetching
 from tubeclient.flows.holdings import Delivery, Holding, Phase
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS
 from tubeclient.flows.registrations import Registrations
-from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
 
 __all__ = ["Consumption", "Unconfirmed"]
 
@@ -155,7 +153,7 @@ class Consumption(Fetching):
 
     def _send(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[_Commit]:
         epoch = holding.epoch
-        request = self._commit_request(holding.key, consumed)
+        request = self._registrations.reader.commit(holding.key, consumed=consumed)
         try:
             ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request, signal=CHANGED)
         except TransportError as error:
@@ -190,15 +188,6 @@ class Consumption(Fetching):
         position: int = answer.currOffset
         return position
 
-    def _commit_request(self, key: PartitionKey, consumed: bool) -> broker_pb2.CommitOffsetRequestC2B:
-        return broker_pb2.CommitOffsetRequestC2B(
-            clientId=self._plan.client_id,
-            topicName=key.topic,
-            partitionId=key.partition_id,
-            groupName=self._plan.group,
-            lastPackConsumed=consumed,
-        )
-
     def _find_out(self, holding: Holding, commit: _Commit, error: TubeError) -> Flow[int]:
         """A commit's answer was lost, or the registration was: find out where the group stands.
 
@@ -211,7 +200,7 @@ class Consumption(Fetching):
             self._holdings.drop_work(holding)
             holding.phase = Phase.CONFIRMING
             try:
-                request = self._commit_request(holding.key, False)
+                request = self._registrations.reader.commit(holding.key, consumed=False)
                 ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request)
                 answer = yield Receive(ticket)
                 checked(answer, f"confirming a pack of partition {holding.key}", partition=str(holding.key))

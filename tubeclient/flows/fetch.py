@@ -125,14 +125,8 @@ class Fetching:
             holding.noted = True
             self._holdings.fetching[holding] = None
             epoch, turn = holding.epoch, holding.turn
-            request = broker_pb2.GetMessageRequestC2B(
-                clientId=self._plan.client_id,
-                partitionId=holding.key.partition_id,
-                groupName=self._plan.group,
-                topicName=holding.key.topic,
-                lastPackConsumed=holding.commit_next,
-                manualCommitOffset=False,
-                escFlowCtrl=self.orders.group_rules.data_limits != (),
+            request = self._registrations.reader.fetch(
+                holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
             )
             try:
                 ticket = yield from self._registrations.send(

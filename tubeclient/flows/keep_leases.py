@@ -9,20 +9,14 @@ from __future__ import annotations
 from tubeclient.errors import ClientClosed, ProtocolError, TubeError, status_error
 from tubeclient.flows.effects import Flow, Notify, Sleep, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding
-from tubeclient.flows.read_range import LIVE_DATA_PRIORITY
+from tubeclient.flows.reader import LEASE_BEAT_MS, TAKEN
 from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey, is_int32
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
-from tubeclient.wire.strings import encode_subscription, parse_subscription
+from tubeclient.wire.strings import parse_subscription
 
-__all__ = ["LEASE_BEAT_MS", "keep_leases"]
-
-LEASE_BEAT_MS = 8_000.0
-"""A broker's lease of a partition is 30 s, 20 s at the least (consumerRegTimeoutMs)."""
-
-_TAKEN = 412
+__all__ = ["keep_leases"]
 
 
 def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
@@ -52,7 +46,7 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         for key, code in failures.items():
             holding, epoch = held.get(key, (None, 0))
             if holding is not None and _still_meant(registrations, holding, epoch):
-                if code == _TAKEN:
+                if code == TAKEN:
                     yield from registrations.lose(
                         holding, status_error(code, "another client has it", context=f"holding {key}")
                     )
@@ -71,15 +65,7 @@ def _still_meant(registrations: Registrations, holding: Holding, epoch: int) -> 
 def _beat(registrations: Registrations, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:
     """Send one heartbeat; returns the code of each partition that is not ours any more."""
     plan = registrations.plan
-    request = broker_pb2.HeartBeatRequestC2B(
-        clientId=plan.client_id,
-        groupName=plan.group,
-        readStatus=0,
-        partitionInfo=[encode_subscription(line.info, key) for key in keys],
-        # Each beat sets it anew for all of them; for those without a filter it is the default.
-        qryPriorityId=LIVE_DATA_PRIORITY if any(plan.filters.values()) else None,
-    )
-    plan.authority.to_broker(request)
+    request = registrations.reader.beat(line.info, keys, filtered=any(plan.filters.values()))
     answer = yield from call(line.info.address, Method.PARTITION_HEARTBEAT, request)
     checked(answer, f"keeping the partitions of group {plan.group} at broker {line.info}", address=line.info.address)
     failures = {}

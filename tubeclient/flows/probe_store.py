@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, call, checked
-from tubeclient.flows.read_range import REGISTER, ROLL_BACK, UNREGISTER
+from tubeclient.flows.reader import Reader
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
 
 __all__ = ["probe_store"]
 
@@ -32,24 +31,14 @@ def probe_store(
     refusal: PartitionOccupied | None = None
     for key in partitions:
         for group in reader_groups:
-            request = broker_pb2.RegisterRequestC2B(
-                opType=REGISTER,
-                clientId=client_id,
-                groupName=group,
-                topicName=key.topic,
-                partitionId=key.partition_id,
-                readStatus=0,
-                currOffset=0,
-            )
-            authority.to_broker(request)
-            answer = yield from call(broker.address, Method.PARTITION_REGISTER, request)
+            reader = Reader(group, client_id, authority)
+            answer = yield from call(broker.address, Method.PARTITION_REGISTER, reader.register(key, 0))
             try:
                 checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")
             except PartitionOccupied as error:
                 refusal = error
                 continue
-            request.opType, request.readStatus = UNREGISTER, ROLL_BACK
-            yield from call(broker.address, Method.PARTITION_REGISTER, request)
+            yield from call(broker.address, Method.PARTITION_REGISTER, reader.unregister(key))
             return StoreBounds(answer.currOffset, answer.maxOffset)
     assert refusal is not None, "no partition or no reader group was given"
     raise refusal

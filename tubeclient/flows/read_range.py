@@ -31,19 +31,12 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
+from tubeclient.flows.reader import Reader
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["LIVE_DATA_PRIORITY", "LostRange", "Pack", "RangeRead", "RangeTask"]
-
-LIVE_DATA_PRIORITY = 303
-"""qryPriorityId: read memory too, filtered or not; filtered readers otherwise see flushed data only."""
-
-REGISTER = 31
-UNREGISTER = 32
-ROLL_BACK = 1
-"""readStatus of an unregister whose last pack is not to be committed."""
+__all__ = ["LostRange", "Pack", "RangeRead", "RangeTask"]
 
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
@@ -90,6 +83,10 @@ class RangeTask:
     retry_limit_ms: float = 60_000
     """How long to go on without any progress."""
     authority: Authority = field(default_factory=Authority)
+
+    def reader(self, group: str) -> Reader:
+        """Who reads, while under `group`."""
+        return Reader(group, self.client_id, self.authority)
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -156,7 +153,7 @@ class RangeRead:
     def release(self) -> Flow[None]:
         """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
         if self.group is not None:
-            request = self._register_request(UNREGISTER, self.group, None)
+            request = self._reader().unregister(self.task.range.partition)
             self.group = None
             with contextlib.suppress(TubeError):
                 yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
@@ -177,7 +174,7 @@ class RangeRead:
         yield from self._check_bounds(answer)
 
     def _seek(self, group: str, offset: int) -> Flow[Any]:
-        request = self._register_request(REGISTER, group, offset)
+        request = self.task.reader(group).register(self.task.range.partition, offset, filters=self.task.filters)
         answer = yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
         return self._checked(answer, f"reading {self.task.range} as group {group} from broker {self.task.broker}")
 
@@ -325,15 +322,7 @@ class RangeRead:
 
     def _commit(self) -> Flow[tuple[int, int]]:
         """Return (position, end of the broker's data); what was fetched counts as read."""
-        assert self.group is not None
-        key = self.task.range.partition
-        request = broker_pb2.CommitOffsetRequestC2B(
-            clientId=self.task.client_id,
-            topicName=key.topic,
-            partitionId=key.partition_id,
-            groupName=self.group,
-            lastPackConsumed=True,
-        )
+        request = self._reader().commit(self.task.range.partition, consumed=True)
         answer = yield from call(self.task.broker.address, Method.COMMIT_OFFSET, request)
         self._checked(answer, f"reading {self.task.range}")
         return answer.currOffset, answer.maxOffset
@@ -353,30 +342,8 @@ class RangeRead:
         return ticket
 
     def _fetch_request(self) -> broker_pb2.GetMessageRequestC2B:
-        assert self.group is not None
-        key = self.task.range.partition
-        return broker_pb2.GetMessageRequestC2B(
-            clientId=self.task.client_id,
-            partitionId=key.partition_id,
-            groupName=self.group,
-            topicName=key.topic,
-            lastPackConsumed=True,
-            manualCommitOffset=False,
-            escFlowCtrl=True,
-        )
+        return self._reader().fetch(self.task.range.partition, commit=True, unlimited=True)
 
-    def _register_request(self, op_type: int, group: str, offset: int | None) -> broker_pb2.RegisterRequestC2B:
-        key = self.task.range.partition
-        request = broker_pb2.RegisterRequestC2B(
-            opType=op_type,
-            clientId=self.task.client_id,
-            groupName=group,
-            topicName=key.topic,
-            partitionId=key.partition_id,
-            readStatus=0 if op_type == REGISTER else ROLL_BACK,
-            filterCondStr=sorted(self.task.filters),
-            currOffset=offset,
-            qryPriorityId=LIVE_DATA_PRIORITY if self.task.filters else None,
-        )
-        self.task.authority.to_broker(request)
-        return request
+    def _reader(self) -> Reader:
+        assert self.group is not None
+        return self.task.reader(self.group)

@@ -19,7 +19,7 @@ from tubeclient.errors import ClientClosed, DataLoss, TransportError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Notify, Now, Send, Sleep, Ticket, WallClock, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
-from tubeclient.flows.read_range import LIVE_DATA_PRIORITY, REGISTER, ROLL_BACK, UNREGISTER
+from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -48,8 +48,6 @@ WAIT_SLICE_MS: Final = 250.0
 
 _SENDING_SLICE_MS = 10.0
 _STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
-_AT_MIN_IF_NEW, _AT_MAX = 0, 2
-_TAKEN = 412
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +79,7 @@ class Registrar:
 
     def __init__(self, plan: ReadPlan, rng: random.Random) -> None:
         self.plan = plan
+        self.reader = Reader(plan.group, plan.client_id, plan.authority)
         self.holdings = Holdings()
         self.closed = False
         self.failure: TubeError | None = None
@@ -158,18 +157,10 @@ class Registrar:
         yield from self._all_sent(holding)
         known = not free_it or holding.epoch == 0
         if free_it and holding.line.up:
-            request = broker_pb2.RegisterRequestC2B(
-                opType=UNREGISTER,
-                clientId=self.plan.client_id,
-                groupName=self.plan.group,
-                topicName=holding.key.topic,
-                partitionId=holding.key.partition_id,
-                readStatus=ROLL_BACK,
-            )
             try:
-                self.plan.authority.to_broker(request)
+                request = self.reader.unregister(holding.key)
                 answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
-                known = known or answer.errCode in (200, _TAKEN)
+                known = known or answer.errCode in (200, TAKEN)
             except TransportError:
                 yield from self.line_down(holding.line)
             except TubeError:
@@ -238,26 +229,14 @@ class Registrar:
             yield Sleep(_SENDING_SLICE_MS)
 
     def _request(self, holding: Holding, offset: int, first: bool) -> broker_pb2.RegisterRequestC2B:
-        status, current = _AT_MIN_IF_NEW, offset if offset >= 0 else None
+        status, current = AT_MIN_IF_NEW, offset if offset >= 0 else None
         if offset == BootstrapOffset.LATEST:
-            status = _AT_MAX
+            status = AT_MAX
         elif offset == BootstrapOffset.EARLIEST:
             current = 0
         elif offset < 0 and first:
             status = _STATUS_OF_START[self.plan.start_from]
-        request = broker_pb2.RegisterRequestC2B(
-            opType=REGISTER,
-            clientId=self.plan.client_id,
-            groupName=self.plan.group,
-            topicName=holding.key.topic,
-            partitionId=holding.key.partition_id,
-            readStatus=status,
-            filterCondStr=sorted(holding.filters),
-            currOffset=current,
-            qryPriorityId=LIVE_DATA_PRIORITY if holding.filters else None,
-        )
-        self.plan.authority.to_broker(request)
-        return request
+        return self.reader.register(holding.key, current, status=status, filters=holding.filters)
 
     def _loss(self, holding: Holding, wanted: int, found: int) -> DataLoss:
         return DataLoss(
