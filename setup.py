@@ -26,6 +26,11 @@ CORE = [
     "protobuf>=4.25,<8",
 ]
 
+SPEED = [
+    # Checksums of short payloads in half of zlib's time. Optional: it is compiled, and not for every platform.
+    "fastcrc>=0.4.1,<1",
+]
+
 SPARK = [
     # The source needs admission control for Python streaming readers, which came with 4.2. py4j comes with it.
     "pyspark>=4.2.0,<4.3",
@@ -117,13 +122,14 @@ setup(
     include_package_data=False,
     install_requires=CORE,
     extras_require={
+        "speed": SPEED,
         "spark": SPARK,
         "delta": DELTA,
         "embedded": EMBEDDED,
         "cli": CLI,
         "demo": DEMO,
         "dev": DEV,
-        "all": union(SPARK, DELTA, EMBEDDED, CLI, DEMO, DEV),
+        "all": union(SPEED, SPARK, DELTA, EMBEDDED, CLI, DEMO, DEV),
     },
     entry_points={"console_scripts": ["tubeclient = tubeclient_cli.app:main"]},
     zip_safe=False,

@@ -3,8 +3,8 @@
 Throughput: one broker on this machine is filled with messages. Then each side reads all of them, from the earliest
 offset, under a new group, over one connection, touches each payload (a CRC-32 per partition) and each id (a sum), and
 confirms each pack. The sides alternate, round by round; the first rounds are a warm-up and do not count. Java runs
-its ClientBalanceConsumer with its default settings, and once more with pullConfirmInLocal, which spares it the request
-that confirms; ours is compared with the faster of the two.
+its ClientBalanceConsumer with its default settings, which confirm each pack by a request as ours does, and once more
+with pullConfirmInLocal, which lets the next fetch of the partition confirm.
 
 First message: how long a new group takes from `start` to its first message in hand, all partitions connected. Java's
 PullMessageConsumer waits for the master to deal out partitions; it is started at several points of the master's
@@ -186,8 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     number = partial(parser.add_argument, type=int, metavar="N")
     number("--messages", default=500_000, help="how many the topic is filled with (%(default)s)")
     number("--bytes", default=100, help="length of each message's payload (%(default)s)")
-    number("--stores", default=8, help="stores of the topic, which are indexes on the broker (%(default)s)")
-    number("--partitions", default=1, help="partitions of each store (%(default)s)")
+    number("--stores", default=1, help="stores of the topic, which are indexes on the broker (%(default)s: TubeMQ's)")
+    number("--partitions", default=8, help="partitions of each store (%(default)s)")
     number("--rounds", default=10, help="counted rounds of throughput (%(default)s)")
     number(
         "--warm-ups",

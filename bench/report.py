@@ -45,9 +45,6 @@ def throughput_lines(rounds: Sequence[Mapping[str, Drained]], warm_ups: int) -> 
     names = ["warm-up"] * warm_ups + [f"round {number + 1}" for number in range(len(counted))]
     rates = medians(lambda drained: drained.rate)
     cpu = medians(lambda drained: drained.cpu_seconds * 1e6 / drained.messages)
-    faster = max((side for side in sides if side != OURS), key=lambda side: rates[side])
-    ratios = [drained[OURS].rate / drained[faster].rate for drained in counted]
-    ratio = rates[OURS] / rates[faster]
     # The round in which other work on the machine disturbed a side least.
     best = {side: max(drained[side].rate for drained in counted) for side in sides}
     return [
@@ -60,14 +57,19 @@ def throughput_lines(rounds: Sequence[Mapping[str, Drained]], warm_ups: int) -> 
         line("best", best),
         line("CPU s / M", cpu, ".2f"),
         line("msg / pack", medians(lambda drained: drained.messages / drained.packs)),
-        f"ours / {faster} (the faster Java): {ratio:.2f} by the medians; by round {min(ratios):.2f} to "
-        f"{max(ratios):.2f}; goal {RATE_GOAL}: {'reached' if ratio >= RATE_GOAL else 'missed'}",
-        *(
-            f"ours / {side}: {rates[OURS] / rates[side]:.2f} by the medians, {best[OURS] / best[side]:.2f} by the best"
-            for side in sides
-            if side != OURS
-        ),
+        *(_verdict(side, rates, best, counted) for side in sides if side != OURS),
     ]
+
+
+def _verdict(
+    side: str, rates: Mapping[str, float], best: Mapping[str, float], counted: Sequence[Mapping[str, Drained]]
+) -> str:
+    by_round = [drained[OURS].rate / drained[side].rate for drained in counted]
+    ratio = rates[OURS] / rates[side]
+    return (
+        f"ours / {side}: {ratio:.2f} by the medians, {best[OURS] / best[side]:.2f} by the best; by round "
+        f"{min(by_round):.2f} to {max(by_round):.2f}; goal {RATE_GOAL}: {'reached' if ratio >= RATE_GOAL else 'missed'}"
+    )
 
 
 def first_message_lines(seconds: Mapping[str, Sequence[float]]) -> list[str]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from zlib import crc32
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from spark_source.offset_rule import OffsetRule
 from spark_source.schema import arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.wire.crc32 import crc32
 from tubeclient.wire.payload import ATTRIBUTE_FLAG, TAG_KEY, TIME_KEY, parse_attributes
 
 if TYPE_CHECKING:

@@ -61,6 +61,7 @@ class Running:
     registrations: Registrations
     consumption: Consumption
     pool: ConnectionPool
+    runner: FlowRunner
 
     def close(self) -> None:
         self.membership.close()
@@ -224,13 +225,15 @@ class ConsumerBase(ProcessBound):
             authority=membership.authority,
         )
         registrations = Registrations(plan, random.Random())
-        return Running(plan, membership, registrations, Consumption(registrations), ConnectionPool(self._settings))
+        pool = ConnectionPool(self._settings)
+        runner = FlowRunner(pool, self._monitor)
+        return Running(plan, membership, registrations, Consumption(registrations), pool, runner)
 
     def _run(self, flow: Flow[T]) -> T:
         """Run a flow on this thread, and do what it emits."""
         running = self._running
         assert running is not None
-        steps = FlowRunner(running.pool, self._monitor).iterate(flow)
+        steps = running.runner.iterate(flow)
         while True:
             try:
                 event = next(steps)

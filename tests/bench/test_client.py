@@ -39,11 +39,17 @@ def test_a_side_that_read_something_else_is_named(field: str) -> None:
     assert "Java in round 1" in found
 
 
-def test_the_warm_up_does_not_count_and_the_faster_java_is_compared_with() -> None:
+def test_the_warm_up_does_not_count_and_each_java_is_compared_with() -> None:
     slow, fast = SAME._replace(seconds=10.0), SAME._replace(seconds=0.5)
     rounds = [
         {"ours": slow, "Java": fast, "Java, pullConfirmInLocal": fast},
         {"ours": fast, "Java": slow, "Java, pullConfirmInLocal": SAME},
     ]
-    [verdict] = [line for line in report.throughput_lines(rounds, 1) if "(the faster Java)" in line]
-    assert "pullConfirmInLocal (the faster Java): 2.00 by the medians" in verdict
+    verdicts = [line for line in report.throughput_lines(rounds, 1) if line.startswith("ours / ")]
+    assert [verdict.split(";")[0] for verdict in verdicts] == [
+        "ours / Java: 20.00 by the medians, 20.00 by the best",
+        "ours / Java, pullConfirmInLocal: 2.00 by the medians, 2.00 by the best",
+    ]
+    assert all(verdict.endswith("goal 1.5: reached") for verdict in verdicts)
+    [missed] = [line for line in report.throughput_lines(rounds[:1], 0) if line.startswith("ours / Java:")]
+    assert missed.endswith("goal 1.5: missed")

@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import StandbyRefusal
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
-from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, Sleep, WallClock
+from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, SendAll, Sleep, WallClock
 from tubeclient.wire.methods import Method
 
 RPC_TIMEOUT_MS = 10_000
@@ -76,11 +76,16 @@ class Simulation:
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._next_tick = self.now_ms
-        self.calls: list[Method] = []
-        """What was asked of the servers, in order."""
+        self.writes: list[tuple[Method, ...]] = []
+        """What was asked of the servers, in order, and what of it together."""
         self._to_lose: dict[Method, list[bool]] = {}
         self._to_hold_up: dict[Method, list[float]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
+
+    @property
+    def calls(self) -> list[Method]:
+        """What was asked of the servers, in order."""
+        return [method for write in self.writes for method in write]
 
     def start(self, flow: Flow[Any], *, after_ms: float = 0.0, on_event: Callable[[Any], None] | None = None) -> Actor:
         """Begin a flow; it runs when `run` is called. `on_event` is called with what it emits."""
@@ -155,10 +160,10 @@ class Simulation:
                 self._sleepers.setdefault(effect.signal, []).append((actor, sleep))
                 self._at(self.now_ms + max(effect.delay_ms, 0), partial(self._awake, actor, sleep, False))
                 return
-            elif isinstance(effect, Send):
-                delays = self._to_hold_up.get(effect.method)
-                if delays:
-                    self._at(self.now_ms + delays.pop(0), partial(self._send_late, actor, effect))
+            elif isinstance(effect, Send | SendAll):
+                delay_ms = self._delay_ms(effect)
+                if delay_ms is not None:
+                    self._at(self.now_ms + delay_ms, partial(self._send_late, actor, effect))
                     return
                 try:
                     value = self._send(effect)
@@ -171,7 +176,13 @@ class Simulation:
                 self._at(max(answer.ready_at, self.now_ms), wake)
                 return
 
-    def _send_late(self, actor: Actor, effect: Send) -> None:
+    def _delay_ms(self, effect: Send | SendAll) -> float | None:
+        for send in effect.sends if isinstance(effect, SendAll) else (effect,):
+            if delays := self._to_hold_up.get(send.method):
+                return delays.pop(0)
+        return None
+
+    def _send_late(self, actor: Actor, effect: Send | SendAll) -> None:
         try:
             self._resume(actor, self._send(effect), None)
         except TubeError as failure:
@@ -187,16 +198,18 @@ class Simulation:
             for actor, sleep in self._sleepers.pop(signal, ()):
                 self._at(self.now_ms, partial(self._awake, actor, sleep, True))
 
-    def _send(self, effect: Send) -> Any:
-        self.calls.append(effect.method)
-        answer = self._answer(effect)
-        self._at(answer.ready_at, partial(self._notify, effect.signal))
-        return answer
+    def _send(self, effect: Send | SendAll) -> Any:
+        sends = effect.sends if isinstance(effect, SendAll) else (effect,)
+        if sends[0].address not in self._servers or self.random.random() < self.weather.break_connection:
+            raise ConnectionLost(f"{sends[0].address} is gone", address=sends[0].address)
+        self.writes.append(tuple(send.method for send in sends))
+        answers = [self._answer(send) for send in sends]
+        for send, answer in zip(sends, answers, strict=True):
+            self._at(answer.ready_at, partial(self._notify, send.signal))
+        return answers if isinstance(effect, SendAll) else answers[0]
 
     def _answer(self, effect: Send) -> _Answer:
         draw = self.random.random
-        if effect.address not in self._servers or draw() < self.weather.break_connection:
-            raise ConnectionLost(f"{effect.address} is gone", address=effect.address)
         late = DeadlineExceeded("no answer", address=effect.address)
         lost = self._to_lose.get(effect.method)
         lost_answer = lost.pop(0) if lost else None

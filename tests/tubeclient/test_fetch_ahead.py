@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tubeclient.consuming import Bench, Client
+from tubeclient.wire.methods import Method
 
 PARTITIONS = 6
 
@@ -42,3 +43,30 @@ def test_a_confirmation_asks_for_one_more_unless_nothing_is_to_be_fetched_ahead(
     assert under_way(client) == afterwards
     client.confirm(client.get())
     assert under_way(client) == afterwards
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 7])
+def test_a_confirmation_leaves_with_the_fetch_behind_it(tmp_path: Path, prefetch: int) -> None:
+    """Of another partition, or (7) of the same one."""
+    client = started(tmp_path, prefetch)
+    delivery = client.get()
+    client.bench.simulation.writes.clear()
+    client.confirm(delivery)
+    assert client.bench.simulation.writes == [(Method.COMMIT_OFFSET, Method.GET_MESSAGES)]
+
+
+def test_a_confirmation_takes_no_fetch_of_its_broker_before_its_turn(tmp_path: Path) -> None:
+    """Else partitions of brokers that have nothing to confirm would never be asked."""
+    bench = Bench(tmp_path, brokers=2, partitions=1, stores=2)
+    bench.send(60)
+    client = bench.client(prefetch=1)
+    here, other, there = bench.key(0), bench.key(1), bench.key(2)
+    assert (here.broker_id, other.broker_id, there.broker_id) == (1, 1, 2)
+    for key in (here, other, there):
+        client.connect(key)
+    delivery = client.get()
+    bench.simulation.writes.clear()
+    client.confirm(delivery)
+    assert delivery.partition == here
+    assert bench.simulation.writes == [(Method.COMMIT_OFFSET,), (Method.GET_MESSAGES,)]
+    assert [holding.key for holding in client.registrations.holdings.fetching] == [other, there]

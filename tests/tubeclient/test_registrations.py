@@ -72,6 +72,22 @@ def test_a_fetch_that_leaves_late_is_not_noted_behind_another_one(bench: Bench, 
     assert late.result.bodies + client.drain() == bench.of(bench.key())
 
 
+def test_a_confirmation_that_leaves_late_leaves_with_its_fetch_before_a_registration(bench: Bench) -> None:
+    client = bench.client(prefetch=1)
+    client.connect(bench.key())
+    delivery = client.get()
+    bench.simulation.hold_up(Method.COMMIT_OFFSET, 1_000)
+    confirming = bench.simulation.start(client.consumption.confirm(delivery, consumed=True))
+    moved = bench.simulation.start(client.registrations.connect(bench.view, bench.key(), 0, timeout_ms=0))
+    bench.simulation.run(500)
+    assert not moved.done
+    bench.simulation.run(5_000)
+    assert bench.simulation.writes[-3] == (Method.COMMIT_OFFSET, Method.GET_MESSAGES)
+    assert confirming.done
+    assert moved.result == 0
+    assert client.drain() == bench.of(bench.key())
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("offset", [28, 28_000])
 def test_an_offset_that_is_not_held_moves_nothing(bench: Bench, client: Client, offset: int, known: bool) -> None:

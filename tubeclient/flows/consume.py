@@ -23,7 +23,7 @@ from tubeclient.errors import (
 from tubeclient.flows.effects import Done, Emit, Flow, Notify, Now, Receive, Sleep, Ticket, WallClock, checked
 from tubeclient.flows.fetch import Fetching
 from tubeclient.flows.holdings import Delivery, Holding, Phase
-from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS
+from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Outgoing
 from tubeclient.flows.registrations import Registrations
 from tubeclient.wire.methods import Method
 
@@ -152,20 +152,30 @@ class Consumption(Fetching):
             yield Notify(CHANGED)
 
     def _send(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[_Commit]:
+        """Send a commit, and with it the next fetch, of whatever partition: the caller comes back for another pack, so
+        the broker is kept at work meanwhile. It may be the fetch that follows this commit; its answer is not looked
+        at before the commit's.
+        """
+        now: float = yield Now()
         epoch = holding.epoch
         request = self._registrations.reader.commit(holding.key, consumed=consumed)
+        commit = Outgoing(holding, Method.COMMIT_OFFSET, request)
+        self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
+        more = min(self._plan.prefetch, 1)
+        fetch = self.next_fetch(now, more, holding.line)
         try:
-            ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request, signal=CHANGED)
+            if fetch is None:
+                (ticket,) = yield from self._registrations.send(commit)
+            else:
+                (ticket,) = yield from self.send_fetch(fetch, commit)
         except TransportError as error:
+            if holding.phase in (Phase.IDLE, Phase.FETCHING) and holding.epoch == epoch:
+                self._holdings.drop_work(holding)
+                holding.phase = Phase.CONFIRMING
             return _Commit(delivery, consumed, epoch, Ticket(None), error)
-        if holding.phase is Phase.CONFIRMING and holding.epoch == epoch:
-            # The commit is on its way, so the partition's next fetch may follow it on the same connection. Its answer
-            # is not looked at before the commit's.
-            now: float = yield Now()
+        if holding.phase is Phase.IDLE and holding.epoch == epoch:
             holding.noted = False
-            self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
-            # The caller comes back for another pack: the one asked for now keeps the broker at work meanwhile.
-            yield from self.send_fetches(more=min(self._plan.prefetch, 1))
+        yield from self.send_fetches(now, more)
         return _Commit(delivery, consumed, epoch, ticket)
 
     def _outcome(self, holding: Holding, commit: _Commit) -> Flow[int]:
@@ -201,7 +211,8 @@ class Consumption(Fetching):
             holding.phase = Phase.CONFIRMING
             try:
                 request = self._registrations.reader.commit(holding.key, consumed=False)
-                ticket = yield from self._registrations.send(holding, Method.COMMIT_OFFSET, request)
+                outgoing = Outgoing(holding, Method.COMMIT_OFFSET, request)
+                (ticket,) = yield from self._registrations.send(outgoing)
                 answer = yield Receive(ticket)
                 checked(answer, f"confirming a pack of partition {holding.key}", partition=str(holding.key))
             except RegistrationLost as lost:

@@ -24,6 +24,7 @@ __all__ = [
     "Now",
     "Receive",
     "Send",
+    "SendAll",
     "Sleep",
     "Ticket",
     "WallClock",
@@ -49,6 +50,16 @@ class Send:
     """Wakes flows that sleep on this signal when the answer comes, or fails to."""
     answer: type[Message] | None = None
     """What the answer's bytes are read as, where that is not the class that the method's `spec` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendAll:
+    """Send requests to one address with one write, in this order, and go on; the result is their tickets.
+
+    Where the write fails none of them counts as sent.
+    """
+
+    sends: tuple[Send, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class Emit:
     value: Any
 
 
-Effect: TypeAlias = Send | Receive | Done | Sleep | Notify | Now | WallClock | Emit
+Effect: TypeAlias = Send | SendAll | Receive | Done | Sleep | Notify | Now | WallClock | Emit
 
 T = TypeVar("T")
 

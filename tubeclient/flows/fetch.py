@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tubeclient.errors import (
     CorruptMessage,
@@ -31,21 +31,22 @@ from tubeclient.flows.effects import (
     Notify,
     Now,
     Receive,
+    Ticket,
     WallClock,
     backoff_ms,
     checked,
 )
 from tubeclient.flows.flow_rules import minute_of_day
-from tubeclient.flows.holdings import Delivery, Holding, Phase
+from tubeclient.flows.holdings import BrokerLine, Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrar import CHANGED
+from tubeclient.flows.registrar import CHANGED, Outgoing
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import checked_columns, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Expired", "Fetching"]
+__all__ = ["Expired", "Fetch", "Fetching"]
 
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _TROUBLE_MS = 300.0
@@ -59,6 +60,14 @@ class Expired:
     """Emitted: these offsets of a partition were gone before they were read; reading went on behind them."""
 
     lost: OffsetRange
+
+
+class Fetch(NamedTuple):
+    """A fetch about to be sent, and the state of its partition that the answer is for."""
+
+    outgoing: Outgoing
+    epoch: int
+    turn: int
 
 
 class Fetching:
@@ -87,7 +96,7 @@ class Fetching:
         """Ask for packs and take the answer that came first: a pack if it was one, and whether there was an answer."""
         now: float = yield Now()
         self._give_up_overdue(now)
-        yield from self.send_fetches()
+        yield from self.send_fetches(now)
         answered = yield from self._answered()
         if answered is None:
             return None, False
@@ -114,37 +123,49 @@ class Fetching:
                 return holding
         return None
 
-    def send_fetches(self, more: int = 0) -> Flow[None]:
+    def send_fetches(self, now_ms: float, more: int = 0) -> Flow[None]:
         """Ask for as many packs as may be on their way, and so many `more`."""
-        while len(self._holdings.fetching) < self._plan.prefetch + self._waiting + more:
-            now: float = yield Now()
-            holding = self._holdings.next_idle(now)
-            if holding is None:
-                return
-            holding.phase = Phase.FETCHING
-            holding.noted = True
-            self._holdings.fetching[holding] = None
-            epoch, turn = holding.epoch, holding.turn
-            request = self._registrations.reader.fetch(
-                holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
-            )
-            try:
-                ticket = yield from self._registrations.send(
-                    holding,
-                    Method.GET_MESSAGES,
-                    request,
-                    signal=CHANGED,
-                    answer=broker_pb2.GetMessageColumnsB2C,
-                )
-            except TubeError:
-                yield from self._registrations.line_down(holding.line)
-                continue
-            except BaseException:  # the caller was interrupted
-                if holding.turn == turn and holding.phase is Phase.FETCHING:
-                    self._holdings.set_idle(holding)
+        while (fetch := self.next_fetch(now_ms, more)) is not None:
+            yield from self.send_fetch(fetch)
+
+    def next_fetch(self, now_ms: float, more: int = 0, line: BrokerLine | None = None) -> Fetch | None:
+        """The fetch of the partition whose turn it is, to be sent in this very step; None where enough packs are on
+        their way, no partition is free, or it is the turn of one that is not on `line`.
+        """
+        if len(self._holdings.fetching) >= self._plan.prefetch + self._waiting + more:
+            return None
+        holding = self._holdings.next_idle(now_ms, line)
+        if holding is None:
+            return None
+        holding.phase = Phase.FETCHING
+        holding.noted = True
+        self._holdings.fetching[holding] = None
+        request = self._registrations.reader.fetch(
+            holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
+        )
+        outgoing = Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C)
+        return Fetch(outgoing, holding.epoch, holding.turn)
+
+    def send_fetch(self, fetch: Fetch, *before: Outgoing) -> Flow[list[Ticket]]:
+        """Send a fetch, together with what is to leave `before` it; returns the tickets of that.
+
+        Where the broker cannot be reached the fetch is forgotten, and that raises only if something was before it.
+        """
+        holding = fetch.outgoing.holding
+        try:
+            *tickets, ticket = yield from self._registrations.send(*before, fetch.outgoing)
+        except TubeError:
+            yield from self._registrations.line_down(holding.line)
+            if before:
                 raise
-            if (holding.epoch, holding.turn, holding.phase) == (epoch, turn, Phase.FETCHING):
-                holding.ticket = ticket
+            return []
+        except BaseException:  # the caller was interrupted
+            if holding.turn == fetch.turn and holding.phase is Phase.FETCHING:
+                self._holdings.set_idle(holding)
+            raise
+        if (holding.epoch, holding.turn, holding.phase) == (fetch.epoch, fetch.turn, Phase.FETCHING):
+            holding.ticket = ticket
+        return tickets
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
         """Deal with the answer to a fetch; None where it is no pack to hand out."""
@@ -175,10 +196,10 @@ class Fetching:
         After an empty answer the group may stand further on than we know. What it passed over then was of others; but
         where nobody asked for long after that, messages may have expired since.
         """
+        if holding.expected is not None:
+            return holding.expected
         now: float = yield Now()
-        if holding.expected is None and 0 < holding.empty_ms < now - _LONG_SILENCE_MS:
-            return holding.confirmed
-        return holding.expected
+        return holding.confirmed if 0 < holding.empty_ms < now - _LONG_SILENCE_MS else None
 
     def _explain_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
         """A pack begins behind where the group stood: messages expired, or somebody moved the group on purpose.

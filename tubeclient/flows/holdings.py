@@ -203,15 +203,20 @@ class Holdings:
         self.fetching.pop(holding, None)
         self.delivered.pop(holding, None)
 
-    def next_idle(self, now_ms: float) -> Holding | None:
-        """Take the partition whose turn it is off the queue; None where all are busy, resting or unreachable."""
+    def next_idle(self, now_ms: float, line: BrokerLine | None = None) -> Holding | None:
+        """Take the partition whose turn it is off the queue; None where all are busy, resting or unreachable, and
+        where it is the turn of one that is not on `line`.
+        """
         self._end_rests(now_ms)
         for _ in range(len(self._ready)):
             turn, holding = self._ready.popleft()
             if turn != holding.turn or holding.phase is not Phase.IDLE or holding.leaving:
                 continue
             if holding.line.up and not holding.sending:
-                return holding
+                if line is None or holding.line is line:
+                    return holding
+                self._ready.appendleft((turn, holding))
+                return None
             self._ready.append((turn, holding))
         return None
 

@@ -11,20 +11,41 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from google.protobuf.message import Message
 
 from tubeclient.errors import ClientClosed, DataLoss, TransportError, TubeError
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.effects import Flow, Notify, Now, Send, Sleep, Ticket, WallClock, backoff_ms, call, checked
+from tubeclient.flows.effects import (
+    Flow,
+    Notify,
+    Now,
+    Send,
+    SendAll,
+    Sleep,
+    Ticket,
+    WallClock,
+    backoff_ms,
+    call,
+    checked,
+)
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
 from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["CHANGED", "WAIT_SLICE_MS", "BootstrapOffset", "ReadPlan", "Registrar", "Standing", "StartFrom"]
+__all__ = [
+    "CHANGED",
+    "WAIT_SLICE_MS",
+    "BootstrapOffset",
+    "Outgoing",
+    "ReadPlan",
+    "Registrar",
+    "Standing",
+    "StartFrom",
+]
 
 
 class BootstrapOffset(IntEnum):
@@ -67,6 +88,15 @@ class ReadPlan:
     authority: Authority = field(default_factory=Authority)
 
 
+class Outgoing(NamedTuple):
+    """A fetch or a commit of a partition, ready to be sent."""
+
+    holding: Holding
+    method: Method
+    request: Message
+    answer: type[Message] | None = None
+
+
 class Standing(NamedTuple):
     """How far a partition was confirmed, and whether its broker may have noted more."""
 
@@ -96,16 +126,19 @@ class Registrar:
         if self.failure is not None:
             raise self.failure
 
-    def send(
-        self, holding: Holding, method: Method, request: Message, *, signal: str = "", answer: Any = None
-    ) -> Flow[Ticket]:
-        """Send a fetch or a commit of a partition, so that no registration overtakes it."""
-        holding.sending += 1
+    def send(self, *outgoing: Outgoing) -> Flow[list[Ticket]]:
+        """Send fetches and commits of one broker's partitions together, so that no registration overtakes them."""
+        for one in outgoing:
+            one.holding.sending += 1
+        address = outgoing[0].holding.line.info.address
         try:
-            ticket: Ticket = yield Send(holding.line.info.address, method, request, signal=signal, answer=answer)
-            return ticket
+            tickets: list[Ticket] = yield SendAll(
+                tuple(Send(address, one.method, one.request, signal=CHANGED, answer=one.answer) for one in outgoing)
+            )
+            return tickets
         finally:
-            holding.sending -= 1
+            for one in outgoing:
+                one.holding.sending -= 1
 
     def register(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
         """Register at `offset`, trying again until `deadline`; returns where the group stands then.

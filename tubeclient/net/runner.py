@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar, cast
 
 from google.protobuf.message import Message
 
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RemoteError, TubeError
-from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, Sleep, Ticket, WallClock
+from tubeclient.flows.effects import (
+    Done,
+    Effect,
+    Emit,
+    Flow,
+    Notify,
+    Now,
+    Receive,
+    Send,
+    SendAll,
+    Sleep,
+    Ticket,
+    WallClock,
+)
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.wire.envelope import decode_response, encode_request, parse_message
 from tubeclient.wire.methods import Method
@@ -47,6 +60,10 @@ class Monitor:
         with self.lock:
             if signal in self._signals:
                 self._signals[signal].notify_all()
+
+    def notifier(self, signal: str) -> Callable[[object], None]:
+        """A callback that wakes all who wait for `signal`, whatever it is called with."""
+        return lambda _: self.notify(signal)
 
 
 class FlowRunner:
@@ -105,13 +122,13 @@ class FlowRunner:
                 answer: Any = None
                 if isinstance(effect, Now):
                     answer = time.monotonic() * 1000
-                elif isinstance(effect, WallClock):
-                    answer = time.time() * 1000
                 elif isinstance(effect, Done):
                     pending = cast(_Pending, effect.ticket)
                     answer = pending.future.done() or time.monotonic() >= pending.deadline
                 elif isinstance(effect, Notify):
                     self._monitor.notify(effect.signal)
+                elif isinstance(effect, WallClock):
+                    answer = time.time() * 1000
                 elif isinstance(effect, Sleep) and effect.signal:
                     return None, self._monitor.wait(effect.signal, max(0.0, effect.delay_ms / 1000))
                 else:
@@ -125,7 +142,9 @@ class FlowRunner:
 
     def _carry_out(self, effect: Effect) -> Any:
         if isinstance(effect, Send):
-            return self._send(effect)
+            return self._send((effect,))[0]
+        if isinstance(effect, SendAll):
+            return self._send(effect.sends)
         if isinstance(effect, Receive):
             return self._receive(effect.ticket)
         if isinstance(effect, Sleep):
@@ -134,16 +153,19 @@ class FlowRunner:
             return woken
         raise TypeError(f"a flow asked for {effect!r}")
 
-    def _send(self, effect: Send) -> Ticket:
-        spec = effect.method.spec
-        timeout_ms = round(self._pool.settings.rpc_timeout_ms * effect.time_share)
-        stream = encode_request(spec.service, spec.method_id, effect.request.SerializeToString(), timeout_ms)
-        deadline = time.monotonic() + timeout_ms / 1000  # connecting included
-        future = self._pool.get(effect.address, timeout_ms).submit(stream)
-        if effect.signal:
-            future.add_done_callback(lambda _: self._monitor.notify(effect.signal))
-        answer = effect.answer or spec.response
-        return Ticket(_Pending(effect.address, effect.method, answer, future, timeout_ms, deadline))
+    def _send(self, sends: Sequence[Send]) -> list[Ticket]:
+        address = sends[0].address
+        limits_ms = [round(self._pool.settings.rpc_timeout_ms * send.time_share) for send in sends]
+        streams = [_stream(send, limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
+        now = time.monotonic()  # connecting included
+        futures = self._pool.get(address, min(limits_ms)).submit_many(streams)
+        tickets: list[Ticket] = []
+        for send, limit_ms, future in zip(sends, limits_ms, futures, strict=True):
+            if send.signal:
+                future.add_done_callback(self._monitor.notifier(send.signal))
+            answer = send.answer or send.method.spec.response
+            tickets.append(Ticket(_Pending(address, send.method, answer, future, limit_ms, now + limit_ms / 1000)))
+        return tickets
 
     def _receive(self, ticket: Ticket) -> Message:
         pending = cast(_Pending, ticket)
@@ -165,3 +187,8 @@ class FlowRunner:
             raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
         except ProtocolError as error:
             raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error
+
+
+def _stream(send: Send, timeout_ms: int) -> bytes:
+    spec = send.method.spec
+    return encode_request(spec.service, spec.method_id, send.request.SerializeToString(), timeout_ms)

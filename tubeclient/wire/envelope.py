@@ -6,7 +6,7 @@ RspResponseBody or RspExceptionBody, each preceded by its length as a varint (Ja
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
 
 from google.protobuf.descriptor import Descriptor
@@ -36,6 +36,8 @@ _RESPONSE_FLAG = 1
 # Before the fields of a RspResponseBody: number << 3 | wire type.
 _METHOD_TAG, _DATA_TAG = b"\x08", b"\x12"
 
+_USUAL_HEADER_BYTES = 32
+
 M = TypeVar("M", bound=Message)
 
 
@@ -62,12 +64,20 @@ def parse_message(kind: type[M], data: bytes | memoryview) -> M:
     return message
 
 
+_parse_again = lru_cache(maxsize=16)(parse_message)
+"""For bytes that come again and again."""
+
+
 def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
     """Return a request's stream. Servers drop a request, or its answer, once it is older than `timeout_ms`."""
+    return _request_headers(service) + _join(rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms, request=body))
+
+
+@cache
+def _request_headers(service: int) -> bytes:
     return _join(
         rpc_pb2.RpcConnHeader(flag=_REQUEST_FLAG),
         rpc_pb2.RequestHeader(serviceType=service, protocolVer=PROTOCOL_VERSION),
-        rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms, request=body),
     )
 
 
@@ -112,8 +122,7 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
     flag, header_bytes, body_bytes = _split(stream)
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
-    header = parse_message(rpc_pb2.ResponseHeader, header_bytes)
-    if header.status != rpc_pb2.ResponseHeader.SUCCESS:
+    if _header(rpc_pb2.ResponseHeader, header_bytes).status != rpc_pb2.ResponseHeader.SUCCESS:
         failure = parse_message(rpc_pb2.RspExceptionBody, body_bytes)
         # The prefix of the class name depends on the protocol version, so only its end is compared.
         if failure.exceptionName.endswith(".ServerNotReadyException"):  # an IOException of NettyRpcServer's
@@ -181,7 +190,15 @@ def _split(stream: bytes) -> tuple[int, memoryview, memoryview]:
             raise ProtocolError(f"an envelope that ends {length - len(stream) + position} bytes early")
         pieces.append(whole[position : position + length])
         position += length
-    return parse_message(rpc_pb2.RpcConnHeader, pieces[0]).flag, pieces[1], pieces[2]
+    return _header(rpc_pb2.RpcConnHeader, pieces[0]).flag, pieces[1], pieces[2]
+
+
+def _header(kind: type[M], data: memoryview) -> M:
+    """A header, not to be changed: a server's are the same few bytes in each answer."""
+    if len(data) > _USUAL_HEADER_BYTES:
+        return parse_message(kind, data)
+    header: M = _parse_again(kind, bytes(data))  # type: ignore[arg-type]  # mypy: the class of a message does hash
+    return header
 
 
 def varint(value: int) -> bytes:

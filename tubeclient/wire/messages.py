@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import compress
 from typing import NamedTuple
-from zlib import crc32
 
 from tubeclient.errors import CorruptMessage
+from tubeclient.wire.crc32 import crc32
 from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 

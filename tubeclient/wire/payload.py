@@ -7,10 +7,10 @@ the body. Attribute text is `key=value` pairs joined by commas, TubeMQ's own key
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Mapping
 
 from tubeclient.errors import ConfigurationError, CorruptMessage
+from tubeclient.wire.crc32 import crc32
 
 __all__ = [
     "ATTRIBUTE_FLAG",
@@ -33,7 +33,7 @@ _LENGTH = struct.Struct(">i")
 
 def checksum(payload: bytes) -> int:
     """CRC-32 of the whole payload without its sign bit, as brokers store it."""
-    return zlib.crc32(payload) & 0x7FFFFFFF
+    return crc32(payload) & 0x7FFFFFFF
 
 
 def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = "") -> str:

@@ -1,0 +1,30 @@
+"""The checksum of payloads is CRC-32, whoever computes it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zlib
+
+import fastcrc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tubeclient.wire.crc32 import crc32
+
+
+@given(st.binary(max_size=600))
+def test_it_is_zlibs(payload: bytes) -> None:
+    assert crc32(payload) == zlib.crc32(payload)
+
+
+def test_the_faster_one_is_used_where_it_is_installed() -> None:
+    assert crc32 is fastcrc.crc32.iso_hdlc
+
+
+def test_zlibs_is_used_where_it_is_not() -> None:
+    program = (
+        "import sys, zlib; sys.modules['fastcrc'] = None; sys.modules['fastcrc.crc32'] = None\n"
+        "from tubeclient.wire.crc32 import crc32; raise SystemExit(crc32 is not zlib.crc32)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
