@@ -169,9 +169,6 @@ class Consumption(Fetching):
             else:
                 (ticket,) = yield from self.send_fetch(fetch, commit)
         except TransportError as error:
-            if holding.phase in (Phase.IDLE, Phase.FETCHING) and holding.epoch == epoch:
-                self._holdings.drop_work(holding)
-                holding.phase = Phase.CONFIRMING
             return _Commit(delivery, consumed, epoch, Ticket(None), error)
         if holding.phase is Phase.IDLE and holding.epoch == epoch:
             holding.noted = False
