@@ -19,6 +19,7 @@ __all__ = [
     "TopicLayout",
     "is_int32",
     "rows_behind",
+    "rows_behind_by_store",
 ]
 
 INDEX_ENTRY_BYTES = 28
@@ -143,12 +144,19 @@ class TopicLayout(NamedTuple):
 
 
 def rows_behind(ends: Mapping[PartitionKey, int], positions: Mapping[PartitionKey, int]) -> int:
-    """At most so many rows lie between `positions` and `ends`, index offsets of partitions; a missing position is 0.
+    """At most so many rows lie between `positions` and `ends`, index offsets of partitions; a missing position is 0."""
+    return sum(rows_behind_by_store(ends, positions).values())
 
-    A store counts once, by its partition that is furthest behind: its partitions share one index.
+
+def rows_behind_by_store(
+    ends: Mapping[PartitionKey, int], positions: Mapping[PartitionKey, int]
+) -> dict[StoreKey, int]:
+    """The same, store by store.
+
+    A store counts by its partition that is furthest behind: its partitions share one index.
     """
     by_store: dict[StoreKey, int] = {}
     for partition, end in ends.items():
         behind = (end - positions.get(partition, 0)) // INDEX_ENTRY_BYTES
         by_store[partition.store] = max(by_store.get(partition.store, 0), behind)
-    return sum(by_store.values())
+    return by_store
