@@ -123,8 +123,13 @@ class StreamPlanner:
         return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
 
     def freeze_target(self) -> None:
-        """From now on end where the cluster ends at this moment: Trigger.AvailableNow."""
-        self._target = self._start().get(fresh=True)
+        """From now on end where the cluster ends at this moment: Trigger.AvailableNow.
+
+        Does not join the group: Spark makes this call to all sources of a query before any other, and where it fails
+        for one it never ends the others' processes, which would hold their groups for good.
+        """
+        view = self._cluster.fetch_view()
+        self._target = Snapshot(view, tuple(scope(self._options, view)), self._lookup_open().bounds(view))
 
     def reported_latest(self) -> Json | None:
         """The ends of all partitions as of the last look, for Spark's progress; asks nobody."""
@@ -155,12 +160,12 @@ class StreamPlanner:
             self._membership = self._cluster.membership(self._source_count)
             self._membership.join(self._options.group_join_timeout_ms)
             self._progress.open_run(self._source_count)
-            self._lookup = self._cluster.lookup()
-            self._snapshots = SnapshotCache(self._options, self._membership, self._lookup, self._clock)
+            self._snapshots = SnapshotCache(self._options, self._membership, self._lookup_open(), self._clock)
         return self._snapshots
 
     def _lookup_open(self) -> Lookup:
-        assert self._lookup is not None
+        if self._lookup is None:
+            self._lookup = self._cluster.lookup()
         return self._lookup
 
     def _parse(self, offsets: Json) -> Offsets:

@@ -272,8 +272,8 @@ class NodeIdConflict(StatusError):
     """430: a live client of the group has this nodeId."""
 
     advice = (
-        "Another live client holds this node of the group, for example a second query on the same group; "
-        "stop it or take another consumerGroup"
+        "Another live client holds this node of the group, for example a second query on the same group, or another "
+        "source of this query; stop it or take another consumerGroup"
     )
 
 
