@@ -43,7 +43,7 @@ def test_two_sources_of_one_group_are_refused_with_advice(
 ) -> None:
     feed.send(10)
     frame = stream(delta_spark, feed.options(startingOffsets="earliest"))
-    with pytest.raises(Exception, match="or another source of this query.*take another consumerGroup"):
+    with pytest.raises(Exception, match=r"or another source of this query.*take another consumerGroup"):
         run_available(frame.unionByName(stream(delta_spark, feed.options())), tmp_path / "checkpoint", Batches())
     feed.wait_until_free()
 
@@ -91,9 +91,12 @@ def test_a_batch_with_two_actions_beside_another_stream(delta_spark: SparkSessio
     def twice(frame: DataFrame, _: int) -> None:
         counts.append((frame.count(), frame.count()))
 
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30}
-    with running(stream(delta_spark, feed.options(f"{feed.topic}_beside", **options)), tmp_path / "1", beside):
-        run_available(stream(delta_spark, feed.options(**options)), tmp_path / "2", twice)
+    ours, other = (
+        stream(delta_spark, feed.options(group, startingOffsets="earliest", maxOffsetsPerTrigger=30))
+        for group in ("", f"{feed.topic}_beside")
+    )
+    with running(other, tmp_path / "1", beside):
+        run_available(ours, tmp_path / "2", twice)
         wait_for(lambda: len(beside.all) == 120, "the other stream")
     assert counts == [(30, 30)] * 4
     assert beside.all == feed.sent
