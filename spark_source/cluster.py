@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from spark_source.access import check_here, credentials, tls_settings
 from spark_source.offset_spec import Bounds
 from spark_source.options import SourceOptions
 from tubeclient.errors import ConfigurationError
@@ -27,6 +28,8 @@ class Membership(Protocol):
 
     def join(self, patience_ms: float) -> ClusterView: ...
     def view(self) -> ClusterView: ...
+    @property
+    def visit_token(self) -> int | None: ...
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
     def close(self) -> None: ...
 
@@ -83,12 +86,18 @@ class TubeCluster:
 
 
 def client_settings(options: SourceOptions) -> ClientSettings:
-    """Return how to reach the cluster; the same for planner and tasks, and without secrets."""
+    """Return how to reach the cluster; the same for planner and tasks.
+
+    ConfigurationError: a file or variable that the options name is not there on this machine.
+    """
+    check_here(options)
     return ClientSettings(
         options.master_servers,
         master_web_port=options.master_web_port,
         rpc_timeout_ms=options.rpc_timeout_ms,
         retry_limit_ms=options.retry_limit_ms,
+        credentials=credentials(options),
+        tls=tls_settings(options),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import InputPartition
 
@@ -29,11 +29,13 @@ class PlannedRange:
 
 @dataclass(frozen=True)
 class NodePartition(InputPartition):
-    """The ranges of one node, and the brokers that hold them. Travels to the executor; holds no secrets."""
+    """The ranges of one node, and the brokers that hold them. Travels to the executor; holds no password."""
 
     node_id: int
     reads: tuple[PlannedRange, ...]
     brokers: tuple[BrokerInfo, ...]
+    visit_token: int | None = field(default=None, compare=False, repr=False)
+    """What brokers that check it want to see: the master's, as it was when the batch was planned."""
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
         """The broker that holds `key`."""
@@ -65,6 +67,7 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
             node,
             tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in of_node),
             tuple(sorted({view.broker_of(one.partition) for one in of_node})),
+            view.visit_token,
         )
         for node, of_node in ranges(start, end, nodes.node_of).items()
     ]

@@ -22,9 +22,11 @@ __all__ = [
     "name",
     "names",
     "partition_keys",
+    "password",
     "servers",
     "text",
     "topics",
+    "user",
     "zone",
 ]
 
@@ -48,6 +50,20 @@ def text(value: str) -> str:
     """Any text that is not blank."""
     if not value.strip():
         raise ValueError("is blank; leave it out or give it a value")
+    return value.strip()
+
+
+def password(value: str) -> str:
+    """Any text, blanks at its ends included. Its option is a secret: the error is not shown."""
+    if not value:
+        raise ValueError("is empty")
+    return value
+
+
+def user(value: str) -> str:
+    """A user's name."""
+    if not re.fullmatch(r"\S+", value.strip()):
+        raise ValueError(f"is {value!r}; a user's name has no blanks")
     return value.strip()
 
 
@@ -130,10 +146,10 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
-def servers(value: str) -> tuple[str, ...]:
-    """Addresses "host:port" separated by commas; without a port 8715, the master's usual one."""
+def servers(value: str, *, tls: bool = False) -> tuple[str, ...]:
+    """Addresses "host:port" separated by commas; without a port the master's usual one, 8715, or 8716 over TLS."""
     try:
-        return parse_master_servers(value)
+        return parse_master_servers(value, tls=tls)
     except ConfigurationError as error:
         raise ValueError(f"is not usable: {error}") from None
 

@@ -67,7 +67,8 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         to.servers,
         REQUIRED,
         "required",
-        "The cluster's masters, active and standby: `host:port` separated by commas; without a port 8715.",
+        "The cluster's masters, active and standby: `host:port` separated by commas; without a port 8715, or "
+        "8716 over TLS.",
     ),
     OptionRow(
         "consumerGroup",
@@ -264,11 +265,105 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "s ends.",
         "stream",
     ),
-    _later("authUser", "The user that masters and brokers ask for."),
-    _later("authPassword", "Its password.", secret=True),
-    _later("authPasswordFile", "A file that holds the password."),
-    _later("authPasswordEnv", "An environment variable that holds the password."),
-    _later("tls.*", "Encrypted connections."),
+    OptionRow(
+        "authUser",
+        "auth_user",
+        to.user,
+        None,
+        "none",
+        "The user, where masters and brokers ask for one. One of the three options that follow gives the password.",
+    ),
+    OptionRow(
+        "authPassword",
+        "auth_password",
+        to.password,
+        None,
+        "none",
+        "The user's password. Brokers want each reader's own signature, so this text is sent to every task; the two "
+        "options that follow send only where it stands.",
+        secret=True,
+    ),
+    OptionRow(
+        "authPasswordFile",
+        "auth_password_file",
+        to.text,
+        None,
+        "none",
+        "A file that holds the password, at this path on the driver's machine and on every executor's. It is read "
+        "whenever a request is signed.",
+    ),
+    OptionRow(
+        "authPasswordEnv",
+        "auth_password_env",
+        to.text,
+        None,
+        "none",
+        "An environment variable that holds the password, of the driver and of the executors "
+        "(`spark.executorEnv.NAME`).",
+    ),
+    OptionRow(
+        "tls.enabled",
+        "tls_enabled",
+        to.boolean,
+        None,
+        "`true` where another `tls.` option is given, else `false`",
+        "Whether connections to masters and brokers are encrypted. TubeMQ has ports of its own for it: a master "
+        "without a port is then at 8716. The web ports know no TLS.",
+    ),
+    OptionRow(
+        "tls.caFile",
+        "tls_ca_file",
+        to.text,
+        None,
+        "whom the machine trusts",
+        "Certificates of those who sign the servers' ones. This and all files below: PEM, at the same path on the "
+        "driver's machine and on every executor's.",
+    ),
+    OptionRow(
+        "tls.certificateFile",
+        "tls_certificate_file",
+        to.text,
+        None,
+        "none",
+        "The client's own certificate, with the chain to its signer, where servers ask for one (two-way TLS).",
+    ),
+    OptionRow(
+        "tls.keyFile", "tls_key_file", to.text, None, "`tls.certificateFile`", "The private key of that certificate."
+    ),
+    OptionRow(
+        "tls.keyPassword",
+        "tls_key_password",
+        to.password,
+        None,
+        "none",
+        "What the key is encrypted with, if it is. Like `authPassword`, this text is sent to every task.",
+        secret=True,
+    ),
+    OptionRow(
+        "tls.keyPasswordFile",
+        "tls_key_password_file",
+        to.text,
+        None,
+        "none",
+        "A file that holds the key's password.",
+    ),
+    OptionRow(
+        "tls.keyPasswordEnv",
+        "tls_key_password_env",
+        to.text,
+        None,
+        "none",
+        "An environment variable that holds the key's password.",
+    ),
+    OptionRow(
+        "tls.checkHostname",
+        "tls_check_hostname",
+        to.boolean,
+        True,
+        "`true`",
+        "Whether a server's certificate has to be for the host it was reached at. Brokers are reached at the address "
+        "that the master lists: either their certificates name it, or this is to be false.",
+    ),
 )
 """In the order of the documentation."""
 

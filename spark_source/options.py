@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from spark_source import option_parsers as to
+from spark_source.access import check_access, uses_tls
 from spark_source.offset_spec import GroupFallback, OffsetSpec
 from spark_source.option_table import OPTIONS, REQUIRED, OptionRow, find_row
 from tubeclient.errors import ConfigurationError
@@ -65,6 +67,18 @@ class SourceOptions:
     rpc_timeout_ms: int
     retry_limit_ms: int
     group_join_timeout_ms: int
+    auth_user: str | None
+    auth_password: str | None = field(repr=False)
+    auth_password_file: str | None
+    auth_password_env: str | None
+    tls_enabled: bool | None
+    tls_ca_file: str | None
+    tls_certificate_file: str | None
+    tls_key_file: str | None
+    tls_key_password: str | None = field(repr=False)
+    tls_key_password_file: str | None
+    tls_key_password_env: str | None
+    tls_check_hostname: bool
     given: frozenset[str]
     """Names of the options that the user gave."""
 
@@ -83,7 +97,10 @@ class SourceOptions:
         return self.starting or OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
 
     def for_tasks(self) -> SourceOptions:
-        """These options without what only the planner needs: tasks are sent no access to the offsets table."""
+        """These options without what only the planner needs: tasks are sent no access to the offsets table.
+
+        They do need to be let in by brokers, so a password that stands in the options goes with them.
+        """
         return replace(self, offsets_table=None, storage_options=Masked({}))
 
     def check_stream(self) -> None:
@@ -132,6 +149,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         raise ConfigurationError(f'option {missing[0]} is required; add .option("{missing[0]}", ...)')
     values["storage_options"] = Masked(values["storage_options"])
     parsed = SourceOptions(given=frozenset(given), **values)
+    if uses_tls(parsed):
+        [masters] = [text for key, text in options.items() if key.lower() == "masterservers"]
+        parsed = replace(parsed, master_servers=to.servers(masters, tls=True))
     _check_together(parsed)
     return parsed
 
@@ -167,6 +187,7 @@ def _check_together(options: SourceOptions) -> None:
         raise ConfigurationError(
             f"filters names topic {strange[0]}, which is not read; the topics are {', '.join(options.topics)}"
         )
+    check_access(options)
     if options.storage_options and options.offsets_table is None:
         raise ConfigurationError("storageOption.* is given without offsetsTable, the only thing that it is for")
     if options.reader_groups is not None and options.consumer_group in options.reader_groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from spark_source.cluster import Lookup, Membership, scope
@@ -74,9 +74,11 @@ class SnapshotCache:
 
         A membership that has ended is found at every call: a query that lost its group must not go on.
         """
-        view = self._membership.view()
+        shown = self._membership.view()
         began = self._clock()
         if self._held is None or fresh or began >= self._fresh_until:
+            # Heartbeats bring a new token more often than the layout is looked at.
+            view = replace(shown, visit_token=self._membership.visit_token)
             self._held = Snapshot(view, tuple(scope(self._options, view)), self._lookup.bounds(view))
             took = self._clock() - began
             self._fresh_until = began + took + max(MIN_REFRESH_SECONDS, took / _MOST_TIME_SHARE)

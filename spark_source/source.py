@@ -23,10 +23,12 @@ class TubeSource(DataSource):
     """The data source `tubeclient`. Its options are those of `spark_source.option_table`, checked when it is made."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        from spark_source.access import check_here
         from spark_source.options import parse_options
 
         super().__init__({})  # the raw options stay out of this object: they can hold secrets
         self._options: SourceOptions = parse_options(options)
+        check_here(self._options)
         self._planned = False
 
     @classmethod

@@ -43,6 +43,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         reader_groups(options),
         attempt_name(partition.node_id),
         fail_on_data_loss=options.fail_on_data_loss,
+        visit_token=partition.visit_token,
     )
 
     def packs() -> Iterator[pyarrow.RecordBatch]:

@@ -13,13 +13,16 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.apache.java_gateway import JavaVM
 from tests.apache.key_stores import server_tls
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.certificates import Certificate, CertificateAuthority
+from tests.spark_source.queries import Batches, batch, run_available, stream
 from tubeclient import (
     AuthenticationFailed,
     ClientSettings,
@@ -95,6 +98,36 @@ def test_we_produce_join_look_up_and_read(locked: ApacheTubeMQ, settings: Client
         with RangeReader(settings, GROUPS, visit_token=membership.visit_token) as reader:
             packs = list(reader.read(view.brokers[1], OffsetRange(KEY, 10 * 28, 490 * 28)))
     assert [message.payLoadData for pack in packs for message in pack.messages] == bodies[10:490]
+
+
+@pytest.mark.spark
+def test_spark_reads_batch_and_stream(
+    locked: ApacheTubeMQ, settings: ClientSettings, bodies: list[bytes], delta_spark: SparkSession, tmp_path: Path
+) -> None:
+    assert settings.tls is not None
+    options = {
+        "masterServers": locked.master_tls_address,
+        "masterWebPort": "1",
+        "consumerGroup": "locked_spark",
+        "subscribe": "locked",
+        "sourceCount": "1",
+        "startingOffsets": "earliest",
+        "authUser": "alice",
+        "authPassword": "a word",
+        "tls.caFile": str(settings.tls.ca_file),
+        "tls.certificateFile": str(settings.tls.certificate_file),
+        "tls.keyFile": str(settings.tls.key_file),
+    }
+    rows = batch(delta_spark, options).select("partitionKey", "offset", "value").orderBy("offset").collect()
+    assert [(row.partitionKey, row.offset, bytes(row.value)) for row in rows] == [
+        ("1:locked:0", number * 28, body) for number, body in enumerate(bodies)
+    ]
+    sink = Batches()
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.all == sorted(bodies)
+    nobody = {name: text for name, text in options.items() if not name.startswith("auth")}
+    with pytest.raises(Exception, match="415"):
+        batch(delta_spark, nobody).count()
 
 
 def test_without_a_user_nothing_is_done(settings: ClientSettings, bodies: list[bytes]) -> None:

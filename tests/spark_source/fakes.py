@@ -53,6 +53,8 @@ class FakeCluster:
         self.calls: list[str] = []
         self.reported: dict[int, list[PartitionKey]] = {}
         self.source_count = 0
+        self.visit_token: int | None = None
+        """What the last heartbeat brought."""
 
     def count(self, call: str) -> int:
         return self.calls.count(call)
@@ -88,6 +90,10 @@ class FakeMembership:
         if self._cluster.failure is not None:
             raise self._cluster.failure
         return self._cluster.shown()
+
+    @property
+    def visit_token(self) -> int | None:
+        return self._cluster.visit_token
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         self._cluster.calls.append("report")
