@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,26 +15,41 @@ __all__ = ["GroupKey", "GroupProgress", "PartitionProgress"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class GroupKey:
-    """A consumer group and the topics that its query subscribes: what one set of rows belongs to."""
+    """A consumer group and what its query subscribes, topics or a pattern of them: what one set of rows belongs to.
+
+    Two patterns are one if their texts are, whatever topics they match now.
+    """
 
     consumer_group: str
 
     topics: tuple[str, ...]
-    """Sorted, each once."""
+    """Sorted, each once; () with a pattern."""
 
-    def __init__(self, consumer_group: str, topics: Iterable[str]) -> None:
+    pattern: str | None = None
+    """A regular expression that topics' names match as a whole."""
+
+    def __init__(self, consumer_group: str, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
         names = tuple(sorted(set(topics)))
         if not consumer_group:
             raise ValueError("the consumer group is empty")
-        if not names or any(not name or "," in name for name in names):
-            raise ValueError(f"{names!r} is no set of topics: name at least one, without commas")
+        if pattern is None and not names:
+            raise ValueError("() is no set of topics: name at least one, or give a pattern")
+        if any(not name or "," in name or ":" in name for name in names) or (names and pattern is not None):
+            raise ValueError(f"{names!r} is no set of topics: names without commas and colons, none beside a pattern")
         object.__setattr__(self, "consumer_group", consumer_group)
         object.__setattr__(self, "topics", names)
+        object.__setattr__(self, "pattern", pattern)
 
     @property
     def topic_set(self) -> str:
-        """The topics joined by commas, as the table's column `topicSet` has them."""
-        return ",".join(self.topics)
+        """The topics joined by commas, or `pattern:` and the pattern, as the table's column `topicSet` has them."""
+        return ",".join(self.topics) if self.pattern is None else f"pattern:{self.pattern}"
+
+    def covers(self, topic: str) -> bool:
+        """Whether a topic belongs to this key."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.topics
 
     @property
     def transaction_id(self) -> str:

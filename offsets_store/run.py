@@ -146,6 +146,6 @@ class OffsetsRun:
             raise SupersededRun(self._key.consumer_group, self._epoch, newest.run_epoch, newest.updated_at)
 
     def _check_topics(self, partitions: Mapping[PartitionKey, int]) -> None:
-        strange = sorted({p.topic for p in partitions} - set(self._key.topics))
+        strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
         if strange:
             raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")

@@ -51,14 +51,17 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before
     it begins.
     """
-    from spark_source.cluster import node_count, scope
+    from spark_source.cluster import check_scope, node_count, scope
     from spark_source.group_positions import group_positions
     from spark_source.node_partition import Deal, deal
     from spark_source.offset_spec import resolve
     from spark_source.planning import data_loss, find_lost
 
     view = cluster.fetch_view()
+    check_scope(options, view)
     partitions = scope(options, view)
+    if not partitions:
+        _log.warning("no topic matches subscribePattern now; nothing is read")
     lookup = cluster.lookup()
     try:
         bounds = lookup.bounds(view)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from spark_source.access import check_here, credentials, tls_settings
 from spark_source.offset_spec import Bounds
 from spark_source.options import SourceOptions
-from tubeclient.errors import ConfigurationError
+from spark_source.pattern_membership import NOTHING, PatternMembership
+from tubeclient.admin import Admin
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import PartitionKey, StoreKey
@@ -18,7 +20,17 @@ from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.settings import ClientSettings
 
-__all__ = ["Cluster", "Lookup", "Membership", "TubeCluster", "client_settings", "node_count", "reader_groups", "scope"]
+__all__ = [
+    "Cluster",
+    "Lookup",
+    "Membership",
+    "TubeCluster",
+    "check_scope",
+    "client_settings",
+    "node_count",
+    "reader_groups",
+    "scope",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -67,22 +79,39 @@ class TubeCluster:
 
     def fetch_view(self) -> ClusterView:
         options = self._options
-        return fetch_view(self._settings, options.topics, reader_groups(options), options.filters)
+        topics = options.topics if options.subscribe_pattern is None else self._matching_topics()
+        return fetch_view(self._settings, topics, reader_groups(options), options.filters) if topics else NOTHING
 
     def membership(self, source_count: int) -> Membership:
         options = self._options
-        return GroupMembership(
-            self._settings,
-            options.consumer_group,
-            options.topics,
-            source_count,
-            filters=options.filters,
-            client_name="spark",
-            refresh_interval_ms=options.partition_refresh_interval_ms,
-        )
+
+        def for_topics(topics: Sequence[str]) -> GroupMembership:
+            return GroupMembership(
+                self._settings,
+                options.consumer_group,
+                topics,
+                source_count,
+                filters=options.filters,
+                client_name="spark",
+                refresh_interval_ms=options.partition_refresh_interval_ms,
+            )
+
+        if options.subscribe_pattern is None:
+            return for_topics(options.topics)
+        return PatternMembership(self._matching_topics, for_topics, options.partition_refresh_interval_ms)
 
     def lookup(self) -> Lookup:
         return OffsetLookup(self._settings, reader_groups(self._options))
+
+    def _matching_topics(self) -> list[str]:
+        try:
+            names = Admin(self._settings).topic_names()
+        except TransportError as error:
+            raise ConnectError(
+                f"subscribePattern needs the list of topics, which only a master's web port gives: {error}. Check "
+                "masterWebPort, or name the topics with subscribe"
+            ) from error
+        return [name for name in names if self._options.reads_topic(name)]
 
 
 def client_settings(options: SourceOptions) -> ClientSettings:
@@ -107,25 +136,28 @@ def reader_groups(options: SourceOptions) -> tuple[str, ...]:
 
 
 def scope(options: SourceOptions, view: ClusterView) -> list[PartitionKey]:
-    """Return the partitions that are read, sorted, whether or not they can be read at this moment.
+    """Return the partitions that are read, sorted, whether or not they can be read at this moment."""
+    there = view.partitions()
+    return sorted(set(options.assigned_keys).intersection(there)) if options.assigned else there
 
-    ConfigurationError: a topic, or a partition of `assign`, that the cluster does not have.
+
+def check_scope(options: SourceOptions, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
+    """Raise ConfigurationError for a topic, or a partition of `assign`, that the cluster does not have.
+
+    Those in `known` it once had: whether it may be without them is a matter of failOnDataLoss.
     """
     there = view.partitions()
-    missing = sorted(set(options.topics) - {key.topic for key in there})
+    missing = sorted(set(options.topics) - {key.topic for key in (*there, *known)})
     if missing:
         raise ConfigurationError(
             f"no broker of the cluster has topic {missing[0]}; create and deploy it, or take it out of subscribe"
         )
-    if not options.assigned:
-        return there
-    strange = sorted(set(options.assigned_keys) - set(there))
+    strange = sorted(set(options.assigned_keys).difference(there, known))
     if strange:
         raise ConfigurationError(
             f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "
             f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}"
         )
-    return list(options.assigned_keys)
 
 
 def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> int:
@@ -135,6 +167,8 @@ def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> in
     """
     if options.source_count is not None:
         return options.source_count
-    count = max(1, min(len(partitions), os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    # Without any partition yet, there may be many tomorrow, and the count stays.
+    count = min(len(partitions) or cores, cores)
     _log.info("sourceCount is not set and becomes %d; on a cluster, set it to the cores that shall read", count)
     return count

@@ -21,9 +21,10 @@ def group_positions(
     A topic is taken from one of the two as a whole: mixed, a partition could be read on from where another client left
     the group. TubeError where brokers have to be asked and do not answer.
     """
-    kept = progress.positions()
+    topics = {layout.topic for layout in view.layouts}
+    kept = progress.positions(topics)
     known_topics = {key.topic for key in kept}
-    if known_topics.issuperset(options.topics):
+    if known_topics.issuperset(topics):
         return kept
     told = lookup.group_positions(view, options.consumer_group)
     return {**{key: at for key, at in told.items() if key.topic not in known_topics}, **kept}

@@ -23,6 +23,7 @@ __all__ = [
     "names",
     "partition_keys",
     "password",
+    "pattern",
     "servers",
     "text",
     "topics",
@@ -98,6 +99,14 @@ def topics(value: str) -> tuple[str, ...]:
         if len(topic) > MAX_TOPIC_CHARS:
             raise ValueError(f"names a topic of {len(topic)} characters; TubeMQ allows {MAX_TOPIC_CHARS}")
     return tuple(sorted(found))
+
+
+def pattern(value: str) -> re.Pattern[str]:
+    """A regular expression for whole names of topics."""
+    try:
+        return re.compile(text(value))
+    except re.error as error:
+        raise ValueError(f"is {value!r}, which is no Python regular expression: {error}") from None
 
 
 def boolean(value: str) -> bool:

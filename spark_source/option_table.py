@@ -79,7 +79,24 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
         "refused; a batch read registers nothing under it.",
     ),
-    OptionRow("subscribe", "subscribe", to.topics, (), "", "Topics, separated by commas. Either this or `assign`."),
+    OptionRow(
+        "subscribe",
+        "subscribe",
+        to.topics,
+        (),
+        "",
+        "Topics, separated by commas. Exactly one of this, `subscribePattern` and `assign`.",
+    ),
+    OptionRow(
+        "subscribePattern",
+        "subscribe_pattern",
+        to.pattern,
+        None,
+        "",
+        "All topics whose whole name matches this Python regular expression. They are listed by the master's web port "
+        "(`masterWebPort`) each `partitionRefreshInterval`; topics that appear while a query runs are read from their "
+        "beginning.",
+    ),
     OptionRow(
         "assign",
         "assigned",
@@ -88,7 +105,6 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "",
         'Only these partitions: a JSON list of keys `brokerId:topic:partitionId`, as in `["1:clicks:0"]`.',
     ),
-    _later("subscribePattern", "Topics by a regular expression."),
     OptionRow(
         "filters",
         "filters",
@@ -227,7 +243,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         to.duration_ms(1_000),
         30_000,
         "`30s`",
-        "How often to ask the master for new partitions.",
+        "How often to ask the master for new partitions, and with `subscribePattern` for new topics.",
         "stream",
     ),
     OptionRow(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -48,6 +49,7 @@ class SourceOptions:
     master_servers: tuple[str, ...]
     consumer_group: str
     subscribe: tuple[str, ...]
+    subscribe_pattern: re.Pattern[str] | None
     assigned: tuple[str, ...]
     filters: Mapping[str, frozenset[str]]
     source_count: int | None
@@ -89,8 +91,20 @@ class SourceOptions:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics to register for, sorted."""
+        """The topics that are named, sorted; () where they are read by a pattern."""
         return self.subscribe or tuple(sorted({key.topic for key in self.assigned_keys}))
+
+    def reads_topic(self, topic: str) -> bool:
+        """Whether a topic is read, all of it or a part, if there is one of this name."""
+        if self.subscribe_pattern is not None:
+            return self.subscribe_pattern.fullmatch(topic) is not None
+        return topic in self.topics
+
+    def selector(self) -> Callable[[PartitionKey], bool]:
+        """Return what tells whether a partition is read, if there is one of this key."""
+        if self.assigned:
+            return frozenset(self.assigned_keys).__contains__
+        return lambda key: self.reads_topic(key.topic)
 
     def start_of(self, read: Literal["stream", "batch"]) -> OffsetSpec:
         """Where a read begins, its own default included."""
@@ -179,13 +193,18 @@ def _unknown(key: str) -> str:
 
 def _check_together(options: SourceOptions) -> None:
     """Check what no option can be checked for alone."""
-    if bool(options.subscribe) == bool(options.assigned):
-        raise ConfigurationError("give exactly one of subscribe and assign: which topics, or which partitions, to read")
-    _ = options.assigned_keys  # parses the keys
-    strange = sorted(options.filters.keys() - set(options.topics))
-    if strange:
+    if sum(name in options.given for name in ("subscribe", "subscribePattern", "assign")) != 1:
         raise ConfigurationError(
-            f"filters names topic {strange[0]}, which is not read; the topics are {', '.join(options.topics)}"
+            "give exactly one of subscribe, subscribePattern and assign: which topics to read by name, which by a "
+            "regular expression, or which partitions"
+        )
+    _ = options.assigned_keys  # parses the keys
+    strange = sorted(topic for topic in options.filters if not options.reads_topic(topic))
+    if strange:
+        read = options.subscribe_pattern
+        raise ConfigurationError(
+            f"filters names topic {strange[0]}, which is not read; the topics are "
+            + (", ".join(options.topics) if read is None else f"those that match {read.pattern!r} as a whole")
         )
     check_access(options)
     if options.storage_options and options.offsets_table is None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
-from spark_source.cluster import Cluster, Lookup, Membership, node_count, scope
+from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
 from spark_source.group_positions import group_positions
 from spark_source.node_partition import Deal, NodePartition, deal
 from spark_source.offset_spec import resolve
@@ -25,6 +26,8 @@ from tubeclient.keys import PartitionKey
 __all__ = ["StreamPlanner"]
 
 _log = logging.getLogger(__name__)
+
+_Loss: TypeAlias = LostOffsets | GonePartition
 
 Json = dict[str, dict[str, int]]
 """Offsets as they stand in Spark's checkpoint."""
@@ -48,6 +51,7 @@ class StreamPlanner:
         self._lookup: Lookup | None = None
         self._snapshots: SnapshotCache | None = None
         self._source_count = 0
+        self._scope_checked = False
         self._initial: Offsets | None = None
         self._target: Snapshot | None = None
         self._deal: tuple[tuple[PartitionKey, ...], Deal] | None = None
@@ -73,6 +77,7 @@ class StreamPlanner:
                     )
                 # Not past the target: what lies between would look like data that the brokers lost.
                 snapshot = self._target or snapshots.get(fresh=True)
+                check_scope(self._options, snapshot.view)
                 self._initial = resolve(
                     spec if self._options.fail_on_data_loss else spec.without_unknown(snapshot.configured),
                     snapshot.configured,
@@ -95,6 +100,9 @@ class StreamPlanner:
             # restart asks for the beginning again, and what was between the two answers would be read by nobody.
             recent, self._first_look = self._first_look, None
         begin = self._parse(start)
+        if not self._scope_checked:
+            check_scope(self._options, recent.view, begin)
+            self._scope_checked = True
         if begin != self._initial:
             self._record(begin, recent)
         if self._idle is not None and self._idle[2] is (self._target or recent) and self._idle[:2] == (start, max_rows):
@@ -120,6 +128,10 @@ class StreamPlanner:
         # ended before what is `latest` now, and those back to the end of a broker's data after an accepted loss.
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
+        to_read = {key: begin[key] for key, at in until.items() if begin.get(key, at) != at}
+        snapshot, gone = self._judge(lambda look: self._find_gone(to_read, look), snapshot)
+        if gone:
+            begin = begin.merge({one.partition: until[one.partition] for one in gone})
         return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
 
     def freeze_target(self) -> None:
@@ -187,30 +199,36 @@ class StreamPlanner:
         return self._deal[1]
 
     def _check_lost(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
-        """Raise or warn for positions that the brokers do not hold, after a second look.
+        """Raise or warn for positions that the brokers do not hold.
 
         Returns the newer look, and `start` with positions past a broker's end moved back to it: messages that come
         then are read.
         """
-        lost = self._find_losses(start, snapshot)
+        snapshot, lost = self._judge(
+            lambda look: [*self._find_gone(start, look), *find_lost(start, look.bounds)], snapshot
+        )
+        past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
+        return snapshot, start.merge(past_end) if past_end else start
+
+    def _judge(self, find: Callable[[Snapshot], list[_Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[_Loss]]:
+        """Return the newer look and what it finds lost, if that is accepted: after a second look it is an error, or a
+        warning, once."""
+        lost = find(snapshot)
         if self._not_warned(lost):
             assert self._snapshots is not None
             snapshot = self._snapshots.get(fresh=True)
-            lost = self._find_losses(start, snapshot)
+            lost = find(snapshot)
             if lost and self._options.fail_on_data_loss:
                 raise data_loss(lost)
             for one in self._not_warned(lost):
                 self._warned.add(one.identity)
                 _log.warning("failOnDataLoss is false, going on: %s", one)
-        past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
-        return snapshot, start.merge(past_end) if past_end else start
+        return snapshot, lost
 
-    def _find_losses(self, start: Offsets, snapshot: Snapshot) -> list[LostOffsets | GonePartition]:
-        # Those of `assign` are all there, or there would be no snapshot; others that `start` has are not read any more.
-        gone = find_gone(start, snapshot.configured, self._options.topics) if not self._options.assigned else []
-        return [*gone, *find_lost(start, snapshot.bounds)]
+    def _find_gone(self, positions: Mapping[PartitionKey, int], snapshot: Snapshot) -> list[_Loss]:
+        return [*find_gone(positions, snapshot.configured, self._options.selector())]
 
-    def _not_warned(self, lost: list[LostOffsets | GonePartition]) -> list[LostOffsets | GonePartition]:
+    def _not_warned(self, lost: list[_Loss]) -> list[_Loss]:
         return [one for one in lost if one.identity not in self._warned]
 
     def _warn_unreadable(self, snapshot: Snapshot) -> None:

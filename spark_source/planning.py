@@ -9,7 +9,7 @@ A partition ahead of the window reads nothing in this batch and is never moved b
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_source.offset_spec import Bounds
@@ -76,9 +76,9 @@ class GonePartition(NamedTuple):
     """Where the query stands."""
 
     @property
-    def identity(self) -> tuple[PartitionKey, int, bool]:
-        """The same loss seen again."""
-        return self.partition, self.position, False
+    def identity(self) -> tuple[PartitionKey, int, None]:
+        """The same loss seen again; not that of a topic of the same name that came after."""
+        return self.partition, self.position, None
 
     @property
     def found(self) -> None:
@@ -93,11 +93,13 @@ class GonePartition(NamedTuple):
 
 
 def find_gone(
-    positions: Mapping[PartitionKey, int], configured: Iterable[PartitionKey], topics: Container[str]
+    positions: Mapping[PartitionKey, int],
+    configured: Iterable[PartitionKey],
+    is_read: Callable[[PartitionKey], bool],
 ) -> list[GonePartition]:
-    """Return the partitions of `topics`, those that are still to be read, that the cluster has no more."""
+    """Return the partitions with a position that the cluster has no more, of those that are still to be read."""
     there = set(configured)
-    return [GonePartition(key, at) for key, at in positions.items() if key not in there and key.topic in topics]
+    return [GonePartition(key, at) for key, at in positions.items() if key not in there and is_read(key)]
 
 
 def find_lost(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> list[LostOffsets]:

@@ -52,14 +52,16 @@ class ProgressTable:
         if self.exists:
             from offsets_store import GroupKey
 
-            key = GroupKey(self._options.consumer_group, self._options.topics)
+            # By its text, a pattern is one thing whatever it matches: the run goes on when topics come and go.
+            pattern = self._options.subscribe_pattern
+            key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
             self._run = self._table().open_run(key, source_count)
 
-    def positions(self) -> Mapping[PartitionKey, int]:
-        """Return the group's positions in the topics, of whatever run."""
+    def positions(self, topics: Iterable[str]) -> Mapping[PartitionKey, int]:
+        """Return the group's positions in `topics`, of whatever run."""
         if not self.exists:
             return {}
-        return self._table().positions(self._options.consumer_group, self._options.topics)
+        return self._table().positions(self._options.consumer_group, topics)
 
     def initial(self, starting: str) -> Offsets | None:
         """Return the kept answer to "where does the query start" for the options' text `starting`."""
@@ -108,7 +110,7 @@ class ProgressTable:
             PartitionProgress(key, at, bounds[key.store].max_offset if key.store in bounds else None, node_of.get(key))
             for key, at in complete.items()
             # The checkpoint knows topics that are no longer read; the run is not theirs.
-            if key.topic in self._options.topics
+            if self._options.reads_topic(key.topic)
         ]
         try:
             self._run.clear_initial()
@@ -133,7 +135,7 @@ class ProgressTable:
         from offsets_store import OffsetsTableError
 
         try:
-            ahead = _ahead(self.positions().items(), complete)
+            ahead = _ahead(self.positions({key.topic for key in complete}).items(), complete)
         except OffsetsTableError:
             return  # the record that follows says what is wrong
         if ahead:

@@ -16,10 +16,28 @@ def test_equal_topic_sets_are_one_key_in_whatever_order_they_come() -> None:
     assert GroupKey("g", ["b", "a"]).transaction_id == "tubeclient:g:a,b"
 
 
-@pytest.mark.parametrize(("group", "topics"), [("", ["a"]), ("g", []), ("g", [""]), ("g", ["a,b"])])
-def test_a_key_that_could_be_taken_for_another_is_refused(group: str, topics: list[str]) -> None:
+def test_a_pattern_is_one_key_whatever_it_matches() -> None:
+    key = GroupKey("g", pattern="a|b,c")
+    assert (key.topics, key.topic_set, key.transaction_id) == ((), "pattern:a|b,c", "tubeclient:g:pattern:a|b,c")
+    assert key == GroupKey("g", pattern="a|b,c") != GroupKey("g", ["a"])
+    assert [topic for topic in ("a", "ab", "b,c") if key.covers(topic)] == ["a", "b,c"]
+    assert str(key) == "group 'g' on pattern:a|b,c"
+
+
+@pytest.mark.parametrize(
+    ("group", "topics", "pattern"),
+    [
+        ("", ["a"], None),
+        ("g", [], None),
+        ("g", [""], None),
+        ("g", ["a,b"], None),
+        ("g", ["pattern:a"], None),
+        ("g", ["a"], "a"),
+    ],
+)
+def test_a_key_that_could_be_taken_for_another_is_refused(group: str, topics: list[str], pattern: str | None) -> None:
     with pytest.raises(ValueError):
-        GroupKey(group, topics)
+        GroupKey(group, topics, pattern=pattern)
 
 
 def test_lag_is_in_index_entries_and_never_negative() -> None:

@@ -20,6 +20,8 @@ class Feed:
     partition_ids: list[int]
     sent: list[bytes] = field(default_factory=list)
     """All bodies, in the order of sending; each different."""
+    label: str = "message"
+    """What bodies begin with."""
 
     @classmethod
     def create(cls, tube: EmbeddedTubeMQ, topic: str, *, stores: int, partitions: int) -> Feed:
@@ -32,7 +34,7 @@ class Feed:
         Up to some thousands become visible at once.
         """
         first, ids, names = len(self.sent), list(partitions) or self.partition_ids, list(tags)
-        bodies = [b"message-%06d" % number for number in range(first, first + count)]
+        bodies = [f"{self.label}-{number:06d}".encode() for number in range(first, first + count)]
         messages = []
         for number, body in enumerate(bodies):
             tag = names[number % len(names)]

@@ -28,7 +28,7 @@ SECRET = "hunter2-hunter2"
     ("changes", "message"),
     [
         ({"sourceCuont": "2"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
-        ({"subscribe": None}, "give exactly one of subscribe and assign"),
+        ({"subscribe": None}, "give exactly one of subscribe, subscribePattern and assign"),
         ({"masterServers": None}, "option masterServers is required"),
         ({"minPartitions": "4"}, "option minPartitions is not available in this version"),
         ({"startingOffsets": "middle"}, "startingOffsets is 'middle'; write earliest, latest, group"),

@@ -105,7 +105,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"subscribe": ""}, "option subscribe is blank"),
         ({"subscribe": "a,,b"}, "option subscribe is ''"),
         ({"subscribe": "x" * 65}, "TubeMQ allows 64"),
-        ({"assign": '["1:t:0"]'}, "exactly one of subscribe and assign"),
+        ({"assign": '["1:t:0"]'}, "exactly one of subscribe, subscribePattern and assign"),
         ({"sourcecount": "0"}, "option sourceCount is '0'; write a whole number from 1 on"),
         ({"sourcecount": "2.5"}, "sourceCount"),
         ({"assignmentstrategy": "x"}, "one of modulo, hash_modulo"),
@@ -151,7 +151,7 @@ def test_missing_options_are_named(name: str) -> None:
 
 
 def test_neither_topics_nor_partitions() -> None:
-    with pytest.raises(ConfigurationError, match="exactly one of subscribe and assign"):
+    with pytest.raises(ConfigurationError, match="exactly one of subscribe, subscribePattern and assign"):
         parse_options({"masterservers": "m", "consumergroup": "g"})
 
 

@@ -190,8 +190,52 @@ def test_a_batch_back_in_time_is_an_error() -> None:
 def test_a_range_of_a_vanished_broker_is_an_error() -> None:
     cluster = FakeCluster()
     one = planner(cluster)
-    with pytest.raises(TubeError, match="no broker 2, which should hold 2:t:0"):
-        one.partitions(as_json({"2:t:0": 0}), as_json({"2:t:0": 4}))
+    with pytest.raises(TubeError, match="no broker 2, which should hold 2:old:0"):
+        one.partitions(as_json({"2:old:0": 0}), as_json({"2:old:0": 4}))
+
+
+def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
+    start, end = as_json({"1:t:0": 0, "2:t:0": 1}), as_json({"1:t:0": 4, "2:t:0": 4})
+    with pytest.raises(DataLoss, match="partition 2:t:0 was to be read from 28 on, but the cluster does not list it"):
+        planner(FakeCluster()).partitions(start, end)
+    one = planner(FakeCluster(), failOnDataLoss="false")
+    for _ in range(2):
+        assert ranges_of(one.partitions(start, end)) == {0: [("1:t:0", 0, 4)]}
+    assert caplog.text.count("going on: partition 2:t:0") == 1
+
+
+def test_a_topic_that_went_and_came_again_is_told_of_twice(caplog: pytest.LogCaptureFixture) -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1)
+    one = planner(cluster, clock, failOnDataLoss="false")
+    start = as_json({"1:t:0": 10})
+    assert one.latest(start, None) is start
+    layouts, cluster.layouts = cluster.layouts, []
+    clock.now += 60
+    assert one.latest(start, None) is start
+    cluster.layouts, cluster.rows[STORE] = layouts, (0, 4)
+    clock.now += 60
+    assert one.latest(start, None) == as_json({"1:t:0": 4})
+    assert "the cluster does not list it any more" in caplog.text
+    assert "the broker's data ends at 112: it lost its tail (at most 6 messages), or the topic was made" in caplog.text
+
+
+def test_a_topic_that_goes_while_the_query_runs_is_a_loss() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    start = one.initial()
+    one.latest(start, None)
+    cluster.layouts = []
+    clock.now += 60
+    with pytest.raises(DataLoss, match=r"partition 1:t:0 .* its topic was taken away, .*\(and 1 more"):
+        one.latest(start, None)
+
+
+def test_an_assigned_partition_that_is_gone_is_a_loss_and_one_that_never_was_an_error() -> None:
+    given: dict[str, Any] = {"subscribe": None, "assign": '["1:t:0", "1:t:7"]'}
+    with pytest.raises(ConfigurationError, match="assign names partition 1:t:7"):
+        planner(FakeCluster(), **given).latest(as_json({"1:t:0": 4}), None)
+    with pytest.raises(DataLoss, match="partition 1:t:7 was to be read from 28 on"):
+        planner(FakeCluster(), **given).latest(as_json({"1:t:0": 4, "1:t:7": 1}), None)
 
 
 def test_partitions_that_appear_are_read_from_their_beginning() -> None:
