@@ -64,7 +64,7 @@ class LostOffsets(NamedTuple):
         return (
             f"partition {self.partition} was to be read from {self.position} on, but the broker's data ends at "
             f"{self.high}: it lost its tail (at most {(self.position - self.high) // INDEX_ENTRY_BYTES} messages), or "
-            f"the topic was made anew (what it holds up to {self.high} is not read)"
+            f"the topic was deleted or made anew (what it holds up to {self.high} is not read)"
         )
 
 
