@@ -10,7 +10,7 @@ import pytest
 from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.master import Master
 from tests.tubeclient.simulation import Actor, Simulation, Weather
-from tubeclient.errors import GroupForbidden
+from tubeclient.errors import GroupConflict, GroupForbidden
 from tubeclient.flows.hold_group import MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import GroupNode, MasterList
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -19,6 +19,10 @@ from tubeclient.wire.methods import Method
 
 MASTER = "10.0.0.1:8715"
 OLD, NEW, NEWER = ("a",), ("a", "b"), ("a", "b", "c")
+
+
+class Nobody:
+    consumers: tuple[str, ...] = ()
 
 
 class Bench:
@@ -34,10 +38,13 @@ class Bench:
         self.run(60_000)
 
     def node(self, number: int, wishes: MembershipWishes) -> Actor:
-        node = GroupNode(f"node-{number}", "etl", OLD, "host", len(self.wishes), number)
+        return self.hold([GroupNode(f"node-{number}", "etl", OLD, "host", len(self.wishes), number)], wishes)
+
+    def hold(self, nodes: list[GroupNode], wishes: MembershipWishes) -> Actor:
+        number = nodes[0].node_id
         flow = hold_group(
             MasterList([MASTER]),
-            [node],
+            nodes,
             wishes,
             random.Random(number),
             patience_ms=60_000,
@@ -136,6 +143,28 @@ def test_leaving_ends_the_wait_for_others() -> None:
     bench.run(5_000)
     assert bench.actors[0].done
     assert bench.members() == (OLD, 1)
+
+
+def test_whoever_holds_the_whole_group_notices_that_it_was_taken_over_meanwhile() -> None:
+    """A second query of the group, which came in while the first one was out for new topics."""
+    bench = Bench(1)
+    wishes = MembershipWishes()
+    whole = bench.hold([GroupNode(f"whole-{number}", "wide", OLD, "host", 2, number) for number in range(2)], wishes)
+    bench.run(5_000)
+    bench.master.faults.force(Method.CONSUMER_REGISTER_V2, 431)  # it has to try a second time
+    wishes.topics = NEW
+    while len(bench.master.groups.get("wide", Nobody()).consumers):
+        bench.run(10)
+    thief = bench.hold(
+        [GroupNode(f"thief-{number}", "wide", OLD, "host", 2, number) for number in range(2)], MembershipWishes()
+    )
+    bench.run(50_000)
+    assert not whole.done
+    bench.run(20_000)
+    assert not thief.done
+    error: Any = whole.error
+    with pytest.raises(GroupConflict):
+        raise error
 
 
 def test_what_the_master_refuses_for_good_ends_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -106,14 +107,21 @@ def change_topics(
     rng: random.Random,
     wishes: MembershipWishes,
     topics: tuple[str, ...],
+    *,
+    patience_ms: float,
 ) -> Flow[tuple[Sequence[GroupNode], ClusterView]]:
     """Leave the group and join it for other topics; returns the nodes as they are now, and the view.
 
     The group's other clients read the old topics until they change over too, so it is tried until they have, with
-    the topics that `wishes` names last. Ends early, with the last refusal, where `wishes.leave` is set. Every other
-    fault is raised; calling it again is safe.
+    the topics that `wishes` names last. Where these nodes are all that the group has, there is nobody to wait for:
+    whoever holds one of them then has taken the group over, unless it is the master's memory of ourselves, and after
+    `patience_ms` and its lease that is raised. Ends early, with the last refusal, where `wishes.leave` is set. Every
+    other fault is raised; calling it again is safe.
     """
     yield from close_nodes(masters, nodes)
+    patient_until = (
+        (yield Now()) + max(patience_ms, MASTER_LEASE_MS) if len(nodes) == nodes[0].source_count else math.inf
+    )
     told = False
     while True:
         topics = wishes.topics or topics
@@ -122,7 +130,8 @@ def change_topics(
         try:
             return nodes, (yield from join_group(masters, nodes, cache, rng, patience_ms=0))
         except TubeError as error:
-            if wishes.leave or not isinstance(error, _CHANGING_OVER):
+            taken_over = not isinstance(error, TopicNotDeployed) and (yield Now()) >= patient_until
+            if wishes.leave or taken_over or not isinstance(error, _CHANGING_OVER):
                 raise
             if not told:
                 yield Emit(Waiting(error))
@@ -167,7 +176,9 @@ def hold_group(
             return
         try:
             if wishes.topics is not None and wishes.topics != nodes[0].topics:
-                nodes, view = yield from change_topics(masters, nodes, cache, rng, wishes, wishes.topics)
+                nodes, view = yield from change_topics(
+                    masters, nodes, cache, rng, wishes, wishes.topics, patience_ms=patience_ms
+                )
                 yield Emit(view)
                 next_beat = yield Now()  # the master has forgotten what they hold
             now = yield Now()
