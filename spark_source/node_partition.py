@@ -1,4 +1,4 @@
-"""What one task of a batch reads: the ranges of one node of the group."""
+"""What one task of a batch reads: the ranges of one node of the group, or a slice of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import InputPartition
 
+from spark_source.cluster import reader_groups
 from spark_source.offset_rule import OffsetRule
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.planning import ranges
+from spark_source.slicing import slices
 from tubeclient.assignment import assign
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
@@ -29,13 +31,15 @@ class PlannedRange:
 
 @dataclass(frozen=True)
 class NodePartition(InputPartition):
-    """The ranges of one node, and the brokers that hold them. Travels to the executor; holds no password."""
+    """Ranges of one node, and the brokers that hold them. Travels to the executor; holds no password."""
 
     node_id: int
     reads: tuple[PlannedRange, ...]
     brokers: tuple[BrokerInfo, ...]
     visit_token: int | None = field(default=None, compare=False, repr=False)
     """What brokers that check it want to see: the master's, as it was when the batch was planned."""
+    slice_number: int = 0
+    """Counts the tasks of the node in this batch."""
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
         """The broker that holds `key`."""
@@ -57,19 +61,28 @@ class Deal:
 
 
 def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView, nodes: Deal) -> list[NodePartition]:
-    """Return one partition for each node with something to read between `start` and `end`.
+    """Return one partition for each node with something to read between `start` and `end`, or for each slice of that
+    where the options ask for slices.
 
-    TubeError where the cluster no longer lists the broker of a range: it is never left out in silence.
+    The same batch is cut and dealt the same whenever it is asked for. TubeError where the cluster no longer lists the
+    broker of a range: it is never left out in silence.
     """
     rules = _offset_rules(options, end, view)
+    cut = slices(
+        ranges(start, end, nodes.node_of),
+        min_tasks=options.min_partitions,
+        max_rows=options.max_records_per_partition,
+        reader_groups=len(reader_groups(options)),
+    )
     return [
         NodePartition(
-            node,
-            tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in of_node),
-            tuple(sorted({view.broker_of(one.partition) for one in of_node})),
+            piece.node_id,
+            tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in piece.ranges),
+            tuple(sorted({view.broker_of(one.partition) for one in piece.ranges})),
             view.visit_token,
+            piece.number,
         )
-        for node, of_node in ranges(start, end, nodes.node_of).items()
+        for piece in cut
     ]
 
 

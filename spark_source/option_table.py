@@ -173,10 +173,43 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "filtered; an upper bound else.",
         "stream",
     ),
-    _later("minOffsetsPerTrigger", "The fewest rows of one micro-batch.", "stream"),
-    _later("maxTriggerDelay", "How long to wait for `minOffsetsPerTrigger`.", "stream"),
-    _later("minPartitions", "Split ranges until there are this many tasks."),
-    _later("maxRecordsPerPartition", "Split ranges so that no task has more rows."),
+    OptionRow(
+        "minOffsetsPerTrigger",
+        "min_offsets_per_trigger",
+        to.integer(1),
+        None,
+        "no wait",
+        "Make no micro-batch before there are so many rows, counted as for `maxOffsetsPerTrigger`, or "
+        "`maxTriggerDelay` has passed. Not for `Trigger.AvailableNow`, where nothing is added by waiting.",
+        "stream",
+    ),
+    OptionRow(
+        "maxTriggerDelay",
+        "max_trigger_delay_ms",
+        to.duration_ms(0),
+        900_000,
+        "`15m`",
+        "How long at most `minOffsetsPerTrigger` holds a micro-batch back.",
+        "stream",
+    ),
+    OptionRow(
+        "minPartitions",
+        "min_partitions",
+        to.integer(1),
+        None,
+        "one task for each node with something to read",
+        "Split what the nodes read into about this many tasks, in proportion to the rows of each. A hint: no "
+        "partition is cut into more slices than there are `readerGroups`.",
+    ),
+    OptionRow(
+        "maxRecordsPerPartition",
+        "max_records_per_partition",
+        to.integer(1),
+        None,
+        "no limit",
+        "Split what a node reads so that no task has more rows. With `minPartitions` too, the larger number of tasks "
+        "is made.",
+    ),
     OptionRow(
         "failOnDataLoss",
         "fail_on_data_loss",

@@ -58,6 +58,10 @@ class SourceOptions:
     group_fallback: GroupFallback
     ending: OffsetSpec
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
     fail_on_data_loss: bool
     include_attributes: bool
     message_time_zone: str
@@ -122,6 +126,12 @@ class SourceOptions:
         if "endingOffsets" in self.given:
             raise ConfigurationError(
                 "endingOffsets belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
+            )
+        fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if fewest is not None and most is not None and fewest > most:
+            raise ConfigurationError(
+                f"minOffsetsPerTrigger {fewest} is more than maxOffsetsPerTrigger {most}, so no batch could have that "
+                "many rows; exchange or change them"
             )
 
     def check_batch(self) -> None:

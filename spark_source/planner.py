@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
 from spark_source.group_positions import group_positions
@@ -18,9 +18,10 @@ from spark_source.node_partition import Deal, NodePartition, deal
 from spark_source.offset_spec import resolve
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
-from spark_source.planning import GonePartition, LostOffsets, data_loss, find_gone, find_lost, plan
+from spark_source.planning import GonePartition, LostOffsets, data_loss, find_gone, find_lost, plan, rows_to_read
 from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Snapshot, SnapshotCache
+from spark_source.trigger_delay import TriggerDelay
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -31,6 +32,17 @@ _Loss: TypeAlias = LostOffsets | GonePartition
 
 Json = dict[str, dict[str, int]]
 """Offsets as they stand in Spark's checkpoint."""
+
+
+class _Idle(NamedTuple):
+    """A look that gave nothing to do, so that there is nothing to do until something here has changed."""
+
+    start: Json
+    max_rows: int | None
+    min_rows: int | None
+    snapshot: Snapshot
+    held_back: bool
+    """There are rows, but too few before the delay is over."""
 
 
 class StreamPlanner:
@@ -56,7 +68,8 @@ class StreamPlanner:
         self._target: Snapshot | None = None
         self._deal: tuple[tuple[PartitionKey, ...], Deal] | None = None
         self._first_look: Snapshot | None = None
-        self._idle: tuple[Json, int | None, Snapshot] | None = None
+        self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
+        self._idle: _Idle | None = None
         self._latest: tuple[Snapshot, Json] | None = None
         self._parsed: tuple[Json, Offsets] | None = None
         self._warned: set[object] = set()
@@ -89,8 +102,9 @@ class StreamPlanner:
                 self._first_look = snapshot
         return self._initial.to_dict()
 
-    def latest(self, start: Json, max_rows: int | None) -> Json:
-        """Where the batch that begins at `start` ends; `start` itself where nothing is new.
+    def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
+        """Where the batch that begins at `start` ends; `start` itself where nothing is new, or fewer than `min_rows`
+        rows are and `maxTriggerDelay` is not over.
 
         Spark asks only when the batch before is complete, so `start` is what the offsets table may be told.
         """
@@ -105,14 +119,25 @@ class StreamPlanner:
             self._scope_checked = True
         if begin != self._initial:
             self._record(begin, recent)
-        if self._idle is not None and self._idle[2] is (self._target or recent) and self._idle[:2] == (start, max_rows):
+        if self._target is not None:
+            min_rows = None  # waiting would add nothing, and the last rows would be left
+        idle = self._idle
+        if (
+            idle is not None
+            and idle.snapshot is (self._target or recent)
+            and idle[:3] == (start, max_rows, min_rows)
+            and not (idle.held_back and self._delay.over)
+        ):
             return start
         recent, held = self._check_lost(begin, recent)
         snapshot = self._target or recent
         self._warn_unreadable(snapshot)
-        end = plan(held, snapshot.readable, snapshot.bounds, max_rows)
+        held_back = min_rows is not None and self._delay.holds_back(
+            rows_to_read(held, snapshot.readable, snapshot.bounds), min_rows
+        )
+        end = plan(held, snapshot.readable, snapshot.bounds, 0 if held_back else max_rows)
         if end is begin:
-            self._idle = start, max_rows, snapshot
+            self._idle = _Idle(start, max_rows, min_rows, snapshot, held_back)
             return start
         return end.to_dict()
 

@@ -10,7 +10,7 @@ A partition ahead of the window reads nothing in this batch and is never moved b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets
@@ -25,8 +25,12 @@ __all__ = [
     "find_lost",
     "plan",
     "ranges",
+    "rows_to_read",
     "share_rows",
 ]
+
+_Sharer = TypeVar("_Sharer", StoreKey, int)
+"""Who gets a share: a store of the rows of a batch, a node of its tasks."""
 
 
 class LostOffsets(NamedTuple):
@@ -121,7 +125,8 @@ def plan(
     `start` does not know are new: they enter at their store's first offset and are read from the next batch on, so that
     a range never depends on anything but two recorded offsets. Never moves a partition backward or past its store's
     end. With `max_rows` the windows of all stores have at most so many entries, and exactly so many while there are
-    enough. Messages that have expired are not counted; a batch may consist of nothing else.
+    enough. Messages that have expired are not counted; a batch may consist of nothing else. With 0 rows only new
+    partitions enter, and what has expired is passed.
     """
     readable = set(partitions)
     windows = _windows(start, readable, bounds)
@@ -133,6 +138,11 @@ def plan(
         moved.update((key, end) for key in window.partitions if start[key] < end)
     moved.update((key, bounds[key.store].min_offset) for key in readable if key not in start and key.store in bounds)
     return start.merge(moved) if moved else start
+
+
+def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, Bounds]) -> int:
+    """Return how many rows a batch without a limit would have at most: the entries of all windows."""
+    return sum(window.rows for window in _windows(start, set(partitions), bounds).values())
 
 
 class _Window(NamedTuple):
@@ -163,7 +173,7 @@ def _turn(start: Offsets) -> int:
     return sum({key.store: at for key, at in start.items()}.values()) // INDEX_ENTRY_BYTES
 
 
-def share_rows(behind: Mapping[StoreKey, int], max_rows: int | None, turn: int = 0) -> dict[StoreKey, int]:
+def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
     """Deal `max_rows` to stores in proportion to the rows that each is behind (all above 0).
 
     Nobody gets more than it is behind, and everybody at least one row if there are enough; the sum is `max_rows`, or

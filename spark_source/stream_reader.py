@@ -10,7 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 from spark_source.node_partition import NodePartition
 from spark_source.options import SourceOptions
@@ -40,16 +46,24 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planning().freeze_target()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        # Spark's Python API has no limit of several parts. That there is one at all tells this reader's default from
+        # triggers that want everything; where both are given, latestOffset knows the minimum by itself.
+        most, fewest = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
+        if most is not None:
+            return ReadMaxRows(most)
+        return ReadAllAvailable() if fewest is None else ReadMinRows(fewest)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._planning().initial()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if not isinstance(limit, ReadAllAvailable | ReadMaxRows):
+        if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise ConfigurationError(f"a read limit of the kind {type(limit).__name__} is not supported by tubeclient")
-        return self._planning().latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        return self._planning().latest(
+            start,
+            limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+            None if isinstance(limit, ReadAllAvailable) else self._options.min_offsets_per_trigger,
+        )
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._planner is None else self._planner.reported_latest()

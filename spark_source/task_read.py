@@ -1,4 +1,4 @@
-"""What a task does: read the ranges of one node and hand Spark Arrow batches. A pure function of its ranges.
+"""What a task does: read ranges of one node and hand Spark Arrow batches. A pure function of its ranges.
 
 Nothing here moves the group. Attempts of one task may run side by side, so each reads under a name of its own, in
 whichever reader group the partition is free.
@@ -41,7 +41,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     reader = RangeReader(
         client_settings(options),
         reader_groups(options),
-        attempt_name(partition.node_id),
+        attempt_name(partition),
         fail_on_data_loss=options.fail_on_data_loss,
         visit_token=partition.visit_token,
     )
@@ -67,13 +67,14 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         )
 
 
-def attempt_name(node_id: int) -> str:
-    """Return what the brokers' pages show for this attempt: node, batch and attempt number. Outside of a task, the
-    node."""
+def attempt_name(partition: NodePartition) -> str:
+    """Return what the brokers' pages show for this attempt: node, slice, batch and attempt number. Outside of a task,
+    node and slice."""
     from pyspark import TaskContext
 
+    name = f"spark.n{partition.node_id}.s{partition.slice_number}"
     context = TaskContext.get()
     if context is None:
-        return f"spark.n{node_id}"
+        return name
     batch = context.getLocalProperty("streaming.sql.batchId") or "none"
-    return f"spark.n{node_id}.b{batch}.a{context.attemptNumber()}"
+    return f"{name}.b{batch}.a{context.attemptNumber()}"
