@@ -18,6 +18,7 @@ from embedded_tubemq.store import NewMessage, Store
 from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import ConfigurationError, DataLoss, DeadlineExceeded, NotAvailable
+from tubeclient.flows.effects import Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
@@ -160,6 +161,50 @@ def test_more_readers_than_groups_wait_for_each_other(bench: Bench) -> None:
     for actor in actors:
         assert actor.error is None
         assert payloads(actor.emitted) == bench.expected(piece)
+
+
+def holding(reading: RangeRead, pause_ms: float) -> Any:
+    """Read and give back, but keep what was read last for a while, as a task does whose consumer is slow."""
+    try:
+        yield from reading.run()
+        yield Sleep(pause_ms)
+    finally:
+        yield from reading.release()
+
+
+def test_a_turn_is_waited_for_longer_than_a_fault_is_put_up_with(bench: Bench) -> None:
+    bench.append(300)
+    piece = bench.range(0, 0, 300)
+    pause_ms = 25_000  # below the lease, which nobody keeps here
+    readings = [bench.reading(piece, retry_limit_ms=10_000) for _ in range(len(GROUPS) * 4)]
+    actors = [bench.simulation.start(holding(reading, pause_ms)) for reading in readings]
+    began_ms = bench.simulation.now_ms
+    bench.simulation.run()
+    assert bench.simulation.now_ms - began_ms > 3 * pause_ms
+    for actor in actors:
+        assert actor.error is None
+        assert payloads(actor.emitted) == bench.expected(piece)
+
+
+def test_the_wait_for_a_turn_ends(bench: Bench) -> None:
+    bench.append(10)
+    bench.broker.faults.force(Method.PARTITION_REGISTER, 410, times=1_000)
+    with pytest.raises(
+        DeadlineExceeded,
+        match=r"no progress for 9\d s .* at 0 .*410.*others read the partition, name more readerGroups",
+    ):
+        bench.read(bench.range(0, 0, 10), retry_limit_ms=10_000, turn_limit_ms=90_000)
+
+
+def test_a_fault_after_a_long_wait_is_given_its_time(bench: Bench) -> None:
+    bench.append(10)
+    piece = bench.range(0, 0, 10)
+    held = [bench.simulation.start(holding(bench.reading(piece), 25_000)) for _ in GROUPS]
+    bench.simulation.run(for_ms=1_000)
+    bench.simulation.at(20_000, lambda: bench.broker.faults.force(Method.GET_MESSAGES, 404, times=6))
+    assert payloads(bench.read(piece, retry_limit_ms=5_000)) == bench.expected(piece)
+    assert all(actor.error is None for actor in held)
+    assert bench.broker.faults.take_forced(Method.GET_MESSAGES) is None
 
 
 def test_a_dead_readers_partition_is_read_in_the_next_group_at_once(bench: Bench) -> None:

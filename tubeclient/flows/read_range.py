@@ -31,6 +31,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
+from tubeclient.flows.patience import Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
@@ -83,6 +84,8 @@ class RangeTask:
     retry_limit_ms: float = 60_000
     """How long to go on without any progress."""
     authority: Authority = field(default_factory=Authority)
+    turn_limit_ms: float = 600_000
+    """How long to wait, if that is longer, while others read the partition in all of `reader_groups`."""
 
     def reader(self, group: str) -> Reader:
         """Who reads, while under `group`."""
@@ -104,8 +107,7 @@ class RangeRead:
     start to end.
 
     `release()` is the flow that gives the partition back; run it afterwards however `run()` ended. Raises DataLoss
-    for what the broker no longer holds, DeadlineExceeded where no progress was made for `retry_limit_ms`, and the
-    StatusError of a refusal.
+    for what the broker no longer holds, DeadlineExceeded without progress for the task's limits, StatusError if refused.
     """
 
     def __init__(self, task: RangeTask, rng: random.Random) -> None:
@@ -116,33 +118,33 @@ class RangeRead:
         """The reader group in which the partition is registered now."""
         self._rng = rng
         self._pack_starts: list[int] = []
-        self._progress_ms = 0.0
+        self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
         self._end = task.range.end  # lowered where the broker lost its tail and the reader may go on without it
 
     def run(self) -> Flow[None]:
-        self._progress_ms = yield Now()
+        self._patience.progress((yield Now()))
         attempt = 0
-        finished = False
-        while not finished:
+        while True:
             before = self.position
             try:
                 yield from self._register()
                 yield from self._read_on()
                 yield from self._check_expiry()
-                finished = True
+                break
             except TubeError as error:
                 attempt = 0 if self.position > before else attempt + 1
                 if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
                     raise
+                now_ms = yield Now()
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self.group = None
-                idle_ms = (yield Now()) - self._progress_ms
-                if idle_ms >= self.task.retry_limit_ms:
+                    self._patience.must_wait(now_ms)
+                if self._patience.is_over(now_ms):
                     raise DeadlineExceeded(
-                        f"no progress for {idle_ms / 1000:.0f} s reading {self.task.range} at {self.position} "
-                        f"from broker {self.task.broker}: {error}. "
-                        "Look at that broker and the way to it, or allow a longer retry limit",
+                        f"no progress for {self._patience.spent_ms(now_ms) / 1000:.0f} s reading {self.task.range} at "
+                        f"{self.position} from broker {self.task.broker}: {error}. Look at that broker and the way to "
+                        "it, or allow a longer retry limit; where others read the partition, name more readerGroups",
                         address=self.task.broker.address,
                     ) from error
                 pause = _SECOND_LOOK_MS if isinstance(error, _LookAgain) else backoff_ms(attempt, self._rng.random())
@@ -318,7 +320,7 @@ class RangeRead:
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         self.position = what.end
         yield Emit(what)
-        self._progress_ms = yield Now()
+        self._patience.progress((yield Now()))
 
     def _commit(self) -> Flow[tuple[int, int]]:
         """Return (position, end of the broker's data); what was fetched counts as read."""
@@ -331,11 +333,10 @@ class RangeRead:
         return checked(answer, context, address=self.task.broker.address, partition=str(self.task.range.partition))
 
     def _check_patience(self, what: str) -> Flow[None]:
-        idle_ms = (yield Now()) - self._progress_ms
-        if idle_ms >= self.task.retry_limit_ms:
-            raise StatusError(
-                _NOT_FOUND, what, context=f"{idle_ms / 1000:.0f} s reading {self.task.range} at {self.position}"
-            )
+        now_ms = yield Now()
+        if self._patience.is_over(now_ms):
+            spent = self._patience.spent_ms(now_ms) / 1000
+            raise StatusError(_NOT_FOUND, what, context=f"{spent:.0f} s reading {self.task.range} at {self.position}")
 
     def _send_fetch(self) -> Flow[Ticket]:
         ticket: Ticket = yield Send(self.task.broker.address, Method.GET_MESSAGES, self._fetch_request())
