@@ -28,8 +28,8 @@ _JOIN_SECONDS = 15.0
 
 
 class RangeReader(ProcessBound):
-    """Reads ranges, one after the other, each under the first of `reader_groups` in which its partition is free. So many
-    readers read one partition at once; others wait for their turn, for ten minutes at most.
+    """Reads ranges, one after the other, each under the first of `reader_groups` in which its partition is free. So
+    many readers have one partition at once; others wait for their turn, for ten minutes at most.
 
     The same range gives the same messages in the same order, whatever arrives meanwhile and however often it is
     read. With `fail_on_data_loss` false, what the broker no longer holds is passed over and listed in `losses`;

@@ -107,7 +107,7 @@ class RangeRead:
     start to end.
 
     `release()` is the flow that gives the partition back; run it afterwards however `run()` ended. Raises DataLoss
-    for what the broker no longer holds, DeadlineExceeded without progress for the task's limits, StatusError if refused.
+    for what the broker no longer holds, DeadlineExceeded without progress for its limits, StatusError if refused.
     """
 
     def __init__(self, task: RangeTask, rng: random.Random) -> None:
