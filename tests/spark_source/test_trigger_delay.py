@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from offsets_store import GroupKey, OffsetsTable
-from spark_source.snapshot import MIN_REFRESH_SECONDS
 from spark_source.stream_reader import TubeStreamReader
 from spark_source.trigger_delay import TriggerDelay
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
@@ -186,15 +185,3 @@ def test_a_minimum_above_the_maximum_is_refused() -> None:
     options(minOffsetsPerTrigger=5, maxOffsetsPerTrigger=5).check_stream()
     with pytest.raises(ConfigurationError, match=r"minOffsetsPerTrigger 6 is more than maxOffsetsPerTrigger 5"):
         options(minOffsetsPerTrigger=6, maxOffsetsPerTrigger=5).check_stream()
-
-
-def test_idle_queries_with_a_minimum_ask_no_more_than_others() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    one = planner(cluster, clock)
-    start = one.initial()
-    one.latest(start, None, 5)
-    asked = cluster.count("bounds")
-    for _ in range(90):
-        clock.now += 1 / 90
-        assert one.latest(start, None, 5) is start
-    assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
