@@ -84,8 +84,10 @@ def test_every_row_once_and_never_more_than_allowed(
     read_keys = set(
         data.draw(st.lists(st.sampled_from(cluster.keys), min_size=1, unique=True)) if assigned else cluster.keys
     )
-    bounds = cluster.bounds
-    begin = Offsets.of({key: ROW * data.draw(st.integers(0, bounds[key.store].max_offset // ROW)) for key in read_keys})
+    apart = data.draw(st.booleans())
+    begin = Offsets.of(
+        {key: ROW * data.draw(st.integers(0, len(cluster.index[key.store]))) if apart else 0 for key in read_keys}
+    )
     growing, at, read = data.draw(st.integers(0, 6)), begin, Counter[Message]()
     while True:
         in_step = together(at, cluster.keys)

@@ -1,0 +1,222 @@
+"""Limits and slices on a real Spark and an embedded TubeMQ: the rows of each batch and of each task are counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.spark_source.feed import Feed
+from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ENTRY = 28
+
+
+class Read(NamedTuple):
+    """A row, and which task gave it."""
+
+    task: int
+    partition: int
+    body: bytes
+
+
+def reads_of(frame: DataFrame) -> list[Read]:
+    """All rows, those of a task in the order in which it gave them."""
+    from pyspark.sql.functions import spark_partition_id
+
+    rows = frame.select(spark_partition_id().alias("task"), "partition", "value").collect()
+    return [Read(row.task, row.partition, bytes(row.value)) for row in rows]
+
+
+def bodies_of(reads: list[Read]) -> list[bytes]:
+    return sorted(read.body for read in reads)
+
+
+def assert_in_order(reads: list[Read]) -> None:
+    """Messages are numbered as they lie in their store, so those of a partition rise within a task."""
+    last: dict[tuple[int, int], bytes] = {}
+    for read in reads:
+        assert last.get((read.task, read.partition), b"") < read.body
+        last[read.task, read.partition] = read.body
+
+
+# Tasks
+
+
+def test_a_partition_is_read_by_several_tasks_each_in_order(delta_spark: SparkSession, plain_feed: Feed) -> None:
+    feed = plain_feed
+    feed.send(1000, partitions=[0])
+    reads = reads_of(batch(delta_spark, feed.options(minPartitions=5)))
+    assert [[read.body for read in reads if read.task == task] for task in range(5)] == [
+        feed.sent[at : at + 200] for at in range(0, 1000, 200)
+    ]
+
+
+def test_no_task_has_more_rows_than_allowed(delta_spark: SparkSession, feed: Feed) -> None:
+    feed.send(1000)
+    frame = batch(delta_spark, feed.options(maxRecordsPerPartition=130))
+    assert frame.rdd.getNumPartitions() == 16  # two nodes with two ranges of 500 entries each, of which it has half
+    reads = reads_of(frame)
+    assert bodies_of(reads) == feed.sent
+    assert max(Counter(read.task for read in reads).values()) <= 130
+    assert_in_order(reads)
+
+
+def test_more_tasks_on_a_partition_than_reader_groups_take_turns(delta_spark: SparkSession, plain_feed: Feed) -> None:
+    """One reader group for two tasks at once."""
+    feed = plain_feed
+    feed.send(2000, partitions=[0])
+    options = feed.options(readerGroups=f"{feed.topic}_only", maxRecordsPerPartition=100)
+    reads = reads_of(batch(delta_spark, options))
+    assert bodies_of(reads) == feed.sent
+    assert len({read.task for read in reads}) == 20
+    assert_in_order(reads)
+
+
+def test_a_replayed_batch_is_cut_the_same(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.send(400)
+    seen: list[list[Read]] = []
+
+    def fail_after_reading(frame: DataFrame, batch_id: int) -> None:
+        seen.append(reads_of(frame))
+        raise RuntimeError("the sink is down")
+
+    def keep(frame: DataFrame, batch_id: int) -> None:
+        seen.append(reads_of(frame))
+
+    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=300, minPartitions=7)
+    with pytest.raises(Exception, match="the sink is down"):
+        run_available(stream(delta_spark, options), tmp_path / "checkpoint", fail_after_reading)
+    feed.send(400)
+    feed.wait_until_free()
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", keep)
+    assert seen[0] == seen[1]
+    assert [len(reads) for reads in seen[1:]] == [300, 300, 200]
+    assert [len({read.task for read in reads}) for reads in seen[1:]] == [7, 7, 7]
+    assert bodies_of([read for reads in seen[1:] for read in reads]) == feed.sent
+
+
+# Rows of a batch
+
+
+def test_partitions_that_stand_apart_make_smaller_batches_until_they_meet(
+    delta_spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.send(600)
+    names = {partition: f"1:{feed.topic}:{partition}" for partition in feed.partition_ids}
+    begin = {0: 100, 1: 0, 10000: 0, 10001: 50}
+    starting = json.dumps({names[partition]: rows * ENTRY for partition, rows in begin.items()})
+    sink = Batches()
+    frame = stream(delta_spark, feed.options(startingOffsets=starting, maxOffsetsPerTrigger=90))
+    progress = run_available(frame, tmp_path / "checkpoint", sink)
+    # Message n is entry n // 2 of its store, as partitions are sent to in the order 0, 1, 10000, 10001.
+    place = {body: (feed.partition_ids[n % 4], n // 4 * 2 + n % 2) for n, body in enumerate(feed.sent)}
+    wanted = [body for body, (partition, entry) in place.items() if entry >= begin[partition]]
+    assert sink.all == sorted(wanted)
+    assert max(sink.sizes) == 90
+    ends = [json.loads(one.sources[0].endOffset) for one in progress]
+    met = [False] + [all(len(runs) == 1 for runs in end.values()) for end in ends[:-1]]
+    assert met == sorted(met)  # once together, always together
+    assert {size for size, together in zip(sink.sizes[:-1], met, strict=False) if together} == {90}
+    assert any(size < 90 for size, together in zip(sink.sizes, met, strict=True) if not together)
+
+
+def test_assigned_partitions_have_at_most_as_many_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.send(400)
+    chosen = [0, 10001]
+    options = feed.options(
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger=100,
+        assign=json.dumps([f"1:{feed.topic}:{partition}" for partition in chosen]),
+    )
+    del options["subscribe"]
+    sink = Batches()
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.all == sorted(feed.sent[0::4] + feed.sent[3::4])
+    assert sink.sizes == [50] * 4  # every other entry is a partition's that is not read
+
+
+def test_partitions_added_to_a_store_catch_up_within_the_limit(
+    delta_spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.send(200)
+    sink = Batches()
+    frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=100))
+    run_available(frame, tmp_path / "checkpoint", sink)
+    feed.tube.grow_topic(feed.topic, partitions=3)
+    feed.send(150, partitions=[*feed.partition_ids, 2, 10002])
+    feed.wait_until_free()
+    run_available(frame, tmp_path / "checkpoint", sink)
+    assert sink.all == feed.sent
+    assert max(sink.sizes) == 100
+
+
+def test_the_limit_is_dealt_by_what_is_behind(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:
+    feed = plain_feed
+    feed.send(900, partitions=[0])
+    feed.send(100, partitions=[10000])
+    shares: list[Counter[int]] = []
+
+    def count(frame: DataFrame, batch_id: int) -> None:
+        shares.append(Counter(read.partition for read in reads_of(frame)))
+
+    frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=200))
+    run_available(frame, tmp_path / "checkpoint", count)
+    assert [share.total() for share in shares] == [200] * 5
+    assert all(19 <= share[10000] <= 21 for share in shares)  # a tenth, but for rounding
+
+
+# Waiting for rows
+
+
+def test_a_batch_waits_for_the_fewest_rows(
+    delta_spark: SparkSession, feed: Feed, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    # Idle triggers are reported each 10 s otherwise; the report shows that the source has seen rows and left them.
+    report_each = "spark.sql.streaming.noDataProgressEventInterval"
+    delta_spark.conf.set(report_each, "100")
+    request.addfinalizer(lambda: delta_spark.conf.unset(report_each))
+    feed.send(50)
+    sink = Batches()
+    frame = stream(delta_spark, feed.options(startingOffsets="earliest", minOffsetsPerTrigger=100))
+    with running(frame, tmp_path / "checkpoint", sink) as query:
+
+        def left() -> int:
+            """Rows that the last idle trigger saw and left."""
+            progress = query.lastProgress
+            if progress is None or progress.numInputRows:
+                return 0
+            offsets = [
+                json.loads(text or "{}") for text in (progress.sources[0].latestOffset, progress.sources[0].endOffset)
+            ]
+            seen, at = (sum(min(runs.values()) for runs in one.values()) // ENTRY for one in offsets)
+            return int(seen - at)
+
+        wait_for(lambda: sink.sizes == [50], "the first batch, which waits for nothing")
+        feed.send(60)
+        wait_for(lambda: left() == 60, "the query to see 60 rows and leave them")
+        feed.send(60)
+        wait_for(lambda: len(sink.sizes) == 2, "the second batch")
+    assert sink.sizes == [50, 120]
+    assert sink.all == feed.sent
+
+
+def test_available_now_reads_the_last_rows_too(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.send(250)
+    sink = Batches()
+    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=100, minOffsetsPerTrigger=100)
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.sizes == [100, 100, 50]
+    feed.send(30)
+    feed.wait_until_free()
+    run_available(stream(delta_spark, {**options, "maxOffsetsPerTrigger": "200"}), tmp_path / "checkpoint", sink)
+    assert sink.all == feed.sent
