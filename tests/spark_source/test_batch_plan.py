@@ -42,6 +42,17 @@ def test_between_given_offsets() -> None:
     assert between == {0: [("1:t:0", 3, 4)], 1: [("1:t:1", 2, 9)]}
 
 
+def test_as_many_tasks_as_wished() -> None:
+    chosen = options(minPartitions=3)
+    planned = plan_batch(chosen, FakeCluster(stores=2, partitions=1, rows=(2, 9)), ProgressTable(chosen))
+    assert [(one.node_id, one.slice_number) for one in planned] == [(0, 0), (1, 0), (0, 1)]
+    assert [[str(read.range) for read in one.reads] for one in planned] == [
+        ["1:t:0[56, 140)"],
+        ["1:t:10000[56, 252)"],
+        ["1:t:0[140, 252)"],
+    ]
+
+
 def test_from_the_groups_position(tmp_path: Path) -> None:
     cluster = FakeCluster(partitions=1, rows=(2, 9))
     run = OffsetsTable(str(tmp_path)).open_run(GroupKey("g", ["t"]), 2)

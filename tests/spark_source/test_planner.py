@@ -182,6 +182,16 @@ def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
     assert planner(cluster).partitions(start, end) == first
 
 
+def test_slices_keep_their_node_and_are_cut_the_same_by_every_run() -> None:
+    start, end = as_json({"1:t:0": 0, "1:t:1": 4}), as_json({"1:t:0": 6, "1:t:1": 4})
+    cluster = FakeCluster()
+    first = planner(cluster, maxRecordsPerPartition=4).partitions(start, end)
+    found = [(one.node_id, one.slice_number, *(str(read.range) for read in one.reads)) for one in first]
+    assert found == [(0, 0, "1:t:0[0, 84)"), (0, 1, "1:t:0[84, 168)")]  # node 1 has nothing to read, and no task
+    cluster.rows[STORE] = (0, 99)
+    assert planner(cluster, maxRecordsPerPartition=4).partitions(start, end) == first
+
+
 def test_a_batch_back_in_time_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="1:t:0 ends before it starts"):
         planner(FakeCluster()).partitions(as_json({"1:t:0": 4, "1:t:1": 4}), as_json({"1:t:0": 3, "1:t:1": 4}))

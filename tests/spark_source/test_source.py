@@ -19,6 +19,7 @@ from spark_source.batch_reader import TubeBatchReader
 from spark_source.node_partition import NodePartition, PlannedRange
 from spark_source.offset_rule import OffsetRule
 from spark_source.stream_reader import TubeStreamReader
+from spark_source.task_read import attempt_name
 from spark_source.termination import PLANNER_MODULE, end_cleanly_on_sigterm
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
@@ -121,6 +122,10 @@ def test_a_task_is_small() -> None:
     sent = NodePartition(0, reads, (BrokerInfo(1, "h", 1),))
     assert len(pickled(sent)) < 100 * 60
     assert pickle.loads(pickled(sent)) == sent
+
+
+def test_a_task_reads_under_the_name_of_its_node_and_slice() -> None:
+    assert attempt_name(NodePartition(3, (), (), 2)) == "spark.n3.s2"
 
 
 def test_readers_open_nothing_by_being_made() -> None:
