@@ -142,7 +142,7 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
-    assert extras == {"spark", "delta", "embedded", "cli", "demo", "dev", "all"}
+    assert extras == {"speed", "spark", "delta", "embedded", "cli", "demo", "dev", "all"}
     of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
     for item in metadata.get_all("Requires-Dist", []):
         requirement, mark, extra = item.partition('; extra == "')
@@ -260,9 +260,12 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    "tubeclient": Layer({"google.protobuf"}, {"asyncio"}),
+    # fastcrc is optional.
+    "tubeclient": Layer({"google.protobuf", "fastcrc"}, {"asyncio"}),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
-    "tubeclient/wire": Layer({"google.protobuf", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}),
+    "tubeclient/wire": Layer(
+        {"google.protobuf", "fastcrc", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
+    ),
     "tubeclient/flows": Layer(
         {"google.protobuf", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors", "tubeclient.metadata"},
         OUTSIDE_WORLD,
