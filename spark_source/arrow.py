@@ -7,7 +7,6 @@ that Spark's converter gives. A pack becomes one batch; `regroup` joins and cuts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
@@ -19,6 +18,7 @@ from spark_source.schema import arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.crc32 import crc32
+from tubeclient.wire.message_time import message_time_ms
 from tubeclient.wire.payload import ATTRIBUTE_FLAG, TAG_KEY, TIME_KEY, parse_attributes
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ _OWN_MARK: Final = b"$msgT"
 """What TubeMQ's own attributes begin with."""
 _TIME_MARK: Final = f"{TIME_KEY}=".encode()
 _KNOWN_TEXTS: Final = 4_096
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Pack(Protocol):
@@ -182,7 +180,8 @@ class PackDecoder:
         if text not in self._times_us:
             if len(self._times_us) >= _KNOWN_TEXTS:
                 self._times_us.clear()
-            self._times_us[text] = _parse_minute(text, self._zone)
+            time_ms = message_time_ms(text, self._zone)
+            self._times_us[text] = None if time_ms is None else time_ms * 1_000
         return self._times_us[text]
 
     def _maps(self, attributes: list[_Attributes]) -> pa.Array:
@@ -220,18 +219,6 @@ def _corrupt(pack: Pack, what: str) -> CorruptMessage:
         f"broker's disk if reading again gives this error again; then begin with a new checkpoint behind it, at "
         f"startingOffsets {pack.end} for this partition"
     )
-
-
-def _parse_minute(text: str, zone: ZoneInfo) -> int | None:
-    """Return microseconds since 1970 for yyyyMMddHHmm on a clock of `zone`; None for what is no such text."""
-    if len(text) != 12 or not text.isdecimal():
-        return None
-    month, day, hour, minute = (int(text[at : at + 2]) for at in (4, 6, 8, 10))
-    try:
-        moment = datetime(int(text[:4]), month, day, hour, minute, tzinfo=zone)
-    except ValueError:
-        return None
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def regroup(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

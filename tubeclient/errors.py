@@ -15,6 +15,7 @@
     ├── DataLoss                  a range that the broker no longer holds
     ├── StalePack                 a pack confirmed after its partition went elsewhere
     ├── ClientClosed              a client used after its close, or in a forked child
+    ├── NoMessageTime             a message without a time, where offsets are sought by time
     ├── UnknownGroup              no broker keeps positions of the consumer group
     └── BrokerFailed              an administrative call failed at one broker; says what was done before
 
@@ -51,6 +52,7 @@ __all__ = [
     "DeadlineExceeded",
     "GroupConflict",
     "GroupForbidden",
+    "NoMessageTime",
     "NodeIdConflict",
     "NotAvailable",
     "NothingToRead",
@@ -340,6 +342,17 @@ class StalePack(TubeError):
             f"the pack's partition {partition} was released, moved or lost since; "
             "its messages come again to whoever reads it next"
         )
+        self.partition = partition
+
+
+class NoMessageTime(TubeError):
+    """A message without a time, or with one that is not yyyyMMddHHmm, where offsets are sought by time.
+
+    `partition` is "brokerId:topic:partitionId".
+    """
+
+    def __init__(self, message: str, *, partition: str) -> None:
+        super().__init__(message)
         self.partition = partition
 
 

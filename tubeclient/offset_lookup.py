@@ -1,4 +1,4 @@
-"""First and last offsets of all stores of a cluster, without consuming anything.
+"""Offsets of a cluster, without consuming anything: the first and last of all stores, and those of a time.
 
 Brokers tell them over HTTP in one call each, where their web ports can be reached; else they are asked store by
 store over the ordinary protocol. Callers need not know which.
@@ -10,14 +10,16 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from zoneinfo import ZoneInfo
 
 from tubeclient.access import authority_of
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
-from tubeclient.errors import ConnectError, TubeError
+from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey
@@ -26,17 +28,19 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
+from tubeclient.wire.message_time import MINUTE_MS
 
 __all__ = ["OffsetLookup"]
 
 _log = logging.getLogger(__name__)
 
-_BROKERS_AT_ONCE = 8
+_AT_ONCE = 8
 _WEB_PORT_RETRY_SECONDS = 60.0
 
 
 class OffsetLookup(ProcessBound):
-    """Looks up the bounds of stores and the positions of groups; keeps its connections between calls.
+    """Looks up the bounds of stores, the positions of groups and the offsets of times; keeps its connections between
+    calls.
 
     A broker that does not answer for now keeps the bounds it last gave; one that never answered is asked again for
     `retry_limit_ms`.
@@ -49,7 +53,7 @@ class OffsetLookup(ProcessBound):
         self._client_id = new_client_id(self._reader_groups[0], "probe")
         self._authority = authority_of(settings)
         self._pool = ConnectionPool(settings)
-        self._workers = ThreadPoolExecutor(_BROKERS_AT_ONCE, "tubeclient-lookup")
+        self._workers = ThreadPoolExecutor(_AT_ONCE, "tubeclient-lookup")
         self._closing = threading.Event()
         self._known: dict[StoreKey, StoreBounds] = {}
         self._silent: set[int] = set()
@@ -94,6 +98,58 @@ class OffsetLookup(ProcessBound):
                     positions[position.partition] = position.committed
         return positions
 
+    def offsets_at(
+        self,
+        view: ClusterView,
+        timestamps_ms: Mapping[PartitionKey, int],
+        *,
+        time_zone: str = "UTC",
+        bounds: Mapping[StoreKey, StoreBounds] | None = None,
+    ) -> dict[PartitionKey, int | None]:
+        """Return the offset of each partition from which its messages are of the timestamp's minute or later.
+
+        Timestamps are milliseconds since 1970 and count to the minute, as the times that producers write on messages
+        do; `time_zone` (an IANA name) is the zone of the producers' clocks. None where no message is of that minute or
+        later. The search is within `bounds`, by default what the brokers hold now.
+
+        Where a partition's times are not in order: the message just before the offset is older, the one just behind it
+        is not; a later timestamp gives no smaller offset; and the same offset is found again as long as no message
+        comes that is older than the timestamp.
+
+        Fetches about as many packs of a partition as the number of its store's messages has binary digits, and more
+        where long stretches of the store hold none of its messages. Raises NoMessageTime where a message that is looked
+        at has no time, ConfigurationError for an unknown zone or partition, DeadlineExceeded after `retry_limit_ms`
+        without progress, and the StatusError of a refusal.
+        """
+        self.check_process()
+        unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
+        if unknown:
+            raise ConfigurationError(f"the cluster does not have partition {unknown[0]}, whose offset is sought")
+        try:
+            zone = ZoneInfo(time_zone)
+        except (ValueError, KeyError, OSError) as error:
+            raise ConfigurationError(
+                f"time_zone is {time_zone!r}; give a zone of the IANA data base, as UTC or Asia/Shanghai"
+            ) from error
+        held = self.bounds(view) if bounds is None else bounds
+        self._authority.visit_token = view.visit_token
+        tasks = [
+            TimeTask(
+                view.broker_of(key),
+                key,
+                held[key.store],
+                timestamp_ms // MINUTE_MS,
+                zone,
+                self._reader_groups,
+                self._client_id,
+                self._settings.retry_limit_ms,
+                self._authority,
+            )
+            for key, timestamp_ms in sorted(timestamps_ms.items())
+        ]
+        found = self._workers.map(self._offset_at, tasks)
+        return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}
+
     def close(self) -> None:
         """End threads and connections."""
         if self.inherited:
@@ -101,6 +157,14 @@ class OffsetLookup(ProcessBound):
         self._closing.set()
         self._pool.close()
         self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def _offset_at(self, task: TimeTask) -> int | None:
+        runner = FlowRunner(self._pool)
+        look = TimedLook(task, random.Random())
+        try:
+            return runner.run(look.run())
+        finally:
+            runner.run(look.release())
 
     def _learn_web_addresses(self, view: ClusterView) -> None:
         """Ask the masters' web port where the brokers' ones are; anew each minute while one is missing."""

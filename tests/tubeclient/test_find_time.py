@@ -1,0 +1,240 @@
+"""Looking for a time on a broker, whatever its answers look like, and whatever happens to the store meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.offsets import GroupOffsets
+from embedded_tubemq.peer import NOBODY, Peer
+from embedded_tubemq.store import NewMessage, Store
+from embedded_tubemq.stores import StoreDirectory
+from tests.tubeclient.simulation import Actor, Simulation, Weather
+from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
+from tubeclient.flows.effects import call, checked
+from tubeclient.flows.find_time import TimedLook, TimeTask
+from tubeclient.flows.reader import Reader
+from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import encode_attributes, encode_payload
+from tubeclient.wire.proto import broker_pb2
+
+BROKER = BrokerInfo(1, "127.0.0.1", 8123)
+TOPIC = "clicks"
+GROUPS = ("g-r0", "g-r1")
+STORMY = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
+
+
+class Bench:
+    """A broker with one store. Messages are (partition, minute of 1970-01-01); None stands for no time."""
+
+    def __init__(self, folder: Path, partitions: int = 2, seed: int = 1, weather: Weather | None = None) -> None:
+        catalogue = Catalogue(0, [TopicConfig(TOPIC, 1, partitions)])
+        self.broker = Broker(1, catalogue, StoreDirectory(folder, catalogue, lambda: 0), GroupOffsets())
+        self.simulation = Simulation({BROKER.address: self.broker}, seed, weather)
+
+    @property
+    def store(self) -> Store:
+        return self.broker.stores.get(TOPIC, 0)
+
+    def append(self, messages: Sequence[tuple[int, int | None]], size: int = 20) -> None:
+        self.store.append_all(
+            (NewMessage(partition, *with_minute(minute, size)) for partition, minute in messages),
+            int(self.simulation.now_ms),
+        )
+
+    def start(self, partition: int, minute: int, **more: Any) -> Actor:
+        bounds = StoreBounds(*self.store.bounds)
+        task = TimeTask(BROKER, PartitionKey(1, TOPIC, partition), bounds, minute, UTC, GROUPS, "looker", **more)
+        return self.simulation.start(whole(TimedLook(task, random.Random(1))))
+
+    def find(self, partition: int, minute: int, **more: Any) -> Any:
+        """The entry that is found; raises what the search raises."""
+        actor = self.start(partition, minute, **more)
+        self.simulation.run()
+        return found_by(actor)
+
+
+def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
+    time = "" if minute is None else f"19700101{minute // 60:02d}{minute % 60:02d}"
+    return encode_payload(bytes(size), encode_attributes({}, "tag", time))
+
+
+def whole(look: TimedLook) -> Any:
+    """Search and give the partition back, as the shell does."""
+    try:
+        return (yield from look.run())
+    finally:
+        yield from look.release()
+
+
+def found_by(actor: Actor) -> Any:
+    assert actor.done
+    if actor.error is not None:
+        raise actor.error
+    return None if actor.result is None else actor.result // ENTRY
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32),
+    steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 0, 1, 5])), min_size=1, max_size=300),
+    minute=st.integers(0, 100),
+    size=st.sampled_from([20, 30_000]),
+    half_packs=st.booleans(),
+    advancing_404=st.booleans(),
+    stormy=st.booleans(),
+)
+def test_the_first_message_of_a_minute_is_found_among_its_siblings(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    steps: list[tuple[int, int]],
+    minute: int,
+    size: int,
+    half_packs: bool,
+    advancing_404: bool,
+    stormy: bool,
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("store"), 3, seed, STORMY if stormy else None)
+    bench.broker.faults.half_packs = half_packs
+    bench.broker.faults.advancing_404 = advancing_404
+    messages, now = [], 0
+    for partition, step in steps:
+        now += step
+        messages.append((partition, now))
+    bench.append(messages, size)
+    for partition in range(3):
+        found = bench.find(partition, minute, retry_limit_ms=900_000)
+        own = [(at, time) for at, (owner, time) in enumerate(messages) if owner == partition]
+        older = [at for at, time in own if time < minute]
+        # Behind the last older one of its own: what lies between that and the first of the minute is its siblings'.
+        assert found == (None if len(older) == len(own) else older[-1] + 1 if older else 0)
+
+
+def test_it_takes_as_many_looks_as_binary_digits(bench: Bench) -> None:
+    bench.append([(n % 2, n // 100) for n in range(16_000)])
+    assert bench.find(1, 123) == 12_300
+    looks = bench.simulation.calls.count(Method.GET_MESSAGES)
+    assert 10 <= looks <= 15
+    assert bench.simulation.calls.count(Method.PARTITION_REGISTER) == looks + 1  # and one to give it back
+
+
+def test_long_stretches_without_a_message_are_passed_over_once(bench: Bench) -> None:
+    bench.append([(0, 1)] + [(1, 2)] * 60_000 + [(0, 3)])
+    assert bench.find(0, 2) == 1
+    # 8 000 entries are looked through at a time.
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) <= 60_000 // 8_000 + 2 * 16
+
+
+def test_a_buffer_without_a_message_is_not_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Apache's broker says 404 where one of its buffers holds nothing of the partition, although the next one may.
+    answered = bench.broker.handle
+
+    def handle(method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
+        answer = answered(method, request, now_ms, peer)
+        if method is Method.GET_MESSAGES:
+            fetched = broker_pb2.GetMessageResponseB2C.FromString(answer.SerializeToString())
+            if fetched.errCode == 200 and not fetched.messages:
+                return broker_pb2.GetMessageResponseB2C(success=False, errCode=404, errMsg="nothing in this buffer")
+        return answer
+
+    monkeypatch.setattr(bench.broker, "handle", handle)
+    bench.append([(0, 1)] + [(1, 2)] * 30_000 + [(0, 3)])
+    assert bench.find(0, 3) == 1
+
+
+def test_an_empty_partition_and_one_that_is_all_older(bench: Bench) -> None:
+    assert bench.find(0, 5) is None
+    assert bench.simulation.calls == []
+    bench.append([(0, 4)] * 10)
+    assert bench.find(0, 5) is None
+    assert bench.find(1, 5) is None
+    assert bench.find(0, 4) == 0
+
+
+@pytest.mark.parametrize("text", ["", "2024", "202413010000"])
+def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
+    payload, flag = encode_payload(b"body", encode_attributes({}, "tag", text))
+    bench.store.append(NewMessage(1, payload, flag), 0)
+    said = f"'{text}' for its time, which is not yyyyMMddHHmm" if text else "carries no time"
+    with pytest.raises(NoMessageTime, match=rf"of partition 1:clicks:1 \(topic clicks\).*{said}") as caught:
+        bench.find(1, 5)
+    assert caught.value.partition == "1:clicks:1"
+    assert bench.find(0, 5) is None  # its sibling has none at all
+
+
+def test_a_damaged_message_is_not_asked_for_its_time(bench: Bench) -> None:
+    bench.append([(0, 4)])
+    bench.broker.faults.corrupt_checksums = 1
+    with pytest.raises(CorruptMessage, match=r"1:clicks:0 on broker .* does not match its checksum"):
+        bench.find(0, 5)
+
+
+def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
+    bench.append([(0, 10 + n // 100) for n in range(2_000)])
+    actor = bench.start(0, 12)  # entry 200
+    while bench.simulation.calls.count(Method.GET_MESSAGES) < 5:
+        bench.simulation.run(for_ms=0.1)
+    bench.store.expire(1_500 * ENTRY)
+    bench.simulation.run()
+    assert found_by(actor) == 1_500
+
+
+def test_what_comes_meanwhile_is_not_in_the_search(bench: Bench) -> None:
+    bench.append([(0, 4)] * 900 + [(0, 5)] * 100)
+    actor = bench.start(0, 5)
+    bench.simulation.run(for_ms=1)
+    bench.append([(0, 3)] * 500)
+    bench.simulation.run()
+    assert found_by(actor) == 900
+
+
+def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -> None:
+    bench.append([(0, 4)] * 900 + [(0, 5)] * 100)
+    actor = bench.start(0, 5)
+    bench.store.truncate(0)
+    bench.simulation.run()
+    assert found_by(actor) is None
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1  # at 0, where the data ends now
+
+
+def test_a_partition_that_is_being_read_is_looked_at_in_the_next_group(bench: Bench) -> None:
+    bench.append([(0, 4), (0, 5)])
+    occupy(bench, GROUPS[0])
+    assert bench.find(0, 5) == 1
+    assert [cursor.group for cursor in bench.broker.offsets.cursors()] == list(GROUPS)
+
+
+def test_patience_ends(bench: Bench) -> None:
+    bench.append([(0, 4), (0, 5)])
+    bench.simulation.weather = Weather(lose_request=1.0)
+    with pytest.raises(DeadlineExceeded, match=r"no progress for \d+ s looking for a time in partition 1:clicks:0"):
+        bench.find(0, 5, retry_limit_ms=30_000)
+
+
+def test_the_partition_is_given_back(bench: Bench) -> None:
+    bench.append([(0, 4), (0, 5)])
+    bench.find(0, 5)
+    occupy(bench, GROUPS[0])
+
+
+def occupy(bench: Bench, group: str) -> None:
+    """Somebody else reads partition 0 as `group`."""
+    request = Reader(group, "somebody-else").register(PartitionKey(1, TOPIC, 0), 0)
+    checked(bench.simulation.finish(call(BROKER.address, Method.PARTITION_REGISTER, request)), "occupying")

@@ -1,0 +1,124 @@
+"""Searching an index for a minute: which place is found, in order and in disorder, and by how many looks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tubeclient.flows.time_search import TimeSearch
+from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
+from tubeclient.keys import StoreBounds
+
+Index = list[int | None]
+"""The index of a store: for each entry the minute of the partition's message, None for those of its siblings."""
+
+indexes = st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=80)
+minutes = st.integers(0, 10)
+
+
+def search(index: Index, minute: int, low: int = 0, walk: int = 1) -> tuple[int, int | None, int]:
+    """What is found: entry and whether there is a message, and by how many looks.
+
+    `walk`: how many entries without a message a broker passes over before it says where it stands.
+    """
+    looking = TimeSearch(StoreBounds(low * ENTRY, len(index) * ENTRY), minute)
+    looks = 0
+    while (offset := looking.to_look_at) is not None:
+        looks += 1
+        assert low * ENTRY <= offset < len(index) * ENTRY
+        assert looks <= len(index) - low, "more looks than entries"
+        look(looking, index, offset, walk)
+    return looking.limit // ENTRY, looking.found, looks
+
+
+def look(looking: TimeSearch, index: Index, offset: int, walk: int) -> None:
+    """As a broker does: its answer begins before the message, by less than `walk` entries."""
+    at = offset // ENTRY
+    while at < looking.limit // ENTRY:
+        for minute in index[at : at + walk]:
+            if minute is not None:
+                looking.saw(offset, at * ENTRY, minute)
+                return
+        at += walk
+    looking.saw_nothing(offset)
+
+
+def first(index: Index, at: int) -> int | None:
+    return next((minute for minute in index[at:] if minute is not None), None)
+
+
+@given(indexes, minutes, st.integers(1, 9))
+def test_times_in_order_give_the_exact_place(index: Index, minute: int, walk: int) -> None:
+    times = iter(sorted(time for time in index if time is not None))
+    ordered = [None if time is None else next(times) for time in index]
+    place, found, _ = search(ordered, minute, walk=walk)
+    older = [time for time in ordered[:place] if time is not None]
+    rest = [time for time in ordered[place:] if time is not None]
+    assert all(time < minute for time in older)
+    assert all(time >= minute for time in rest)
+    assert found == (place * ENTRY if rest else None)
+
+
+@given(indexes, minutes, st.data())
+def test_in_disorder_the_message_before_is_older_and_the_one_behind_is_not(
+    index: Index, minute: int, data: st.DataObject
+) -> None:
+    low = data.draw(st.integers(0, len(index)))
+    place, found, _ = search(index, minute, low, walk=data.draw(st.integers(1, 9)))
+    before, behind = index[place - 1] if place > low else None, first(index, place)
+    assert place == low or (before is not None and before < minute)
+    assert behind is None or behind >= minute
+    assert found == (None if behind is None else place * ENTRY)
+
+
+@given(indexes, minutes, minutes)
+def test_a_later_minute_is_found_no_earlier(index: Index, one: int, other: int) -> None:
+    early, late = sorted((one, other))
+    assert search(index, early)[0] <= search(index, late)[0]
+
+
+@given(indexes, minutes, st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=80), st.data())
+def test_the_place_stays_when_nothing_older_comes_and_nothing_else_expires(
+    index: Index, minute: int, more: Index, data: st.DataObject
+) -> None:
+    place, found, _ = search(index, minute)
+    later = [time for time in more if time is None or time >= minute]
+    # What stood before the first message that is not older may be gone.
+    expired = next((at for at, time in enumerate(index) if time is not None and time >= minute), len(index))
+    low = data.draw(st.integers(0, min(expired, place)))
+    again, found_again, _ = search([*index, *later], minute, low)
+    assert again == place
+    assert found_again == (found if first(later, 0) is None else place * ENTRY)
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 24), st.data())
+def test_looks_are_as_many_as_binary_digits(low: int, count: int, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(low, low + count))
+    looking = TimeSearch(StoreBounds(low * ENTRY, (low + count) * ENTRY), 5)
+    looks = 0
+    while (offset := looking.to_look_at) is not None:
+        looking.saw(offset, offset, 5 if offset >= begin * ENTRY else 4)
+        looks += 1
+        assert looks <= count.bit_length() + 1
+    assert looking.limit == begin * ENTRY
+
+
+@given(indexes, minutes, st.data())
+def test_what_expires_while_it_is_searched_counts_as_older(index: Index, minute: int, data: st.DataObject) -> None:
+    looking = TimeSearch(StoreBounds(0, len(index) * ENTRY), minute)
+    low = 0
+    for _ in range(200):
+        offset = looking.to_look_at
+        if offset is None:
+            break
+        if data.draw(st.booleans()):
+            low = data.draw(st.integers(low, len(index)))
+        if offset < low * ENTRY:
+            looking.expired(low * ENTRY)
+        else:
+            look(looking, index, offset, 1)
+    assert looking.to_look_at is None, "the search does not end"
+    place = looking.limit // ENTRY
+    behind = first(index, place)
+    assert behind is None or behind >= minute or place < low
+    assert looking.found == (None if behind is None else place * ENTRY)
