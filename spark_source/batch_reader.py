@@ -56,6 +56,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     from spark_source.node_partition import Deal, deal
     from spark_source.offset_spec import resolve
     from spark_source.planning import data_loss, find_lost
+    from spark_source.timestamps import without_times
 
     view = cluster.fetch_view()
     check_scope(options, view)
@@ -65,17 +66,19 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     lookup = cluster.lookup()
     try:
         bounds = lookup.bounds(view)
-        spec = options.start_of("batch")
+        zone, spec = options.message_time_zone, options.start_of("batch")
+        chosen = spec if options.fail_on_data_loss else spec.without_unknown(partitions)
         start = resolve(
-            spec if options.fail_on_data_loss else spec.without_unknown(partitions),
+            without_times(chosen, partitions, lookup, view, bounds, zone, options.unmatched),
             partitions,
             bounds,
             lambda: group_positions(options, view, lookup, progress),
             options.group_fallback,
         )
+        ending = without_times(options.end, partitions, lookup, view, bounds, zone, "latest")
     finally:
         lookup.close()
-    end = resolve(options.ending, partitions, bounds, dict)
+    end = resolve(ending, partitions, bounds, dict)
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
@@ -89,6 +92,9 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     start = start.clamp(
         {key: bounds[key.store].min_offset for key in start}, {key: bounds[key.store].max_offset for key in start}
     )
+    if options.end.by_time:
+        # Behind its end in time a partition has nothing to read, however it came to begin there.
+        end = end.clamp(start, {})
     backward = [key for key in start if end[key] < start[key]]
     if backward:
         key = backward[0]

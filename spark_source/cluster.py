@@ -11,6 +11,7 @@ from spark_source.access import check_here, credentials, tls_settings
 from spark_source.offset_spec import Bounds
 from spark_source.options import SourceOptions
 from spark_source.pattern_membership import NOTHING, PatternMembership
+from spark_source.timestamps import TimeLookup
 from tubeclient.admin import Admin
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 from tubeclient.group import GroupMembership, fetch_view
@@ -46,7 +47,7 @@ class Membership(Protocol):
     def close(self) -> None: ...
 
 
-class Lookup(Protocol):
+class Lookup(TimeLookup, Protocol):
     """First and last offsets, and positions of groups; see tubeclient.offset_lookup.OffsetLookup."""
 
     def bounds(self, view: ClusterView) -> Mapping[StoreKey, Bounds]: ...

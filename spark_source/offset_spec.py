@@ -13,17 +13,26 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol
 
 from spark_source.offsets import Offsets, checked_offset
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
 
-__all__ = ["Bounds", "GroupFallback", "OffsetSpec", "Place", "resolve"]
+__all__ = ["Bounds", "GroupFallback", "Moment", "OffsetSpec", "Place", "resolve"]
 
-Place = int | Literal["earliest", "latest", "group"]
-"""One partition's place: an offset, or a word for one."""
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The place of a partition's first message of a timestamp's minute or later."""
+
+    timestamp_ms: int
+    """Milliseconds since 1970."""
+
+
+Place = int | Literal["earliest", "latest", "group"] | Moment
+"""One partition's place: an offset, or a word or a time for one."""
 
 GroupFallback = Literal["earliest", "latest", "error"]
 """What to do where `group` finds no position."""
@@ -46,7 +55,7 @@ class Bounds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """The parsed value of startingOffsets or endingOffsets."""
+    """The parsed value of startingOffsets or endingOffsets, or of an option that names times instead."""
 
     option: str
     """The option's name, for messages."""
@@ -85,7 +94,7 @@ class OffsetSpec:
     def text(self) -> str:
         """One text for equal specs; tells a query's start from another's."""
         places: dict[str, Place | None] = {str(key): place for key, place in self.named}
-        return json.dumps({**places, _DEFAULT: self.default})
+        return json.dumps({**places, _DEFAULT: self.default}, default=asdict)
 
     def unknown(self, partitions: Iterable[PartitionKey]) -> list[PartitionKey]:
         """Return the named partitions that are not among `partitions`, sorted."""
@@ -102,6 +111,11 @@ class OffsetSpec:
             _some(unknown),
         )
         return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
+
+    @property
+    def by_time(self) -> bool:
+        """Whether any partition's place is a time."""
+        return any(isinstance(place, Moment) for place in (self.default, *dict(self.named).values()))
 
     def uses(self, word: Place) -> bool:
         """Whether any partition's place is `word`."""
@@ -120,7 +134,7 @@ def resolve(
     group_positions: Callable[[], Mapping[PartitionKey, int]],
     fallback: GroupFallback = "error",
 ) -> Offsets:
-    """Return the offset of each of `partitions`.
+    """Return the offset of each of `partitions`; places that are times have to be found before.
 
     `group_positions` is called once, and only if `group` is asked for. A partition that it does not know is read from
     its beginning if the group has a position elsewhere in the topic (then this partition is new), and by `fallback`
@@ -137,8 +151,7 @@ def resolve(
     missing = [key for key in keys if key not in named] if spec.default is None else []
     if missing:
         raise ConfigurationError(
-            f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default": "earliest" or '
-            '"latest"'
+            f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default" for all others'
         )
     positions = group_positions() if spec.uses("group") else {}
     known_topics = {key.topic for key in positions}
@@ -158,6 +171,7 @@ def resolve(
         place = named.get(key, spec.default)
         if place == "group":
             place = positions.get(key, "earliest" if key.topic in known_topics else without)
+        assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
         held = bounds[key.store]
         resolved[key] = place if isinstance(place, int) else held.max_offset if place == "latest" else held.min_offset
     return Offsets(resolved)

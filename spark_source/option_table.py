@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from spark_source import option_parsers as to
 from spark_source.offset_spec import OffsetSpec
+from spark_source.timestamps import parse_timestamp, parse_timestamps
 
 __all__ = ["OPTIONS", "REQUIRED", "OptionRow", "find_row", "markdown"]
 
@@ -160,8 +161,53 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "Where a batch read ends: `latest`, or JSON as for `startingOffsets` (-1 for latest; -2 is not allowed).",
         "batch",
     ),
-    _later("startingTimestamp", "Begin at the first message of this minute or later."),
-    _later("endingTimestamp", "End before the first message later than this minute.", "batch"),
+    OptionRow(
+        "startingTimestamp",
+        "starting_timestamp",
+        lambda text: parse_timestamp(text, "startingTimestamp"),
+        None,
+        "",
+        "Begin each partition at its first message of this minute or later, by the time that producers write on "
+        "messages: milliseconds since 1970. Goes before `startingOffsetsByTimestamp`, and that before "
+        "`startingOffsets`.",
+    ),
+    OptionRow(
+        "startingOffsetsByTimestamp",
+        "starting_by_timestamp",
+        lambda text: parse_timestamps(text, "startingOffsetsByTimestamp"),
+        None,
+        "",
+        'The same for single partitions: JSON from partition keys to milliseconds since 1970, with a `"default"` '
+        "entry for all others.",
+    ),
+    OptionRow(
+        "startingOffsetsByTimestampStrategy",
+        "unmatched",
+        to.choice("error", "latest"),
+        "error",
+        "`error`",
+        "Where a partition begins that has no message of the starting minute or later: `error` ends the query, "
+        "`latest` begins with what comes next.",
+    ),
+    OptionRow(
+        "endingTimestamp",
+        "ending_timestamp",
+        lambda text: parse_timestamp(text, "endingTimestamp"),
+        None,
+        "",
+        "End each partition before its first message of this minute or later, at the latest offset where there is "
+        "none. Goes before `endingOffsetsByTimestamp`, and that before `endingOffsets`.",
+        "batch",
+    ),
+    OptionRow(
+        "endingOffsetsByTimestamp",
+        "ending_by_timestamp",
+        lambda text: parse_timestamps(text, "endingOffsetsByTimestamp"),
+        None,
+        "",
+        "The same for single partitions, written as `startingOffsetsByTimestamp`.",
+        "batch",
+    ),
     OptionRow(
         "maxOffsetsPerTrigger",
         "max_offsets_per_trigger",

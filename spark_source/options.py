@@ -13,6 +13,7 @@ from spark_source import option_parsers as to
 from spark_source.access import check_access, uses_tls
 from spark_source.offset_spec import GroupFallback, OffsetSpec
 from spark_source.option_table import OPTIONS, REQUIRED, OptionRow, find_row
+from spark_source.timestamps import Unmatched, check_order
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -57,6 +58,11 @@ class SourceOptions:
     starting: OffsetSpec | None
     group_fallback: GroupFallback
     ending: OffsetSpec
+    starting_timestamp: OffsetSpec | None
+    starting_by_timestamp: OffsetSpec | None
+    unmatched: Unmatched
+    ending_timestamp: OffsetSpec | None
+    ending_by_timestamp: OffsetSpec | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -112,7 +118,18 @@ class SourceOptions:
 
     def start_of(self, read: Literal["stream", "batch"]) -> OffsetSpec:
         """Where a read begins, its own default included."""
-        return self.starting or OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
+        default = OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
+        return self.starting_timestamp or self.starting_by_timestamp or self.starting or default
+
+    @property
+    def end(self) -> OffsetSpec:
+        """Where a batch read ends."""
+        return self.ending_timestamp or self.ending_by_timestamp or self.ending
+
+    def question(self, spec: OffsetSpec) -> str:
+        """One text for all options that decide what offsets `spec` stands for."""
+        deciding = [self.group_fallback] * spec.uses("group") + [self.message_time_zone, self.unmatched] * spec.by_time
+        return " ".join([spec.text, *deciding])
 
     def for_tasks(self) -> SourceOptions:
         """These options without what only the planner needs: tasks are sent no access to the offsets table.
@@ -123,10 +140,11 @@ class SourceOptions:
 
     def check_stream(self) -> None:
         """Raise ConfigurationError for what makes no sense in a streaming read."""
-        if "endingOffsets" in self.given:
-            raise ConfigurationError(
-                "endingOffsets belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
-            )
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            if name in self.given:
+                raise ConfigurationError(
+                    f"{name} belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
+                )
         fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if fewest is not None and most is not None and fewest > most:
             raise ConfigurationError(
@@ -140,10 +158,11 @@ class SourceOptions:
             raise ConfigurationError(
                 "startingOffsets may not be latest in a batch read: it would read nothing; use earliest"
             )
-        if self.ending.uses("earliest") or self.ending.uses("group"):
+        if self.end.uses("earliest") or self.end.uses("group"):
             raise ConfigurationError(
                 "endingOffsets may only be latest, or offsets; earliest (-2) and group are no ends"
             )
+        check_order(self.start_of("batch"), self.end)
         idle = sorted(row.name for row in OPTIONS if row.reads == "stream" and row.name in self.given)
         if idle:
             _log.warning("options without effect in a batch read: %s", ", ".join(idle))

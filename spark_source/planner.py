@@ -21,6 +21,7 @@ from spark_source.options import SourceOptions
 from spark_source.planning import GonePartition, LostOffsets, data_loss, find_gone, find_lost, plan, rows_to_read
 from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Snapshot, SnapshotCache
+from spark_source.timestamps import without_times
 from spark_source.trigger_delay import TriggerDelay
 from tubeclient.keys import PartitionKey
 
@@ -80,10 +81,11 @@ class StreamPlanner:
         snapshots = self._start()
         if self._initial is None:
             spec = self._options.start_of("stream")
-            starting = f"{spec.text} {self._options.group_fallback}" if spec.uses("group") else spec.text
+            starting = self._options.question(spec)
             self._initial = self._progress.initial(starting)
             if self._initial is None:
-                if not self._progress.exists and (spec.uses("latest") or spec.uses("group")):
+                at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
+                if not self._progress.exists and (at_latest or spec.uses("group")):
                     _log.warning(
                         "where the query begins is settled when Spark has planned its first batch; if it stops "
                         "before, it begins later the next time. Set offsetsTable, which keeps the first answer"
@@ -91,8 +93,17 @@ class StreamPlanner:
                 # Not past the target: what lies between would look like data that the brokers lost.
                 snapshot = self._target or snapshots.get(fresh=True)
                 check_scope(self._options, snapshot.view)
+                chosen = spec if self._options.fail_on_data_loss else spec.without_unknown(snapshot.configured)
                 self._initial = resolve(
-                    spec if self._options.fail_on_data_loss else spec.without_unknown(snapshot.configured),
+                    without_times(
+                        chosen,
+                        snapshot.configured,
+                        self._lookup_open(),
+                        snapshot.view,
+                        snapshot.bounds,
+                        self._options.message_time_zone,
+                        self._options.unmatched,
+                    ),
                     snapshot.configured,
                     snapshot.bounds,
                     lambda: group_positions(self._options, snapshot.view, self._lookup_open(), self._progress),

@@ -8,7 +8,7 @@ from typing import Any
 from spark_source.options import SourceOptions, parse_options
 from spark_source.planner import StreamPlanner
 from spark_source.progress_table import ProgressTable
-from tubeclient.errors import TubeError
+from tubeclient.errors import NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 
@@ -48,6 +48,7 @@ class FakeCluster:
         self.positions: dict[PartitionKey, int] = {}
         self.refusal: TubeError | None = None
         self.failure: TubeError | None = None
+        self.timeless: NoMessageTime | None = None
         self.lookup_takes: float = 0.0
         self.clock: FakeClock | None = None
         self.calls: list[str] = []
@@ -118,6 +119,25 @@ class FakeLookup:
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         self._cluster.calls.append(f"positions of {consumer_group}")
         return self._cluster.positions
+
+    def offsets_at(
+        self,
+        view: ClusterView,
+        timestamps_ms: Mapping[PartitionKey, int],
+        *,
+        time_zone: str,
+        bounds: Mapping[StoreKey, StoreBounds],
+    ) -> dict[PartitionKey, int | None]:
+        """One message a minute from 1970 on: the row of a timestamp is its minute."""
+        self._cluster.calls.append(f"times of {time_zone}")
+        if self._cluster.timeless is not None:
+            raise self._cluster.timeless
+        found: dict[PartitionKey, int | None] = {}
+        for key, timestamp_ms in timestamps_ms.items():
+            low, high = (offset // ROW for offset in bounds[key.store])
+            row = max(low, timestamp_ms // 60_000)
+            found[key] = row * ROW if row < high else None
+        return found
 
     def close(self) -> None:
         self._cluster.calls.append("lookup closed")

@@ -28,8 +28,10 @@ class Feed:
         tube.create_topic(TopicConfig(topic, stores=stores, partitions=partitions))
         return cls(tube, topic, [store * 10_000 + n for store in range(stores) for n in range(partitions)])
 
-    def send(self, count: int, *, tags: Iterable[str] = ("",), partitions: Iterable[int] = ()) -> list[bytes]:
-        """Append `count` messages, dealt to partitions and tags in turn; returns their bodies.
+    def send(
+        self, count: int, *, tags: Iterable[str] = ("",), partitions: Iterable[int] = (), time: str = TIME
+    ) -> list[bytes]:
+        """Append `count` messages of `time`, dealt to partitions and tags in turn; returns their bodies.
 
         Up to some thousands become visible at once.
         """
@@ -38,7 +40,7 @@ class Feed:
         messages = []
         for number, body in enumerate(bodies):
             tag = names[number % len(names)]
-            payload, flag = encode_payload(body, encode_attributes({"k": "v"}, tag, TIME))
+            payload, flag = encode_payload(body, encode_attributes({"k": "v"}, tag, time))
             tag_hash = java_string_hash(tag) if tag else -1
             messages.append(NewMessage(ids[number % len(ids)], payload, flag, tag_hash))
         self.tube.load(self.topic, messages)

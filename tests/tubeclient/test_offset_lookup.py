@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.tubeclient.occupying import occupy
 from tubeclient import (
     ClientSettings,
     ClusterView,
+    ConfigurationError,
     ConnectError,
+    NoMessageTime,
     OffsetLookup,
     PartitionKey,
     StoreBounds,
@@ -22,6 +25,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient.wire.payload import encode_attributes, encode_payload
 
 GROUPS = reader_groups_of("etl")
 
@@ -101,3 +105,43 @@ def test_positions_of_a_group(cluster: EmbeddedTubeMQ, settings: ClientSettings,
     blind = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
     with closing(blind), pytest.raises(ConnectError, match=r"group etl.*masterWebPort"):
         blind.group_positions(view, "etl")
+
+
+def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    def at(minute: int, partition_id: int) -> NewMessage:
+        text = encode_attributes({}, time=f"2026010112{minute:02d}")
+        return NewMessage(partition_id, *encode_payload(b"x", text))
+
+    cluster.load("clicks", [at(n // 10, n % 2) for n in range(100)])
+    cluster.load("clicks", [at(n, 10_001) for n in range(10)], broker_id=2)
+    view = fetch_view(settings, ["clicks"], GROUPS)
+    first, second, far, empty = (
+        PartitionKey(1, "clicks", 0),
+        PartitionKey(1, "clicks", 1),
+        PartitionKey(2, "clicks", 10_001),
+        PartitionKey(2, "clicks", 0),
+    )
+    noon_ms = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
+    minute_ms = 60_000
+    wanted = {
+        first: noon_ms + 3 * minute_ms,
+        second: noon_ms + 4 * minute_ms - 1,
+        far: noon_ms + 7 * minute_ms,
+        empty: noon_ms,
+    }
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        # Just behind the last older message of its own: entry 28 is the first's, 29 the second's.
+        assert lookup.offsets_at(view, wanted) == {first: 29 * 28, second: 30 * 28, far: 7 * 28, empty: None}
+        in_berlin = {key: time - 60 * minute_ms for key, time in wanted.items()}
+        assert lookup.offsets_at(view, in_berlin, time_zone="Europe/Berlin")[far] == 7 * 28
+        assert lookup.offsets_at(view, {far: noon_ms + 10 * minute_ms}) == {far: None}
+        within = {far.store: StoreBounds(0, 5 * 28)}
+        assert lookup.offsets_at(view, {far: wanted[far]}, bounds=within) == {far: None}
+        with pytest.raises(ConfigurationError, match="time_zone is 'Mars'; give a zone"):
+            lookup.offsets_at(view, wanted, time_zone="Mars")
+        with pytest.raises(ConfigurationError, match="does not have partition 3:clicks:0"):
+            lookup.offsets_at(view, {PartitionKey(3, "clicks", 0): 0})
+        cluster.load("clicks", [NewMessage(0, b"without")], broker_id=2)
+        with pytest.raises(NoMessageTime, match=r"partition 2:clicks:0 \(topic clicks\) carries no time"):
+            lookup.offsets_at(view, wanted)
+    assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
