@@ -115,19 +115,22 @@ def test_partitions_that_are_not_there_and_those_that_are_not_named() -> None:
         planner(cluster, startingOffsetsByTimestamp='{"1:t:0": 240000}').initial()
 
 
-def test_the_first_answer_is_kept_for_the_same_question_only(tmp_path: Path) -> None:
-    def initial(**more: object) -> object:
-        cluster = FakeCluster(rows=(2, rows))
-        one = planner(cluster, None, offsetsTable=tmp_path, startingOffsetsByTimestampStrategy="latest", **more)
-        return one.initial()
-
-    rows = 10
-    assert initial(startingTimestamp=11 * MINUTE) == as_json({"1:t:0": 10, "1:t:1": 10})
-    rows = 20
-    assert initial(startingTimestamp=11 * MINUTE) == as_json({"1:t:0": 10, "1:t:1": 10})
-    for changed in ({"startingTimestamp": 12 * MINUTE}, {"messageTimeZone": "Asia/Shanghai"}):
-        at = 12 if "startingTimestamp" in changed else 11
-        assert initial(**{"startingTimestamp": 11 * MINUTE, **changed}) == as_json({"1:t:0": at, "1:t:1": at})
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({}, 10), ({"startingTimestamp": 12 * MINUTE}, 12), ({"messageTimeZone": "Asia/Shanghai"}, 11)],
+)
+def test_the_first_answer_is_kept_for_the_same_question(
+    tmp_path: Path, changed: dict[str, object], expected: int
+) -> None:
+    asked = {
+        "startingTimestamp": 11 * MINUTE,
+        "startingOffsetsByTimestampStrategy": "latest",
+        "offsetsTable": tmp_path,
+    }
+    first = planner(FakeCluster(rows=(2, 10)), None, **asked)
+    assert first.initial() == as_json({"1:t:0": 10, "1:t:1": 10})
+    again = planner(FakeCluster(rows=(2, 20)), None, **{**asked, **changed})
+    assert again.initial() == as_json({"1:t:0": expected, "1:t:1": expected})
 
 
 def test_a_beginning_that_may_move_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -81,12 +81,13 @@ def test_a_later_minute_is_found_no_earlier(index: Index, one: int, other: int) 
 def test_the_place_stays_when_nothing_older_comes_and_nothing_else_expires(
     index: Index, minute: int, more: Index, data: st.DataObject
 ) -> None:
-    place, found, _ = search(index, minute)
+    walks = st.integers(1, 9)
+    place, found, _ = search(index, minute, walk=data.draw(walks))
     later = [time for time in more if time is None or time >= minute]
     # What stood before the first message that is not older may be gone.
     expired = next((at for at, time in enumerate(index) if time is not None and time >= minute), len(index))
     low = data.draw(st.integers(0, min(expired, place)))
-    again, found_again, _ = search([*index, *later], minute, low)
+    again, found_again, _ = search([*index, *later], minute, low, data.draw(walks))
     assert again == place
     assert found_again == (found if first(later, 0) is None else place * ENTRY)
 
