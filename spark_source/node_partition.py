@@ -36,10 +36,10 @@ class NodePartition(InputPartition):
     node_id: int
     reads: tuple[PlannedRange, ...]
     brokers: tuple[BrokerInfo, ...]
-    visit_token: int | None = field(default=None, compare=False, repr=False)
-    """What brokers that check it want to see: the master's, as it was when the batch was planned."""
     slice_number: int = 0
     """Counts the tasks of the node in this batch."""
+    visit_token: int | None = field(default=None, compare=False, repr=False)
+    """What brokers that check it want to see: the master's, as it was when the batch was planned."""
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
         """The broker that holds `key`."""
@@ -58,6 +58,17 @@ class Deal:
         """Deal `partitions`, the full configured set, as the options say."""
         by_node = assign(options.assignment_strategy, partitions, source_count)
         return cls(by_node, {key: node for node, keys in enumerate(by_node) for key in keys})
+
+    def changes(self, former: Deal | None) -> str:
+        """One line of what this deal is, and what became of each partition since the former one."""
+        sizes = [len(keys) for keys in self.by_node]
+        each = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
+        text = f"{len(self.node_of)} partitions to {len(sizes)} nodes, {each} each"
+        if former is None:
+            return text
+        new, gone = self.node_of.keys() - former.node_of.keys(), former.node_of.keys() - self.node_of.keys()
+        moved = sum(former.node_of.get(key, node) != node for key, node in self.node_of.items())
+        return f"{text}; {len(new)} are new, {len(gone)} are gone, {moved} have moved to another node"
 
 
 def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView, nodes: Deal) -> list[NodePartition]:
@@ -79,8 +90,8 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
             piece.node_id,
             tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in piece.ranges),
             tuple(sorted({view.broker_of(one.partition) for one in piece.ranges})),
-            view.visit_token,
             piece.number,
+            view.visit_token,
         )
         for piece in cut
     ]

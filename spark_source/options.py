@@ -104,6 +104,15 @@ class SourceOptions:
         """The topics that are named, sorted; () where they are read by a pattern."""
         return self.subscribe or tuple(sorted({key.topic for key in self.assigned_keys}))
 
+    @property
+    def choice(self) -> str:
+        """In words, what is read: topics, a pattern, or partitions."""
+        if self.subscribe_pattern is not None:
+            return f"topics that match {self.subscribe_pattern.pattern}"
+        if self.assigned:
+            return f"{len(self.assigned_keys)} assigned partitions of {', '.join(self.topics)}"
+        return ", ".join(self.topics)
+
     def reads_topic(self, topic: str) -> bool:
         """Whether a topic is read, all of it or a part, if there is one of this name."""
         if self.subscribe_pattern is not None:

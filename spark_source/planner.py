@@ -29,6 +29,8 @@ __all__ = ["StreamPlanner"]
 
 _log = logging.getLogger(__name__)
 
+_LOGGED_CHARACTERS = 300
+
 _Loss: TypeAlias = LostOffsets | GonePartition
 
 Json = dict[str, dict[str, int]]
@@ -109,6 +111,7 @@ class StreamPlanner:
                     lambda: group_positions(self._options, snapshot.view, self._lookup_open(), self._progress),
                     self._options.group_fallback,
                 )
+                _log.info("the query has no checkpoint yet and begins at %s", chosen.text[:_LOGGED_CHARACTERS])
                 self._progress.keep_initial(starting, self._initial)
                 self._first_look = snapshot
         return self._initial.to_dict()
@@ -209,6 +212,12 @@ class StreamPlanner:
             self._membership.join(self._options.group_join_timeout_ms)
             self._progress.open_run(self._source_count)
             self._snapshots = SnapshotCache(self._options, self._membership, self._lookup_open(), self._clock)
+            _log.info(
+                "the query holds the %d nodes of consumerGroup %s and reads %s",
+                self._source_count,
+                self._options.consumer_group,
+                self._options.choice,
+            )
         return self._snapshots
 
     def _lookup_open(self) -> Lookup:
@@ -229,7 +238,11 @@ class StreamPlanner:
         """Deal the configured partitions, and those that only the offsets know still; tell the master if it changed."""
         partitions = tuple(sorted({*snapshot.configured, *offsets}))
         if self._deal is None or self._deal[0] != partitions:
+            former = None if self._deal is None else self._deal[1]
             self._deal = partitions, Deal.of(self._options, partitions, self._source_count)
+            _log.info(
+                "partitions are dealt by %s: %s", self._options.assignment_strategy, self._deal[1].changes(former)
+            )
             if self._membership is not None:
                 self._membership.report(dict(enumerate(self._deal[1].by_node)))
         return self._deal[1]

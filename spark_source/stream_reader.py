@@ -86,10 +86,10 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Here, not above: tasks load this module too, and most of it is of no use to them.
             from spark_source.cluster import TubeCluster
             from spark_source.planner import StreamPlanner
+            from spark_source.planner_process import set_up_planner_process
             from spark_source.progress_table import ProgressTable
-            from spark_source.termination import end_cleanly_on_sigterm
 
-            end_cleanly_on_sigterm()
+            set_up_planner_process()
             options = self._options
             self._planner = StreamPlanner(options, TubeCluster(options), ProgressTable(options))
         return self._planner

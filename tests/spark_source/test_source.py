@@ -18,9 +18,9 @@ from pyspark_tubeclient import DefaultSource
 from spark_source.batch_reader import TubeBatchReader
 from spark_source.node_partition import NodePartition, PlannedRange
 from spark_source.offset_rule import OffsetRule
+from spark_source.planner_process import PLANNER_MODULE, set_up_planner_process
 from spark_source.stream_reader import TubeStreamReader
 from spark_source.task_read import attempt_name
-from spark_source.termination import PLANNER_MODULE, end_cleanly_on_sigterm
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 
@@ -151,16 +151,16 @@ def test_an_empty_batch_read_has_a_partition_without_anything() -> None:
 
 def test_sigterm_is_left_alone_outside_of_the_planner() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    assert not end_cleanly_on_sigterm()
+    assert not set_up_planner_process()
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_sigterm_in_the_planner_becomes_an_ordinary_end() -> None:
     code = f"""
 import os, signal, sys, types
-from spark_source.termination import end_cleanly_on_sigterm
+from spark_source.planner_process import set_up_planner_process
 sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
-assert end_cleanly_on_sigterm()
+assert set_up_planner_process()
 try:
     os.kill(os.getpid(), signal.SIGTERM)
     signal.pause()
