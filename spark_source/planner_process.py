@@ -48,7 +48,6 @@ def _show_log(level: str) -> None:
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.setLevel(logging.INFO if known is None else known)
-        logger.propagate = False
     if known is None:
         logging.getLogger(__name__).warning("%s is %r, which is no level of a log", LOG_LEVEL_VARIABLE, level)
 
