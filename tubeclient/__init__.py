@@ -65,6 +65,7 @@ from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, 
 from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import after_fork
 from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.outgoing import OutgoingMessage
 from tubeclient.producer import Producer, SendResult
 from tubeclient.pull_consumer import PullConsumer
 from tubeclient.range_reader import LostRange, Pack, RangeReader
@@ -110,6 +111,7 @@ __all__ = [
     "NothingToRead",
     "OffsetLookup",
     "OffsetRange",
+    "OutgoingMessage",
     "Pack",
     "PartitionKey",
     "PartitionOccupied",

@@ -22,6 +22,15 @@ def host_name() -> str:
     return socket.gethostname() or "localhost"
 
 
+def own_address() -> int:
+    """This machine's IPv4 address as the signed 32-bit number the wire wants."""
+    try:
+        packed = socket.inet_aton(socket.gethostbyname(host_name()))
+    except OSError:
+        packed = socket.inet_aton("127.0.0.1")
+    return int.from_bytes(packed, "big", signed=True)
+
+
 def new_client_id(group: str, label: str) -> str:
     """Return a client id nobody else has, in the form of Apache's clients: group_host-pid-nanoTime-random-label-
     version.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -23,12 +22,13 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
 from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.produce import ProducerSession
-from tubeclient.identity import host_name, new_client_id
+from tubeclient.identity import host_name, new_client_id, own_address
 from tubeclient.keys import PartitionKey
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.outbox import Answer, Outbox, Sending, SendResult
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
+from tubeclient.outgoing import OutgoingMessage, checked_body
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.envelope import encode_request
 from tubeclient.wire.methods import Method
@@ -78,7 +78,7 @@ class Producer(ProcessBound):
         self._outbox = Outbox(self._pool, self._routes, self._encode, max_in_flight)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._sent_from = _own_address()
+        self._sent_from = own_address()
 
     @property
     def client_id(self) -> str:
@@ -97,6 +97,10 @@ class Producer(ProcessBound):
         self.check_process()
         with self._outbox.lock:
             return self._routes.is_writable(topic)
+
+    def max_message_bytes(self, topic: str) -> int:
+        """The largest message that a published topic takes, attributes included, as the master said last."""
+        return self._session.max_message_bytes(topic)
 
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
         """Make `topics` known as ones to send to.
@@ -172,16 +176,29 @@ class Producer(ProcessBound):
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
-        self._check_open()
         tag = tag.strip()
         text = encode_attributes(attributes or {}, tag, time)
+        messages = [
+            OutgoingMessage(topic, *encode_payload(checked_body(topic, body), text), tag, time) for body in bodies
+        ]
+        return self.submit_each(messages, timeout_ms=timeout_ms)
+
+    def submit_each(
+        self, messages: Sequence[OutgoingMessage], *, timeout_ms: float | None = None
+    ) -> list[Future[SendResult]]:
+        """Send messages that may differ in everything, with few writes, as `submit_many` does those that differ less.
+
+        The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
+        """
+        self._check_open()
         deadline = monotonic() + self._seconds(timeout_ms)
-        self._check_topic(topic)
-        for body in bodies:
-            _check_body(topic, body)
-        payloads = [encode_payload(bytes(body), text) for body in bodies]
-        self._check_sizes(topic, [payload for payload, _ in payloads])
-        sendings = [Sending(topic, payload, flag, tag, time, Answer(self), deadline) for payload, flag in payloads]
+        longest: dict[str, int] = {}
+        for topic, payload, *_ in messages:
+            longest[topic] = max(longest.get(topic, 0), len(payload))
+        for topic, size in longest.items():
+            self._check_topic(topic)
+            self._check_size(topic, size)
+        sendings = [Sending(*message, Answer(self), deadline) for message in messages]
         self._outbox.submit(sendings)
         return [sending.result for sending in sendings]
 
@@ -258,12 +275,11 @@ class Producer(ProcessBound):
         if not published:
             raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
 
-    def _check_sizes(self, topic: str, payloads: Sequence[bytes]) -> None:
-        limit = self._session.max_message_bytes(topic)
-        longest = max(map(len, payloads), default=0)
-        if longest > limit:
+    def _check_size(self, topic: str, size: int) -> None:
+        limit = self.max_message_bytes(topic)
+        if size > limit:
             raise ConfigurationError(
-                f"a message of {longest} bytes, attributes included, is over the {limit} bytes that topic {topic} takes"
+                f"a message of {size} bytes, attributes included, is over the {limit} bytes that topic {topic} takes"
             )
 
     def _register(self) -> None:
@@ -329,21 +345,3 @@ def _checked_topics(topics: Iterable[str]) -> set[str]:
     if not wanted or not all(isinstance(topic, str) and topic.strip() for topic in wanted):
         raise ConfigurationError(f"publish takes at least one topic, each with a name; not {sorted(wanted, key=str)}")
     return wanted
-
-
-def _check_body(topic: str, body: object) -> None:
-    if not isinstance(body, bytes | bytearray | memoryview):
-        raise ConfigurationError(
-            f"a message to topic {topic} must be bytes, not {type(body).__name__}; encode it first"
-        )
-    if not len(body):
-        raise ConfigurationError(f"an empty message cannot be sent to topic {topic}: TubeMQ refuses it")
-
-
-def _own_address() -> int:
-    """This machine's IPv4 address as the signed 32-bit number the wire wants."""
-    try:
-        packed = socket.inet_aton(socket.gethostbyname(host_name()))
-    except OSError:
-        packed = socket.inet_aton("127.0.0.1")
-    return int.from_bytes(packed, "big", signed=True)

@@ -17,6 +17,7 @@ from tubeclient import (
     ConfigurationError,
     DeadlineExceeded,
     NotAvailable,
+    OutgoingMessage,
     Producer,
 )
 from tubeclient.wire.methods import Method
@@ -138,3 +139,39 @@ def test_many_at_once_arrive_each_once_with_the_same_attributes(
         assert result.offset is not None
         record = records[result.partition.store, result.offset]
         assert decode_payload(record.payload, record.flag) == (b"%d" % number, "$msgType$=web")
+
+
+def test_messages_that_differ_in_everything_are_sent_together(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    messages = [
+        OutgoingMessage.of("clicks", b"0"),
+        OutgoingMessage.of("single", b"1", tag=" web "),
+        OutgoingMessage.of("clicks", b"2", tag="app", time="202601311259", attributes={"user": "7"}),
+    ]
+    with Producer(settings) as producer:
+        producer.publish(["clicks", "single"])
+        results = [future.result(30) for future in producer.submit_each(messages)]
+    found = {
+        (store.topic, record.index_offset, decode_payload(record.payload, record.flag))
+        for store, records in {**stored(cluster), **stored(cluster, "single")}.items()
+        for record in records
+    }
+    assert found == {
+        ("clicks", results[0].offset, (b"0", "")),
+        ("single", results[1].offset, (b"1", "$msgType$=web")),
+        ("clicks", results[2].offset, (b"2", "$msgType$=app,$msgTime$=202601311259,user=7")),
+    }
+
+
+def test_one_message_too_large_keeps_all_from_being_sent(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        limit = producer.max_message_bytes("clicks")
+        assert limit == 1 << 20
+        messages = [OutgoingMessage.of("clicks", b"x"), OutgoingMessage.of("clicks", bytes(limit - 4), tag="web")]
+        with pytest.raises(ConfigurationError, match=r"over the 1048576 bytes that topic clicks takes"):
+            producer.submit_each(messages)
+        with pytest.raises(ConfigurationError, match="topic single was not published"):
+            producer.submit_each([messages[0], OutgoingMessage.of("single", b"x")])
+    assert bodies(cluster) == {}

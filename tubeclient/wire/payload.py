@@ -84,7 +84,7 @@ def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str]:
 
 
 def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= char <= "\udfff" for char in text)
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def java_string_hash(text: str) -> int:

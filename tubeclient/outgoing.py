@@ -1,0 +1,46 @@
+"""A message on its way to a topic, as far as it can be made without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.wire.payload import encode_attributes, encode_payload
+
+__all__ = ["OutgoingMessage", "checked_body"]
+
+
+class OutgoingMessage(NamedTuple):
+    """A message ready to be sent; make one with `of`, which checks it."""
+
+    topic: str
+    payload: bytes
+    """Attributes and body as they are sent: what a topic's limit counts."""
+    flag: int
+    """TubeMQ's mark for a payload with attributes."""
+    tag: str
+    time: str
+
+    @classmethod
+    def of(
+        cls, topic: str, body: bytes, *, tag: str = "", time: str = "", attributes: Mapping[str, str] | None = None
+    ) -> OutgoingMessage:
+        """Return the message. `tag` is what consumers filter by, `time` is yyyyMMddHHmm.
+
+        ConfigurationError for what no cluster takes: an empty body, attributes with "," or "=" in them.
+        """
+        tag = tag.strip()
+        text = encode_attributes(attributes or {}, tag, time)
+        return cls(topic, *encode_payload(checked_body(topic, body), text), tag, time)
+
+
+def checked_body(topic: str, body: bytes) -> bytes:
+    """Return `body` as bytes; ConfigurationError for anything else, and for an empty one."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise ConfigurationError(
+            f"a message to topic {topic} must be bytes, not {type(body).__name__}; encode it first"
+        )
+    if not len(body):
+        raise ConfigurationError(f"an empty message cannot be sent to topic {topic}: TubeMQ refuses it")
+    return bytes(body)
