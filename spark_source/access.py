@@ -8,23 +8,48 @@ read by the process that uses it and is never sent anywhere.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
 from tubeclient.tls_settings import TlsSettings
 
-if TYPE_CHECKING:
-    from spark_source.options import SourceOptions
-
-__all__ = ["check_access", "check_here", "credentials", "tls_settings", "uses_tls"]
+__all__ = ["AccessOptions", "asks_for_tls", "check_access", "check_here", "credentials", "tls_settings", "uses_tls"]
 
 _PASSWORDS: Final = ("authPassword", "authPasswordFile", "authPasswordEnv")
 _KEY_PASSWORDS: Final = ("tls.keyPassword", "tls.keyPasswordFile", "tls.keyPasswordEnv")
 
 
-def credentials(options: SourceOptions) -> Credentials | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessOptions:
+    """How the cluster is reached and as whom: what reads and writes have in common. `option_table.OPTIONS` documents
+    the fields.
+    """
+
+    master_servers: tuple[str, ...]
+    master_web_port: int
+    rpc_timeout_ms: int
+    retry_limit_ms: int
+    auth_user: str | None
+    auth_password: str | None = field(repr=False)
+    auth_password_file: str | None
+    auth_password_env: str | None
+    tls_enabled: bool | None
+    tls_ca_file: str | None
+    tls_certificate_file: str | None
+    tls_key_file: str | None
+    tls_key_password: str | None = field(repr=False)
+    tls_key_password_file: str | None
+    tls_key_password_env: str | None
+    tls_check_hostname: bool
+    given: frozenset[str]
+    """Names of the options that the user gave."""
+
+
+def credentials(options: AccessOptions) -> Credentials | None:
     """Return the user; None where none is named."""
     if options.auth_user is None:
         return None
@@ -36,14 +61,17 @@ def credentials(options: SourceOptions) -> Credentials | None:
     )
 
 
-def uses_tls(options: SourceOptions) -> bool:
+def uses_tls(options: AccessOptions) -> bool:
     """Whether connections are encrypted."""
-    if options.tls_enabled is None:
-        return any(name.startswith("tls.") for name in options.given)
-    return options.tls_enabled
+    return asks_for_tls(options.given, options.tls_enabled)
 
 
-def tls_settings(options: SourceOptions) -> TlsSettings | None:
+def asks_for_tls(given: Iterable[str], enabled: bool | None) -> bool:
+    """Whether connections are encrypted, by the names of the options that were given and what tls.enabled says."""
+    return any(name.startswith("tls.") for name in given) if enabled is None else enabled
+
+
+def tls_settings(options: AccessOptions) -> TlsSettings | None:
     """Return how to speak TLS; None for plain connections."""
     if not uses_tls(options):
         return None
@@ -58,7 +86,7 @@ def tls_settings(options: SourceOptions) -> TlsSettings | None:
     )
 
 
-def check_access(options: SourceOptions) -> None:
+def check_access(options: AccessOptions) -> None:
     """Raise ConfigurationError for options of this kind that do not fit together."""
     password, key_password = _one_of(options, _PASSWORDS), _one_of(options, _KEY_PASSWORDS)
     if options.auth_user is None and password is not None:
@@ -70,7 +98,7 @@ def check_access(options: SourceOptions) -> None:
         raise ConfigurationError(f"{own_key} is given without tls.certificateFile, the certificate that the key is for")
 
 
-def check_here(options: SourceOptions) -> None:
+def check_here(options: AccessOptions) -> None:
     """Raise ConfigurationError for a file or an environment variable that this process does not have."""
     files = {"authPasswordFile": options.auth_password_file}
     variables = {"authPasswordEnv": options.auth_password_env}
@@ -99,7 +127,7 @@ def check_here(options: SourceOptions) -> None:
             )
 
 
-def _one_of(options: SourceOptions, names: tuple[str, ...]) -> str | None:
+def _one_of(options: AccessOptions, names: tuple[str, ...]) -> str | None:
     """The one of the options that was given."""
     given = [name for name in names if name in options.given]
     if len(given) > 1:

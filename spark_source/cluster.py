@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from spark_source.access import check_here, credentials, tls_settings
+from spark_source.access import AccessOptions, check_here, credentials, tls_settings
 from spark_source.offset_spec import Bounds
 from spark_source.options import SourceOptions
 from spark_source.pattern_membership import NOTHING, PatternMembership
@@ -115,8 +115,8 @@ class TubeCluster:
         return [name for name in names if self._options.reads_topic(name)]
 
 
-def client_settings(options: SourceOptions) -> ClientSettings:
-    """Return how to reach the cluster; the same for planner and tasks.
+def client_settings(options: AccessOptions) -> ClientSettings:
+    """Return how to reach the cluster; the same for planner and tasks, reads and writes.
 
     ConfigurationError: a file or variable that the options name is not there on this machine.
     """

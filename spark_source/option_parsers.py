@@ -26,6 +26,7 @@ __all__ = [
     "pattern",
     "servers",
     "text",
+    "topic",
     "topics",
     "user",
     "zone",
@@ -107,6 +108,14 @@ def pattern(value: str) -> re.Pattern[str]:
         return re.compile(text(value))
     except re.error as error:
         raise ValueError(f"is {value!r}, which is no Python regular expression: {error}") from None
+
+
+def topic(value: str) -> str:
+    """One topic's name."""
+    found = topics(value)
+    if len(found) != 1:
+        raise ValueError(f"is {value!r}; write one topic, or leave it out and name topics in the column topic")
+    return found[0]
 
 
 def boolean(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""Every option of the source, one row each, which parses, documents and masks it; those not built yet included."""
+"""Every option of reads and writes, one row each, which parses, documents and masks it; with those not built yet."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from spark_source import option_parsers as to
 from spark_source.offset_spec import OffsetSpec
 from spark_source.timestamps import parse_timestamp, parse_timestamps
 
-__all__ = ["OPTIONS", "REQUIRED", "OptionRow", "find_row", "markdown"]
+__all__ = ["OPTIONS", "REQUIRED", "SPARKS_OWN", "OptionRow", "Reads", "find_row", "markdown"]
 
 REQUIRED: Final = object()
 """The default of an option that has to be given."""
+
+SPARKS_OWN: Final = ("checkpointLocation", "queryName")
+"""What Spark hands to a sink along with the user's options."""
+
+Reads = Literal["both", "stream", "batch", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class OptionRow:
     name: str
     """As documented. A trailing `*` stands for any rest: such options make one mapping from the rest to the value."""
     field: str
-    """The field of SourceOptions; "" where this version does not have the option."""
+    """The field of SourceOptions, SinkOptions or both; "" where this version does not have the option."""
     parse: Callable[[str], Any] | None
     """From the user's text; raises ValueError with the rest of the sentence "<name> ..."."""
     default: Any
@@ -31,14 +36,20 @@ class OptionRow:
     default_doc: str
     """The default as the documentation writes it."""
     doc: str
-    reads: Literal["both", "stream", "batch"] = "both"
+    reads: Reads = "both"
     """Which reads it applies to."""
     secret: bool = False
     """Its value may appear nowhere."""
+    writes: bool = False
+    """Whether it applies to writes, streaming and batch."""
 
     @property
     def available(self) -> bool:
         return self.parse is not None
+
+    def applies_to(self, use: Literal["read", "write"]) -> bool:
+        """Whether this version has the option for reads, or for writes."""
+        return self.available and (self.writes if use == "write" else self.reads != "none")
 
     def matches(self, key: str) -> bool:
         """Whether `key`, in any case, is this option."""
@@ -56,7 +67,7 @@ def _ending(text: str) -> OffsetSpec:
     return OffsetSpec.parse(text, "endingOffsets")
 
 
-def _later(name: str, doc: str, reads: Literal["both", "stream", "batch"] = "both", secret: bool = False) -> OptionRow:
+def _later(name: str, doc: str, reads: Reads = "both", secret: bool = False) -> OptionRow:
     """A row for an option that is planned; giving it is an error, so that nobody believes it works."""
     return OptionRow(name, "", None, None, "", doc, reads, secret)
 
@@ -70,6 +81,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "required",
         "The cluster's masters, active and standby: `host:port` separated by commas; without a port 8715, or "
         "8716 over TLS.",
+        writes=True,
     ),
     OptionRow(
         "consumerGroup",
@@ -280,7 +292,9 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "UTC",
         "`UTC`",
         "The zone of the producers' clocks. Messages carry their time as text without a zone; Java producers write "
-        "it in the default zone of their machine, in China as a rule `Asia/Shanghai`.",
+        "it in the default zone of their machine, in China as a rule `Asia/Shanghai`. A "
+        "write puts the column `messageTime` down in this zone.",
+        writes=True,
     ),
     OptionRow(
         "offsetsTable",
@@ -332,7 +346,8 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         8080,
         "`8080`",
         "The masters' HTTP port; the brokers' ones are found there. Where they cannot be reached, offsets are "
-        "asked for over TubeMQ's own protocol.",
+        "asked for over TubeMQ's own protocol. Writes do without.",
+        writes=True,
     ),
     OptionRow(
         "rpcTimeout",
@@ -341,6 +356,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         8_000,
         "`8s`",
         "How long one call to a broker may take, or to all masters in turn.",
+        writes=True,
     ),
     OptionRow(
         "retryLimit",
@@ -348,7 +364,9 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         to.duration_ms(1_000),
         60_000,
         "`60s`",
-        "How long reading goes on trying without any progress before it fails.",
+        "How long reading goes on trying without any progress before it fails; for writes, how long one message is "
+        "tried.",
+        writes=True,
     ),
     OptionRow(
         "groupJoinTimeout",
@@ -367,6 +385,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         None,
         "none",
         "The user, where masters and brokers ask for one. One of the three options that follow gives the password.",
+        writes=True,
     ),
     OptionRow(
         "authPassword",
@@ -374,9 +393,10 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         to.password,
         None,
         "none",
-        "The user's password. Brokers want each reader's own signature, so this text is sent to every task; the two "
+        "The user's password. Brokers want the signature of each task, so this text is sent to every task; the two "
         "options that follow send only where it stands.",
         secret=True,
+        writes=True,
     ),
     OptionRow(
         "authPasswordFile",
@@ -386,6 +406,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "none",
         "A file that holds the password, at this path on the driver's machine and on every executor's. It is read "
         "whenever a request is signed.",
+        writes=True,
     ),
     OptionRow(
         "authPasswordEnv",
@@ -395,6 +416,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "none",
         "An environment variable that holds the password, of the driver and of the executors "
         "(`spark.executorEnv.NAME`).",
+        writes=True,
     ),
     OptionRow(
         "tls.enabled",
@@ -404,6 +426,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "`true` where another `tls.` option is given, else `false`",
         "Whether connections to masters and brokers are encrypted. TubeMQ has ports of its own for it: a master "
         "without a port is then at 8716. The web ports know no TLS.",
+        writes=True,
     ),
     OptionRow(
         "tls.caFile",
@@ -413,6 +436,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "whom the machine trusts",
         "Certificates of those who sign the servers' ones. This and all files below: PEM, at the same path on the "
         "driver's machine and on every executor's.",
+        writes=True,
     ),
     OptionRow(
         "tls.certificateFile",
@@ -421,9 +445,16 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         None,
         "none",
         "The client's own certificate, with the chain to its signer, where servers ask for one (two-way TLS).",
+        writes=True,
     ),
     OptionRow(
-        "tls.keyFile", "tls_key_file", to.text, None, "`tls.certificateFile`", "The private key of that certificate."
+        "tls.keyFile",
+        "tls_key_file",
+        to.text,
+        None,
+        "`tls.certificateFile`",
+        "The private key of that certificate.",
+        writes=True,
     ),
     OptionRow(
         "tls.keyPassword",
@@ -433,6 +464,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "none",
         "What the key is encrypted with, if it is. Like `authPassword`, this text is sent to every task.",
         secret=True,
+        writes=True,
     ),
     OptionRow(
         "tls.keyPasswordFile",
@@ -441,6 +473,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         None,
         "none",
         "A file that holds the key's password.",
+        writes=True,
     ),
     OptionRow(
         "tls.keyPasswordEnv",
@@ -449,6 +482,7 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         None,
         "none",
         "An environment variable that holds the key's password.",
+        writes=True,
     ),
     OptionRow(
         "tls.checkHostname",
@@ -458,6 +492,17 @@ OPTIONS: Final[tuple[OptionRow, ...]] = (
         "`true`",
         "Whether a server's certificate has to be for the host it was reached at. Brokers are reached at the address "
         "that the master lists: either their certificates name it, or this is to be false.",
+        writes=True,
+    ),
+    OptionRow(
+        "topic",
+        "topic",
+        to.topic,
+        None,
+        "the column `topic`",
+        "The topic that a write goes to. It overrides the column `topic`; one of both is required.",
+        "none",
+        writes=True,
     ),
 )
 """In the order of the documentation."""
@@ -470,10 +515,12 @@ def find_row(key: str) -> OptionRow | None:
 
 def markdown() -> str:
     """The options that this version has as a Markdown table, and the names of the others."""
-    reads = {"both": "both", "stream": "streaming", "batch": "batch"}
-    lines = ["| option | default | reads | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{row.name}` | {row.default_doc} | {reads[row.reads]} | {row.doc} |" for row in OPTIONS if row.available
-    ]
+    lines = ["| option | default | applies to | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{row.name}` | {row.default_doc} | {_uses(row)} | {row.doc} |" for row in OPTIONS if row.available]
     later = ", ".join(f"`{row.name}`" for row in OPTIONS if not row.available)
     return "\n".join([*lines, "", f"Not available in this version, and refused: {later}.", ""])
+
+
+def _uses(row: OptionRow) -> str:
+    reads = {"both": ["reads"], "stream": ["streaming reads"], "batch": ["batch reads"], "none": []}[row.reads]
+    return ", ".join([*reads, *(["writes"] if row.writes else [])])

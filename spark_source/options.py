@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from spark_source import option_parsers as to
-from spark_source.access import check_access, uses_tls
+from spark_source.access import AccessOptions, asks_for_tls, check_access
 from spark_source.offset_spec import GroupFallback, OffsetSpec
-from spark_source.option_table import OPTIONS, REQUIRED, OptionRow, find_row
+from spark_source.option_table import OPTIONS, REQUIRED, SPARKS_OWN, OptionRow, find_row
 from spark_source.timestamps import Unmatched, check_order
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["Masked", "SourceOptions", "parse_options"]
+__all__ = ["GivenOptions", "Masked", "SourceOptions", "parse_given", "parse_options", "read_options"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +44,35 @@ class Masked(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """What the user asked for. One field for each available row of `option_table.OPTIONS`, which documents it."""
+class GivenOptions:
+    """What the user gave, value by value. Whether a read or a write is to come of it, Spark says only later."""
 
-    master_servers: tuple[str, ...]
+    names: frozenset[str] = frozenset()
+    """Names of the options given, as they are documented."""
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Fields to values, of the options given."""
+
+    def of(self, use: Literal["read", "write"]) -> dict[str, Any]:
+        """Return fields to values for all options of a read or of a write, with the defaults of those not given.
+
+        Raises ConfigurationError that names one option that is of no use there, or that is missing.
+        """
+        for name in sorted(self.names):
+            row = find_row(name)
+            if (row is None and use == "read") or (row is not None and not row.applies_to(use)):
+                raise ConfigurationError(_misplaced(name, use))
+        rows = [row for row in OPTIONS if row.applies_to(use)]
+        values = {row.field: self.values.get(row.field, row.default) for row in rows}
+        missing = [row.name for row in rows if values[row.field] is REQUIRED]
+        if missing:
+            raise ConfigurationError(f'option {missing[0]} is required; add .option("{missing[0]}", ...)')
+        return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(AccessOptions):
+    """What a read is asked for. One field for each row of `option_table.OPTIONS` that reads have; it documents it."""
+
     consumer_group: str
     subscribe: tuple[str, ...]
     subscribe_pattern: re.Pattern[str] | None
@@ -75,24 +100,7 @@ class SourceOptions:
     storage_options: Mapping[str, str]
     reader_groups: tuple[str, ...] | None
     partition_refresh_interval_ms: int
-    master_web_port: int
-    rpc_timeout_ms: int
-    retry_limit_ms: int
     group_join_timeout_ms: int
-    auth_user: str | None
-    auth_password: str | None = field(repr=False)
-    auth_password_file: str | None
-    auth_password_env: str | None
-    tls_enabled: bool | None
-    tls_ca_file: str | None
-    tls_certificate_file: str | None
-    tls_key_file: str | None
-    tls_key_password: str | None = field(repr=False)
-    tls_key_password_file: str | None
-    tls_key_password_env: str | None
-    tls_check_hostname: bool
-    given: frozenset[str]
-    """Names of the options that the user gave."""
 
     @property
     def assigned_keys(self) -> tuple[PartitionKey, ...]:
@@ -177,35 +185,47 @@ class SourceOptions:
             _log.warning("options without effect in a batch read: %s", ", ".join(idle))
 
 
-def parse_options(options: Mapping[str, str]) -> SourceOptions:
+def parse_given(options: Mapping[str, str]) -> GivenOptions:
     """Return the parsed options; their names may come in any case, as Spark lower-cases them.
 
     Raises ConfigurationError that names one option, what is wrong and what to do; it quotes no secret.
     """
-    values: dict[str, Any] = {row.field: row.default for row in OPTIONS if row.available}
-    given = set()
+    values: dict[str, Any] = {}
+    names = set()
+    sparks_own = {name.lower(): name for name in SPARKS_OWN}
     for key in sorted(options):
         row = find_row(key)
         if row is None:
-            raise ConfigurationError(_unknown(key))
-        given.add(row.name)
+            if key.lower() not in sparks_own:
+                raise ConfigurationError(_unknown(key))
+            names.add(sparks_own[key.lower()])
+            continue
+        names.add(row.name)
         if row.parse is None:
             raise ConfigurationError(f"option {row.name} is not available in this version; leave it out")
         if row.name.endswith("*"):
             rest = key[len(row.name) - 1 :]
-            values[row.field] = {**values[row.field], rest: _parse(row, key, options[key])}
+            values[row.field] = {**values.get(row.field, {}), rest: _parse(row, key, options[key])}
         else:
             values[row.field] = _parse(row, row.name, options[key])
-    missing = [row.name for row in OPTIONS if row.available and values[row.field] is REQUIRED]
-    if missing:
-        raise ConfigurationError(f'option {missing[0]} is required; add .option("{missing[0]}", ...)')
+    if asks_for_tls(names, values.get("tls_enabled")):  # the masters have another port for it
+        for text in (text for key, text in options.items() if key.lower() == "masterservers"):
+            values["master_servers"] = to.servers(text, tls=True)
+    return GivenOptions(frozenset(names), values)
+
+
+def read_options(given: GivenOptions) -> SourceOptions:
+    """Return the options of a read; raises ConfigurationError for what is of no use there, missing or contradictory."""
+    values = given.of("read")
     values["storage_options"] = Masked(values["storage_options"])
-    parsed = SourceOptions(given=frozenset(given), **values)
-    if uses_tls(parsed):
-        [masters] = [text for key, text in options.items() if key.lower() == "masterservers"]
-        parsed = replace(parsed, master_servers=to.servers(masters, tls=True))
+    parsed = SourceOptions(given=given.names, **values)
     _check_together(parsed)
     return parsed
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Return the options of a read, parsed and checked, as `parse_given` and `read_options` do one after the other."""
+    return read_options(parse_given(options))
 
 
 def _parse(row: OptionRow, name: str, text: str) -> Any:
@@ -223,10 +243,21 @@ def _parse(row: OptionRow, name: str, text: str) -> Any:
 def _unknown(key: str) -> str:
     names = {row.name.rstrip("*").lower(): row.name for row in OPTIONS}
     if key.lower() == "path":
-        return "the source tubeclient has no path: call .load() without one and name topics with subscribe"
+        return (
+            "tubeclient has no path: call .load(), .save() or .start() without one; subscribe names the topics to "
+            "read, topic the one to write"
+        )
     nearest = difflib.get_close_matches(key.lower(), names, n=1)
     hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"
     return f"option {key} is unknown; {hint}"
+
+
+def _misplaced(name: str, use: Literal["read", "write"]) -> str:
+    if name in SPARKS_OWN:
+        return f"option {name} belongs to writeStream, not to a read"
+    instead = {"topic": "subscribe", "subscribe": "topic", "assign": "topic", "subscribePattern": "topic"}.get(name)
+    other = "writes" if use == "read" else "reads"
+    return f"option {name} applies to {other} only; " + (f"did you mean {instead}?" if instead else "leave it out")
 
 
 def _check_together(options: SourceOptions) -> None:

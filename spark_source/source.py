@@ -1,7 +1,7 @@
-"""`spark.read.format("tubeclient")` and `spark.readStream.format("tubeclient")`.
+"""`format("tubeclient")` of `spark.read`, `spark.readStream`, `df.write` and `df.writeStream`.
 
 Spark imports this module while it looks for data sources, and an import that fails there takes all other sources with
-it. So nothing is imported here but Spark's own classes; the rest comes when a read is made.
+it. So nothing is imported here but Spark's own classes; the rest comes when a read or a write is made.
 """
 
 from __future__ import annotations
@@ -9,26 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from spark_source.options import SourceOptions
+    from spark_source.options import GivenOptions, SourceOptions
+    from spark_source.sink_options import SinkOptions
 
 __all__ = ["TubeSource"]
 
 
 class TubeSource(DataSource):
-    """The data source `tubeclient`. Its options are those of `spark_source.option_table`, checked when it is made."""
+    """The data source `tubeclient`. Its options are those of `spark_source.option_table`.
+
+    Each value is checked when the source is made. Whether they make a read is checked when Spark asks for the schema,
+    which `load` does; whether they make a write, when it asks for a writer.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        from spark_source.access import check_here
-        from spark_source.options import parse_options
+        from spark_source.options import parse_given
 
         super().__init__({})  # the raw options stay out of this object: they can hold secrets
-        self._options: SourceOptions = parse_options(options)
-        check_here(self._options)
+        self._given: GivenOptions = parse_given(options)
         self._planned = False
 
     @classmethod
@@ -38,26 +47,73 @@ class TubeSource(DataSource):
     def schema(self) -> StructType:
         from spark_source.schema import spark_schema
 
-        return spark_schema(self._options.include_attributes)
+        return spark_schema(self._read_options().include_attributes)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.batch_reader import TubeBatchReader
         from spark_source.schema import check_schema
 
-        check_schema(schema, self._options.include_attributes)
-        self._options.check_batch()
+        options = self._read_options()
+        check_schema(schema, options.include_attributes)
+        options.check_batch()
         self._planned = True
-        return TubeBatchReader(self._options)
+        return TubeBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.schema import check_schema
         from spark_source.stream_reader import TubeStreamReader
 
-        check_schema(schema, self._options.include_attributes)
-        self._options.check_stream()
+        options = self._read_options()
+        check_schema(schema, options.include_attributes)
+        options.check_stream()
         self._planned = True
-        return TubeStreamReader(self._options)
+        return TubeStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from spark_source.sink import TubeBatchWriter
+        from spark_source.sink_columns import find_columns
+
+        options = self._write_options()
+        if overwrite:
+            raise _only_appends('mode("overwrite")', 'mode("append")')
+        return TubeBatchWriter(options, find_columns(schema, options.topic))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from spark_source.sink import TubeStreamWriter
+        from spark_source.sink_columns import find_columns
+
+        options = self._write_options()
+        if overwrite:
+            raise _only_appends('outputMode("complete")', 'outputMode("append")')
+        return TubeStreamWriter(options, find_columns(schema, options.topic))
+
+    def _read_options(self) -> SourceOptions:
+        from spark_source.access import check_here
+        from spark_source.options import read_options
+
+        options = read_options(self._given)
+        check_here(options)
+        return options
+
+    def _write_options(self) -> SinkOptions:
+        from spark_source.access import check_here
+        from spark_source.sink_options import write_options
+
+        options = write_options(self._given)
+        check_here(options)
+        return options
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles this object for the planner's process, and, once it gave a reader, for every task as well."""
-        return {**self.__dict__, "_options": self._options.for_tasks() if self._planned else self._options}
+        """Spark pickles this object for the planner's process, and, once it gave a reader, for every task as well.
+
+        Tasks have the reader, which brings what they need; they are sent no options of this object.
+        """
+        from spark_source.options import GivenOptions
+
+        return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}
+
+
+def _only_appends(asked: str, instead: str) -> Exception:
+    from tubeclient.errors import ConfigurationError
+
+    return ConfigurationError(f"what a topic holds cannot be overwritten, as {asked} asks for; use {instead}")

@@ -16,7 +16,8 @@ def options_page() -> str:
     return (
         '# Options of `format("tubeclient")`\n\n'
         "Generated from `spark_source/option_table.py` by `make docs`. Names may be written in any case. An unknown "
-        "option is an error that names the nearest known one.\n\n" + markdown()
+        "option is an error that names the nearest known one, and so is one of reads in a write, or of writes in a "
+        "read. A streaming write also has Spark's own `checkpointLocation` and `queryName`.\n\n" + markdown()
     )
 
 

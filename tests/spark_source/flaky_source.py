@@ -33,8 +33,9 @@ class FlakySource(TubeSource):
         return "flaky_tubeclient"
 
     def streamReader(self, schema: StructType) -> FlakyReader:
-        super().streamReader(schema)
-        return FlakyReader(self._options)
+        reader = super().streamReader(schema)
+        assert isinstance(reader, TubeStreamReader)
+        return FlakyReader(reader._options)
 
 
 def main(options: dict[str, str], folder: Path) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+from typing import Literal
 
 import pytest
 
 from spark_source.option_table import OPTIONS, find_row, markdown
-from spark_source.options import SourceOptions, parse_options
+from spark_source.options import SourceOptions, parse_given, parse_options
+from spark_source.sink_options import SinkOptions, write_options
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -188,6 +190,7 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     options = parse(offsetstable="o", **{"storageoption.aws_secret_access_key": secret})
     assert options.storage_options["aws_secret_access_key"] == secret
     assert secret not in repr(options)
+    assert secret not in repr(parse_given({"storageoption.aws_secret_access_key": secret}))
     assert "aws_secret_access_key: ***" in repr(options)
     assert secret.encode() in pickle.dumps(options)
     assert secret.encode() not in pickle.dumps(options.for_tasks())
@@ -200,9 +203,13 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     assert "storageoption.key has a value that cannot be used" in str(caught.value)
 
 
-def test_table_and_fields_agree() -> None:
-    fields = {field.name for field in dataclasses.fields(SourceOptions)} - {"given"}
-    assert {row.field for row in OPTIONS if row.available} == fields
+@pytest.mark.parametrize(("use", "kind"), [("read", SourceOptions), ("write", SinkOptions)])
+def test_table_and_fields_agree(use: Literal["read", "write"], kind: type[SourceOptions | SinkOptions]) -> None:
+    fields = {field.name for field in dataclasses.fields(kind)} - {"given"}
+    assert {row.field for row in OPTIONS if row.applies_to(use)} == fields
+
+
+def test_names_are_unique_and_rows_documented() -> None:
     names = [row.name.lower() for row in OPTIONS]
     assert len(set(names)) == len(names)
     assert all(row.doc.endswith(".") for row in OPTIONS)
@@ -215,7 +222,71 @@ def test_documentation_has_every_option() -> None:
     for row in OPTIONS:
         assert (f"| `{row.name}` |" in table) == row.available
         assert (f"`{row.name}`" in later) != row.available
+        if row.available:
+            [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{row.name}` |")]
+            assert ("reads" in uses) == row.applies_to("read")
+            assert ("writes" in uses) == row.applies_to("write")
     assert all(line.count("|") - line.count("\\|") == 5 for line in table.strip().splitlines())
+
+
+def write(**given: str) -> SinkOptions:
+    return write_options(parse_given({"masterservers": "m", **given}))
+
+
+def test_the_options_of_a_write() -> None:
+    options = write()
+    assert (options.master_servers, options.master_web_port, options.topic) == (("m:8715",), 8080, None)
+    assert (options.message_time_zone, options.rpc_timeout_ms, options.retry_limit_ms) == ("UTC", 8_000, 60_000)
+    options = write(TOPIC=" t ", rpctimeout="2s", retrylimit="5s", messagetimezone="Asia/Tokyo", masterwebport="1")
+    assert (options.master_servers, options.master_web_port, options.topic) == (("m:8715",), 1, "t")
+    assert (options.message_time_zone, options.rpc_timeout_ms, options.retry_limit_ms) == ("Asia/Tokyo", 2_000, 5_000)
+    sparks_own = write(checkpointlocation="/c", queryname="q")
+    assert dataclasses.replace(sparks_own, given=write().given) == write()
+
+
+def test_users_and_tls_are_for_writes_too() -> None:
+    options = write(authuser="u", authpassword="hunter2", **{"tls.cafile": "/ca"})
+    assert options.master_servers == ("m:8716",)
+    assert (options.auth_user, options.auth_password, options.tls_ca_file) == ("u", "hunter2", "/ca")
+    assert "hunter2" not in repr(options)
+    with pytest.raises(ConfigurationError, match="authUser is given without a password"):
+        write(authuser="u")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
+        ({"consumergroup": "g"}, "option consumerGroup applies to reads only; leave it out"),
+        ({"offsetstable": "o", "storageoption.key": "hunter2"}, "option offsetsTable applies to reads only"),
+        ({"topic": "a,b"}, "option topic is 'a,b'; write one topic"),
+        ({"topic": "a b"}, "option topic is 'a b'"),
+        ({"topic": "x" * 65}, "TubeMQ allows 64"),
+        ({"topics": "t"}, r"option topics is unknown; did you mean topic\?"),
+        ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one; .* topic the one to write"),
+    ],
+)
+def test_wrong_options_of_a_write_are_refused(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        write(**more)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_write_needs_masters() -> None:
+    with pytest.raises(ConfigurationError, match="option masterServers is required"):
+        write_options(parse_given({"topic": "t"}))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"topic": "t"}, r"option topic applies to writes only; did you mean subscribe\?"),
+        ({"checkpointlocation": "/c"}, "option checkpointLocation belongs to writeStream, not to a read"),
+    ],
+)
+def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse(**more)
 
 
 def test_one_text_for_equal_starting_offsets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import signal
 import subprocess
@@ -10,17 +11,19 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
 from spark_source.batch_reader import TubeBatchReader
 from spark_source.node_partition import NodePartition, PlannedRange
 from spark_source.offset_rule import OffsetRule
 from spark_source.planner_process import PLANNER_MODULE, set_up_planner_process
+from spark_source.sink import TubeBatchWriter, TubeStreamWriter
 from spark_source.stream_reader import TubeStreamReader
 from spark_source.task_read import attempt_name
+from spark_source.task_write import Written
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 
@@ -75,6 +78,7 @@ def test_planning_does_not_load_arrow() -> None:
     code = """
 import sys
 import spark_source.stream_reader, spark_source.planner, spark_source.cluster, spark_source.progress_table
+import spark_source.sink
 print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
 """
     assert run_python(code).strip() == "[]"
@@ -115,6 +119,53 @@ def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
     assert isinstance(copy, TubeStreamReader | TubeBatchReader)
     assert copy._options.consumer_group == "g"
     assert copy._options.storage_options == {}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
+    one = DefaultSource({"masterservers": "127.0.0.1:1", "topic": "t"})
+    make: Any = one.streamWriter if streaming else one.writer
+    rows = StructType([StructField("value", StringType())])
+    writer = make(rows, False)
+    assert len(pickled(writer)) < 1024
+    assert isinstance(pickle.loads(pickled(writer)), TubeStreamWriter if streaming else TubeBatchWriter)
+    with pytest.raises(ConfigurationError, match=r'use (outputMode|mode)\("append"\)'):
+        make(rows, True)
+    with pytest.raises(ConfigurationError, match="column value has the type bigint"):
+        make(StructType([StructField("value", LongType())]), False)
+    for read in (one.schema, lambda: one.reader(rows), lambda: one.streamReader(rows)):
+        with pytest.raises(ConfigurationError, match="option topic applies to writes only"):
+            read()
+    with pytest.raises(ConfigurationError, match="option consumerGroup applies to reads only"):
+        getattr(source(), "streamWriter" if streaming else "writer")(rows, False)
+
+
+def test_commits_count_rows_by_topic(caplog: pytest.LogCaptureFixture) -> None:
+    one, rows = DefaultSource({"masterservers": "m", "topic": "t"}), StructType([StructField("value", StringType())])
+    messages: list[WriterCommitMessage | None] = [
+        Written({"a": 2, "b": 1}, {"a": 20, "b": 7}),
+        Written({}, {}),
+        None,
+        Written({"a": 3}, {"a": 30}),
+    ]
+    batch, stream = one.writer(rows, False), one.streamWriter(rows, False)
+    with caplog.at_level(logging.DEBUG):
+        batch.commit(messages)
+        batch.commit([Written({}, {})])
+        batch.abort(messages)
+        stream.commit(messages, 7)
+        stream.abort([None], 8)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to topic b"),
+        ("INFO", "written: no rows"),
+        (
+            "WARNING",
+            "the write failed; tasks that had ended stay written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to "
+            "topic b",
+        ),
+        ("DEBUG", "batch 7 written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to topic b"),
+        ("WARNING", "batch 8 failed and will send again what tasks that had ended have written: no rows"),
+    ]
 
 
 def test_a_task_is_small() -> None:
