@@ -193,3 +193,25 @@ def test_an_unknown_topic_is_named(apache: ApacheTubeMQ, delta_spark: SparkSessi
     frame = delta_spark.read.format("tubeclient").options(**options(apache, "no_such_topic", "batch"))
     with pytest.raises(Exception, match=r"no_such_topic.*431"):
         frame.load().collect()
+
+
+def test_what_is_written_comes_back_with_all_that_belongs_to_it(
+    apache: ApacheTubeMQ, delta_spark: SparkSession
+) -> None:
+    columns = ["value", "messageType", "messageTime", "attributes"]
+    rows = delta_spark.range(0, 3_000, 1, 2).selectExpr(
+        "cast(concat('written-', id) AS binary) AS value",
+        "if(id % 3 = 0, null, concat('tag', id % 3)) AS messageType",
+        "if(id % 2 = 0, null, timestamp'2026-11-21 10:30:00') AS messageTime",
+        "if(id % 5 = 0, map(), map('number', cast(id AS string))) AS attributes",
+    )
+    to = {"masterServers": apache.master_address, "topic": "apache_single", "messageTimeZone": "Asia/Shanghai"}
+    write = rows.withColumnRenamed("messageType", "tag").write.format("tubeclient").mode("append")
+    write.options(**to).save()
+    given = options(apache, "apache_single", "wrote", includeAttributes=True, messageTimeZone="Asia/Shanghai")
+    read = delta_spark.read.format("tubeclient").options(**given).load()
+    found = read.filter("startswith(cast(value AS string), 'written-')").select(columns)
+    assert found.orderBy("value").collect() == rows.select(columns).orderBy("value").collect()
+
+    with pytest.raises(Exception, match="publishing to no_such_topic: the master lists no partition to write to"):
+        write.options(**{**to, "topic": "no_such_topic", "retryLimit": "1s"}).save()
