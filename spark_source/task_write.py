@@ -53,16 +53,20 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     payload_bytes: dict[str, int] = {}
     producer = Producer(settings, max_in_flight=MAX_MESSAGES)  # opens nothing before it publishes
     in_flight = InFlight(producer, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms)
+
+    def send(batch: pyarrow.RecordBatch) -> None:  # of its own, so that its messages are gone when the next batch comes
+        first_row = maker.rows
+        messages = maker.make(batch)
+        _publish(producer, {message.topic for message in messages}, options)
+        _check_sizes(producer, messages, first_row)
+        in_flight.send(messages)
+        for message in messages:
+            rows[message.topic] = rows.get(message.topic, 0) + 1
+            payload_bytes[message.topic] = payload_bytes.get(message.topic, 0) + len(message.payload)
+
     try:
         for batch in batches:
-            first_row = maker.rows
-            messages = maker.make(batch)
-            _publish(producer, {message.topic for message in messages}, options)
-            _check_sizes(producer, messages, first_row)
-            in_flight.send(messages)
-            for message in messages:
-                rows[message.topic] = rows.get(message.topic, 0) + 1
-                payload_bytes[message.topic] = payload_bytes.get(message.topic, 0) + len(message.payload)
+            send(batch)
         in_flight.drain()
     finally:
         producer.close(timeout_ms=0)  # after an error nobody waits for what is on its way besides

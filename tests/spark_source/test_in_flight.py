@@ -118,3 +118,11 @@ def test_the_wait_for_an_answer_ends() -> None:
     flying.send(messages([0]))
     with pytest.raises(DeadlineExceeded, match="neither acknowledged nor given up within 10 ms"):
         flying.drain()
+
+
+@pytest.mark.parametrize(("count", "size"), [(300, 100_000), (20_000, 0)])
+def test_what_is_answered_makes_room(count: int, size: int) -> None:
+    sender = FakeSender()
+    InFlight(sender, 1_000).send(messages([size] * count))
+    bound = min(in_flight.MAX_MESSAGES, in_flight.MAX_BYTES // max(size, 1))
+    assert len(sender.on_the_way) > bound * 0.8

@@ -146,3 +146,11 @@ def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: Cl
     producer.submit("clicks", b"x", timeout_ms=1_000).add_done_callback(close)
     assert closed.wait(30)
     assert bodies(cluster) == ({} if refused else {b"x": 1})
+
+
+def test_an_answered_message_is_not_held_any_longer(settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        for future in producer.submit_many("clicks", [b"%d" % n for n in range(300)]):
+            future.result(30)
+        assert not producer._outbox._awaited

@@ -92,7 +92,7 @@ class Outbox:
         self._max_in_flight = max_in_flight
         self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
         self._on_the_way: set[Sending] = set()
-        self._awaited: list[tuple[float, Future[bytes]]] = []  # with the time each is due
+        self._awaited: dict[Future[bytes], float] = {}  # with the time each is due
         self._retries: list[tuple[float, int, Sending]] = []  # a heap by the time of the next attempt
         self._retry_numbers = itertools.count()
         self._closing = False
@@ -184,14 +184,15 @@ class Outbox:
                     self._failed(sending, error)
                 continue
             due = monotonic() + self._answer_seconds
+            with self.lock:
+                for (sending, _, _), answer in zip(parts, answers, strict=True):
+                    self._awaited[answer] = min(due, sending.deadline)
             for (sending, key, _), answer in zip(parts, answers, strict=True):
                 answer.add_done_callback(partial(self._answered, sending, key))
-            with self.lock:
-                self._awaited.extend(
-                    (min(due, sending.deadline), answer) for (sending, _, _), answer in zip(parts, answers, strict=True)
-                )
 
     def _answered(self, sending: Sending, key: PartitionKey, answer: Future[bytes]) -> None:
+        with self.lock:
+            self._awaited.pop(answer, None)  # it knows the message, which is not to be held any longer
         if answer.cancelled():
             self._failed(sending, DeadlineExceeded(f"no answer in time to a message sent to {key}"))
             return
@@ -267,8 +268,7 @@ class Outbox:
         return due
 
     def _take_late(self, now: float) -> list[Future[bytes]]:
-        self._awaited = [entry for entry in self._awaited if not entry[1].done()]
-        return [answer for due, answer in self._awaited if due <= now]
+        return [answer for answer, due in self._awaited.items() if due <= now]
 
 
 def _result_of(stream: bytes, key: PartitionKey) -> SendResult:
