@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol
 
+from spark_source.json_object import json_object
 from spark_source.offsets import Offsets, checked_offset
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
@@ -70,11 +71,8 @@ class OffsetSpec:
         word = _WORDS.get(text.strip().lower())
         if word is not None:
             return cls(option, word)
-        try:
-            entries = json.loads(text)
-        except ValueError:
-            entries = None
-        if not isinstance(entries, dict):
+        entries = json_object(text, option)
+        if entries is None:
             raise ConfigurationError(
                 f"{option} is {text!r}; write earliest, latest, group, or JSON from partition keys to offsets, as "
                 'in {"1:clicks:0": 2800, "default": "earliest"}'

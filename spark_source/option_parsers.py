@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from spark_source.json_object import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.settings import parse_master_servers
 
@@ -193,11 +194,8 @@ def partition_keys(value: str) -> tuple[str, ...]:
 
 def filters(value: str) -> Mapping[str, frozenset[str]]:
     """JSON from topics to lists of tags."""
-    try:
-        entries = json.loads(value)
-    except ValueError:
-        entries = None
-    if not isinstance(entries, dict) or not entries:
+    entries = json_object(value, "filters")
+    if not entries:
         raise ValueError(f'is {value!r}; write JSON from topics to lists of tags, as in {{"clicks": ["web", "app"]}}')
     for topic, tags in entries.items():
         if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):

@@ -8,13 +8,13 @@ Timestamps are milliseconds since 1970, as in Kafka's source, and count to the m
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
+from spark_source.json_object import json_object
 from spark_source.offset_spec import Bounds, Moment, OffsetSpec, Place
 from tubeclient.errors import ConfigurationError, NoMessageTime
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
@@ -56,11 +56,8 @@ def parse_timestamp(text: str, option: str) -> OffsetSpec:
 
 def parse_timestamps(text: str, option: str) -> OffsetSpec:
     """Read the value of an option that names a time for each partition; ConfigurationError says what is wrong."""
-    try:
-        entries = json.loads(text)
-    except ValueError:
-        entries = None
-    if not isinstance(entries, dict) or not entries:
+    entries = json_object(text, option)
+    if not entries:
         raise ConfigurationError(
             f"{option} is {text!r}; write JSON from partition keys to milliseconds since 1970, as in "
             '{"1:clicks:0": 1700000000000, "default": 1700000000000}'
