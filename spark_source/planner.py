@@ -23,6 +23,7 @@ from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Snapshot, SnapshotCache
 from spark_source.timestamps import without_times
 from spark_source.trigger_delay import TriggerDelay
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -130,6 +131,7 @@ class StreamPlanner:
         begin = self._parse(start)
         if not self._scope_checked:
             check_scope(self._options, recent.view, begin)
+            self._check_checkpoint(begin)
             self._scope_checked = True
         if begin != self._initial:
             self._record(begin, recent)
@@ -273,6 +275,15 @@ class StreamPlanner:
                 self._warned.add(one.identity)
                 _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
+
+    def _check_checkpoint(self, begin: Offsets) -> None:
+        """Some topics of a checkpoint may have been left out since; with all of them it is another query's."""
+        reads = self._options.selector()
+        if begin and not any(reads(key) for key in begin):
+            raise ConfigurationError(
+                f"the checkpoint is of {', '.join(sorted({key.topic for key in begin}))}, and the query reads "
+                f"{self._options.choice}; give it a checkpointLocation of its own"
+            )
 
     def _find_gone(self, positions: Mapping[PartitionKey, int], snapshot: Snapshot) -> list[_Loss]:
         return [*find_gone(positions, snapshot.configured, self._options.selector())]

@@ -24,36 +24,10 @@ pytestmark = pytest.mark.spark
 SECRET = "hunter2-hunter2"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"sourceCuont": "2"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
-        ({"subscribe": None}, "give exactly one of subscribe, subscribePattern and assign"),
-        ({"masterServers": None}, "option masterServers is required"),
-        ({"minPartitions": "4"}, "option minPartitions is not available in this version"),
-        ({"startingOffsets": "middle"}, "startingOffsets is 'middle'; write earliest, latest, group"),
-    ],
-)
-def test_wrong_options_are_refused_by_load(
-    delta_spark: SparkSession, feed: Feed, changes: dict[str, str | None], message: str
-) -> None:
-    given = {**feed.options(offsetsTable="/nowhere"), "storageOption.secret_key": SECRET, **changes}
-    kept = {name: value for name, value in given.items() if value is not None}
-    for load in (batch, stream):
-        with pytest.raises(Exception, match=message) as caught:
-            load(delta_spark, kept)
-        assert SECRET not in str(caught.value)
-
-
 def test_a_schema_is_refused(delta_spark: SparkSession, feed: Feed) -> None:
     frame = delta_spark.read.format("tubeclient").options(**feed.options()).schema("value string").load()
     with pytest.raises(Exception, match="has a fixed schema; leave"):
         frame.collect()
-
-
-def test_batch_reads_do_not_start_at_latest(delta_spark: SparkSession, feed: Feed) -> None:
-    with pytest.raises(Exception, match="startingOffsets may not be latest in a batch read"):
-        batch(delta_spark, feed.options(startingOffsets="latest")).collect()
 
 
 def test_an_unknown_topic(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
@@ -95,6 +69,17 @@ def test_a_second_query_of_a_group(
         wait_for(lambda: len(first.all) == 20, "the first query to go on")
         assert query.exception() is None
     assert second.runs == 0
+
+
+def test_a_checkpoint_of_other_topics(delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
+    feed.send(10)
+    plain_feed.send(10)
+    sink = Batches()
+    run_available(stream(delta_spark, feed.options(startingOffsets="earliest")), tmp_path, sink)
+    other = stream(delta_spark, plain_feed.options(startingOffsets="earliest"))
+    with pytest.raises(Exception, match=f"the checkpoint is of {feed.topic}, and the query reads {plain_feed.topic}"):
+        run_available(other, tmp_path, sink)
+    assert sink.all == feed.sent
 
 
 def test_secrets_are_in_no_plan_and_no_progress(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
