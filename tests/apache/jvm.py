@@ -104,14 +104,14 @@ class JvmProcess:
 
     def failed_to_start(self) -> bool:
         """True if the process ended, or its main thread died (a refused broker goes on running without one)."""
-        return not self.running or 'Exception in thread "main"' in _tail(self.output_file, 400)
+        return not self.running or 'Exception in thread "main"' in tail(self.output_file, 400)
 
     def tail(self, lines: int = 25) -> str:
         """The last lines of its log and of its standard output, for an error message."""
         state = "running" if self.running else "not running"
         return (
-            f"--- {self.name} ({state}), log:\n{_tail(self.log_file, lines)}\n"
-            f"--- {self.name}, output:\n{_tail(self.output_file, lines)}"
+            f"--- {self.name} ({state}), log:\n{tail(self.log_file, lines)}\n"
+            f"--- {self.name}, output:\n{tail(self.output_file, lines)}"
         )
 
     def wait_for(self, what: str, probe: Callable[[], _T | None], timeout: float) -> _T:
@@ -143,7 +143,7 @@ def _popen(command: Sequence[str], folder: Path, stdin: int, output: IO[bytes]) 
     )
 
 
-def _tail(path: Path, lines: int) -> str:
+def tail(path: Path, lines: int) -> str:
     if not path.is_file():
         return "(none)"
     with path.open("rb") as handle:

@@ -1,0 +1,30 @@
+"""`python -m tests.exactly_once --server apache --seconds 600 --seed 1`: one long run, with its figures at the end."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.exactly_once.run import SERVERS, run
+
+
+def main() -> int:
+    """Run, print, and return 0 if each message came once."""
+    parser = argparse.ArgumentParser(prog="python -m tests.exactly_once", description=__doc__)
+    parser.add_argument("--server", choices=SERVERS, default="apache")
+    parser.add_argument("--seconds", type=float, default=None, help="default: each fault once")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--per-second", type=float, default=200, help="messages that the producers write")
+    parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="exactly-once-") as temporary:
+        folder = given.folder or Path(temporary)
+        report = run(given.server, folder, given.seed, seconds=given.seconds, per_second=given.per_second)
+    return 0 if report.verdict is not None and report.verdict.whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""What is done to the job and its surroundings, one function each. Each returns what it has done, in words, when the
+damage is done; that batches go on afterwards is for the script to see to.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tests.conformance.cluster import Cluster
+from tests.exactly_once.job import Job
+from tests.exactly_once.processes import Found, send_signal
+from tests.exactly_once.spark_cluster import SparkCluster
+
+__all__ = ["FAULTS", "Scene", "kill_in_batch_0"]
+
+_ENDED_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything that a fault may touch."""
+
+    tube: Cluster
+    spark: SparkCluster
+    job: Job
+    rng: random.Random
+
+
+def kill_in_batch_0(scene: Scene) -> str:
+    """SIGKILL for the driver when the very first batch is planned and not complete, and a new start."""
+    job = scene.job
+    job.wait_for(lambda: job.planned == 0, "batch 0 to be planned")
+    job.kill()
+    assert job.committed == -1, "batch 0 was complete before the driver could be killed"
+    job.start()
+    return "in batch 0"
+
+
+def kill_executor(scene: Scene) -> str:
+    executor = _one_of(scene, scene.spark.executors, "an executor")
+    send_signal(executor, signal.SIGKILL)
+    return f"process {executor.pid}, {_state(scene.job)}"
+
+
+def kill_python_worker(scene: Scene) -> str:
+    worker = _one_of(scene, scene.spark.python_workers, "a Python worker")
+    send_signal(worker, signal.SIGKILL)
+    return f"process {worker.pid}, {_state(scene.job)}"
+
+
+def hold_up_python_worker(scene: Scene) -> str:
+    """SIGSTOP, and SIGCONT some seconds later: its task is the slow one that speculation is for."""
+    worker = _one_of(scene, scene.spark.python_workers, "a Python worker")
+    seconds = scene.rng.uniform(2, 5)
+    send_signal(worker, signal.SIGSTOP)
+    time.sleep(seconds)
+    send_signal(worker, signal.SIGCONT)
+    return f"process {worker.pid} for {seconds:.1f} s, {_state(scene.job)}"
+
+
+def restart_master(scene: Scene) -> str:
+    scene.tube.restart_master()
+    return _state(scene.job)
+
+
+def restart_broker(scene: Scene) -> str:
+    broker_id = scene.rng.choice(sorted(scene.tube.brokers))
+    seconds = scene.rng.uniform(0, 4)
+    with scene.tube.without_broker(broker_id):
+        time.sleep(seconds)
+    return f"broker {broker_id}, away for {seconds:.1f} s more than it takes, {_state(scene.job)}"
+
+
+def stop_driver(scene: Scene) -> str:
+    """SIGTERM in the middle of a batch, the job's own end, and a new start."""
+    state = _in_mid_batch(scene)
+    scene.job.stop()
+    scene.job.start()
+    return state
+
+
+def kill_driver(scene: Scene) -> str:
+    """SIGKILL in the middle of a batch, and a new start."""
+    state = _in_mid_batch(scene)
+    scene.job.kill()
+    scene.job.start()
+    return state
+
+
+def kill_driver_between_commits(scene: Scene) -> str:
+    """SIGKILL as soon as a batch is in the table, which is before Spark notes that it is complete; and a new start."""
+    job = scene.job
+    version = job.version
+    job.wait_for(lambda: job.version > version, "the next commit to the table", poll_seconds=0.001)
+    job.kill()
+    unknown = job.planned > job.committed
+    state = f"batch {job.planned} {'in the table, and unknown to Spark' if unknown else 'complete already'}"
+    job.start()
+    return state
+
+
+def kill_planner(scene: Scene) -> str:
+    """SIGKILL for the source's process beside the driver: the query fails, the job ends, and is started again."""
+    job = scene.job
+    planner = _one_of(scene, job.planners, "the planner")
+    send_signal(planner, signal.SIGKILL)
+    status = job.run.wait(_ENDED_SECONDS)
+    assert status == 1, f"a job whose planner was killed ended with {status}\n{job.run.tail()}"
+    job.start()
+    return f"process {planner.pid}"
+
+
+FAULTS: Final[tuple[Callable[[Scene], str], ...]] = (
+    kill_executor,
+    kill_python_worker,
+    hold_up_python_worker,
+    restart_master,
+    restart_broker,
+    stop_driver,
+    kill_driver,
+    kill_driver_between_commits,
+    kill_planner,
+)
+
+
+def _one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
+    """One of the processes of a kind, as soon as there is one."""
+    found: list[Found] = []
+
+    def there() -> bool:
+        found[:] = find()
+        return bool(found)
+
+    scene.job.wait_for(there, what, poll_seconds=0.02)
+    return scene.rng.choice(found)
+
+
+def _in_mid_batch(scene: Scene) -> str:
+    """Wait until a batch is planned and not complete, and some of it is done perhaps."""
+    job = scene.job
+    job.wait_for(lambda: job.planned > job.committed, "a batch that runs")
+    time.sleep(scene.rng.uniform(0, 1))
+    return _state(job)
+
+
+def _state(job: Job) -> str:
+    return f"batch {job.planned} {'running' if job.planned > job.committed else 'complete'}"

@@ -1,0 +1,148 @@
+"""The job under test: `tubeclient ingest` on the Spark cluster, as a process that is ended and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.exactly_once.processes import Child, Found, marked, send_signal
+from tests.exactly_once.spark_cluster import JAVA_OPTIONS
+
+__all__ = ["Job"]
+
+_END_SECONDS = 90.0
+_SPARK = {
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    # What Spark has itself need not be sent to each new executor: 60 MB.
+    "spark.jars.excludes": "org.apache.hadoop:*,org.apache.parquet:*,org.apache.logging.log4j:*,com.github.luben:*",
+    "spark.cores.max": "2",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # A task that is slower than twice the quicker half is given to the other executor as well.
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.minTaskRuntime": "200ms",
+    # What happened to tasks and executors, one JSON object a line.
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+}
+
+
+class Job:
+    """The job in `folder`: its table, checkpoint, offsets table, Spark's event logs and a log of each run.
+
+    `settings` are arguments of the command, by their names without dashes; `module` is what is run, with these
+    arguments.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        mark: str,
+        spark_url: str,
+        settings: Mapping[str, str],
+        source: Mapping[str, str],
+        module: str = "tubeclient_cli.app",
+    ) -> None:
+        self.folder = folder
+        self.table = folder / "table"
+        self.checkpoint = folder / "checkpoint"
+        self.offsets_table = folder / "offsets"
+        self.events = folder / "events"
+        self.events.mkdir(parents=True)
+        self.runs: list[Child] = []
+        self._mark = mark
+        self._spark_url = spark_url
+        self._settings = dict(settings)
+        self._source = dict(source)
+        self._module = module
+
+    @property
+    def run(self) -> Child:
+        """The newest run."""
+        return self.runs[-1]
+
+    def start(self, **source: str) -> None:
+        """Start the job; `source` are further options of the source from now on."""
+        self._source.update(source)
+        settings = {
+            **self._settings,
+            "target": str(self.table),
+            "checkpoint": str(self.checkpoint),
+            "offsets-table": str(self.offsets_table),
+            "spark-master": self._spark_url,
+        }
+        confs = {**_SPARK, "spark.eventLog.dir": self.events.as_uri()}
+        command = [sys.executable, "-m", self._module, "ingest"]
+        command += [part for name, value in settings.items() for part in (f"--{name}", value)]
+        command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]
+        command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
+        name = f"run-{len(self.runs) + 1}"
+        self.runs.append(Child(name, command, self.folder / f"{name}.log", self._mark))
+
+    def check(self) -> None:
+        """AssertionError if the job has ended."""
+        assert self.run.running, f"the job has ended\n{self.run.tail()}"
+
+    def stop(self) -> None:
+        """SIGTERM, and the job's own end after the running batch; AssertionError if that is not a clean one."""
+        self.run.ask_to_end()
+        status = self.run.wait(_END_SECONDS)
+        assert status == 0, f"a job that was asked to stop ended with {status}\n{self.run.tail()}"
+
+    def kill(self) -> None:
+        """SIGKILL for the driver, which is a JVM and the Python process that started it; its children are left."""
+        for process in marked(self._mark):
+            if "org.apache.spark.deploy.SparkSubmit" in process.command:
+                send_signal(process, signal.SIGKILL)
+        self.run.kill()
+
+    def planners(self) -> list[Found]:
+        """The source's process beside the driver."""
+        return [process for process in marked(self._mark) if "python_streaming_source_runner" in process.command]
+
+    @property
+    def planned(self) -> int:
+        """The newest batch that Spark has planned; -1 for none."""
+        return _highest(self.checkpoint / "offsets")
+
+    @property
+    def committed(self) -> int:
+        """The newest batch that Spark knows to be complete; -1 for none."""
+        return _highest(self.checkpoint / "commits")
+
+    @property
+    def version(self) -> int:
+        """The table's newest version; -1 for none."""
+        return _highest(self.table / "_delta_log", ".json")
+
+    def wait_for(
+        self, done: Callable[[], object], what: str, seconds: float = 120.0, poll_seconds: float = 0.005
+    ) -> None:
+        """Return as soon as `done` holds; AssertionError if the job ends before, or after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not done():
+            self.check()
+            if time.monotonic() >= deadline:
+                raise AssertionError(f"waited {seconds:g} s in vain for {what}\n{self.run.tail()}")
+            time.sleep(poll_seconds)
+
+
+def _highest(folder: Path, ending: str = "") -> int:
+    """The highest number that is a file's name in a folder, which need not exist."""
+    with contextlib.suppress(FileNotFoundError):
+        names = (path.name.removesuffix(ending) for path in folder.iterdir() if path.name.endswith(ending))
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+    return -1

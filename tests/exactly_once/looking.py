@@ -1,0 +1,44 @@
+"""What the brokers hold and what the table has, each read without the job and without Spark."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from tests.exactly_once.judge import Place, Row
+from tubeclient import ClientSettings, OffsetLookup, OffsetRange, RangeReader, fetch_view, reader_groups_of
+from tubeclient.wire.payload import decode_payload
+
+__all__ = ["held_by_brokers", "in_table", "row_count"]
+
+_GROUPS = reader_groups_of("judge")
+
+
+def held_by_brokers(settings: ClientSettings, topic: str) -> list[Row]:
+    """Every message of the topic, from the first that is there to the last."""
+    view = fetch_view(settings, [topic], _GROUPS)
+    with closing(OffsetLookup(settings, _GROUPS)) as lookup:
+        bounds = lookup.bounds(view)
+    with RangeReader(settings, _GROUPS) as reader:
+        return [
+            Row(Place(str(key), message.messageId), int(decode_payload(message.payLoadData, message.flag)[0]))
+            for key in view.partitions()
+            for pack in reader.read(
+                view.broker_of(key), OffsetRange(key, bounds[key.store].min_offset, bounds[key.store].max_offset)
+            )
+            for message in pack.messages
+        ]
+
+
+def in_table(path: Path) -> list[Row]:
+    """Every row of the table."""
+    rows = DeltaTable(path).to_pyarrow_table(columns=["partitionKey", "messageId", "value"])
+    columns = (rows.column(name).to_pylist() for name in rows.column_names)
+    return [Row(Place(key, message_id), int(value)) for key, message_id, value in zip(*columns, strict=True)]
+
+
+def row_count(path: Path) -> int:
+    """How many rows the table has, by its log alone; 0 where there is no table yet."""
+    return DeltaTable(path).count() if DeltaTable.is_deltatable(str(path)) else 0

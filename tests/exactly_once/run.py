@@ -1,0 +1,191 @@
+"""One run: a cluster of each kind, producers, the job, and what a seed draws for them; then the verdict."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from embedded_tubemq import EmbeddedTubeMQ
+from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
+from tests.exactly_once.faults import FAULTS, Scene, kill_in_batch_0
+from tests.exactly_once.job import Job
+from tests.exactly_once.judge import Verdict, judge
+from tests.exactly_once.looking import held_by_brokers, in_table, row_count
+from tests.exactly_once.processes import none_left
+from tests.exactly_once.spark_cluster import SparkCluster
+from tests.exactly_once.task_figures import task_figures
+from tests.exactly_once.writers import Writers, writing
+
+__all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
+
+TOPIC: Final = TopicSpec("numbers", num_partitions=2, num_stores=2)
+SERVERS: Final = ("embedded", "apache")
+_PROGRESS_SECONDS = 120.0
+_CATCH_UP_SECONDS = 120.0
+_LONGEST_PAUSE_SECONDS = 2.0
+
+
+@dataclass
+class Report:
+    """What was done when, and the figures."""
+
+    server: str
+    seed: int
+    began: float = field(default_factory=time.monotonic)
+    log: list[str] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    tasks: Counter[str] = field(default_factory=Counter)
+    verdict: Verdict | None = None
+
+    def say(self, text: str) -> None:
+        """Note something, with the seconds since the beginning."""
+        self.log.append(f"{time.monotonic() - self.began:7.1f} s  {text}")
+        print(self.log[-1], flush=True)
+
+    def lines(self) -> list[str]:
+        """Everything, for people."""
+        figures = {
+            "seconds under way": f"{self.seconds:.0f}",
+            "starts of the driver": f"{self.runs}",
+            "batches": f"{self.batches}",
+            "faults": f"{self.done.total()}",
+            **{f"  {name}": f"{count}" for name, count in sorted(self.done.items())},
+            **{name: f"{count:,}" for name, count in sorted(self.tasks.items())},
+        }
+        lines = [f"exactly once on {self.server}, seed {self.seed}", *self.log]
+        lines += [f"{name:<38}{figure}" for name, figure in figures.items()]
+        return [*lines, *(self.verdict.lines() if self.verdict is not None else ["no verdict"])]
+
+
+@contextmanager
+def serving(server: str, folder: Path) -> Iterator[Cluster]:
+    """TubeMQ with two brokers and the topic."""
+    if server == "embedded":
+        with EmbeddedTubeMQ(folder, to_config([TOPIC]), brokers=2) as embedded:
+            yield EmbeddedCluster(embedded)
+        return
+    apache = ApacheTubeMQ(folder, brokers=2)
+    apache.start([TOPIC])
+    try:
+        yield ApacheCluster(apache)
+    finally:
+        apache.stop(clean=False)
+
+
+@contextmanager
+def scenery(folder: Path, server: str) -> Iterator[tuple[Cluster, SparkCluster, str]]:
+    """TubeMQ and Spark, and the mark for drivers; after the block everything that was started has ended."""
+    mark = uuid.uuid4().hex
+    with (
+        none_left(f"{mark}-spark", f"{mark}-job"),
+        serving(server, folder / "tube") as tube,
+        SparkCluster(folder / "spark", f"{mark}-spark") as spark,
+    ):
+        yield tube, spark, f"{mark}-job"
+
+
+@contextmanager
+def job_of(
+    folder: Path, mark: str, tube: Cluster, spark: SparkCluster, module: str = "tubeclient_cli.app"
+) -> Iterator[Job]:
+    """The job, yet to be started, killed after the block if it still runs."""
+    settings = {
+        "master-servers": tube.master_address,
+        "consumer-group": "numbers_etl",
+        "topic": TOPIC.name,
+        "source-count": "4",
+        "max-offsets-per-trigger": "2000",
+        "trigger": "0s",
+    }
+    job = Job(folder / "job", mark, spark.url, settings, {"masterWebPort": str(tube.master_web_port)}, module)
+    try:
+        yield job
+    finally:
+        if job.runs and job.run.running:
+            job.kill()
+
+
+def run(
+    server: str,
+    folder: Path,
+    seed: int,
+    *,
+    seconds: float | None = None,
+    per_second: float = 200,
+    faults: tuple[Callable[[Scene], str], ...] = FAULTS,
+) -> Report:
+    """Do what the seed draws: each fault once, in an order of its own, and again and again until `seconds` are over;
+    without them once.
+    """
+    report = Report(server, seed)
+    rng = random.Random(seed)
+    with scenery(folder, server) as (tube, spark, mark), job_of(folder, mark, tube, spark) as job:
+        scene = Scene(tube, spark, job, rng)
+        report.say("TubeMQ and Spark run")
+        started = time.monotonic()
+        try:
+            with writing(tube.settings, TOPIC.name, per_second) as writers:
+                job.start()
+                _do(report, kill_in_batch_0, scene)
+                for fault in _drawn(rng, faults, None if seconds is None else started + seconds):
+                    time.sleep(rng.uniform(0, _LONGEST_PAUSE_SECONDS))
+                    _do(report, fault, scene)
+            report.say("the producers have ended")
+            report.verdict = _verdict(report, tube, job, writers)
+        finally:
+            report.seconds = time.monotonic() - started
+            report.runs, report.batches = len(job.runs), job.committed + 1
+            report.tasks = task_figures(job.events)
+            for line in report.lines():
+                print(line, flush=True)
+    return report
+
+
+def _drawn(
+    rng: random.Random, faults: tuple[Callable[[Scene], str], ...], until: float | None
+) -> Iterator[Callable[[Scene], str]]:
+    for number in itertools.count():
+        if number and until is None:
+            return
+        for fault in rng.sample(faults, len(faults)):
+            if until is not None and time.monotonic() >= until:
+                return
+            yield fault
+
+
+def _do(report: Report, fault: Callable[[Scene], str], scene: Scene) -> None:
+    """Do it, and see that batches go on."""
+    job = scene.job
+    job.check()
+    done = fault(scene)
+    report.done[fault.__name__] += 1
+    report.say(f"{fault.__name__}: {done}")
+    before, since = job.committed, time.monotonic()
+    job.wait_for(lambda: job.committed > before, f"a batch after {fault.__name__}", _PROGRESS_SECONDS)
+    report.say(f"  batch {job.committed} complete {time.monotonic() - since:.1f} s later")
+
+
+def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers) -> Verdict:
+    """Wait until the job has caught up, as far as it does, stop it, and compare."""
+    held = held_by_brokers(tube.settings, TOPIC.name)
+    report.say(f"the brokers hold {len(held):,} messages")
+    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    while row_count(job.table) < len(held) and time.monotonic() < deadline:
+        job.check()
+        time.sleep(0.2)
+    # Another batch, if there is one: what comes twice would come now.
+    job.stop()
+    report.say("the job has ended")
+    return judge(writers.acknowledged, writers.unknown, held, in_table(job.table))
