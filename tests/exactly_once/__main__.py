@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,8 @@ def main() -> int:
     parser.add_argument("--per-second", type=float, default=200, help="messages that the producers write")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
+    # Whoever ends this ends all that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="exactly-once-") as temporary:
         folder = given.folder or Path(temporary)
         report = run(given.server, folder, given.seed, seconds=given.seconds, per_second=given.per_second)

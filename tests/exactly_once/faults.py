@@ -19,6 +19,8 @@ from tests.exactly_once.spark_cluster import SparkCluster
 __all__ = ["FAULTS", "Scene", "kill_in_batch_0"]
 
 _ENDED_SECONDS = 60.0
+_BATCH_SECONDS = 1.0
+"""About as long as a batch takes from its plan to its commit."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +44,37 @@ def kill_in_batch_0(scene: Scene) -> str:
 
 
 def kill_executor(scene: Scene) -> str:
+    """SIGKILL in the middle of a batch; Spark starts another one."""
     executor = _one_of(scene, scene.spark.executors, "an executor")
+    state = _stop_in_batch(scene, executor, 0.5, 2)
     send_signal(executor, signal.SIGKILL)
-    return f"process {executor.pid}, {_state(scene.job)}"
+    return f"process {executor.pid}, {state}"
 
 
 def kill_python_worker(scene: Scene) -> str:
+    """SIGKILL in the middle of a batch; Spark runs its task again."""
     worker = _one_of(scene, scene.spark.python_workers, "a Python worker")
+    state = _stop_in_batch(scene, worker, 0.5, 2)
     send_signal(worker, signal.SIGKILL)
-    return f"process {worker.pid}, {_state(scene.job)}"
+    return f"process {worker.pid}, {state}"
 
 
 def hold_up_python_worker(scene: Scene) -> str:
-    """SIGSTOP, and SIGCONT some seconds later: its task is the slow one that speculation is for."""
+    """Its task becomes the slow one that speculation is for, and goes on when another attempt was first."""
     worker = _one_of(scene, scene.spark.python_workers, "a Python worker")
-    seconds = scene.rng.uniform(2, 5)
-    send_signal(worker, signal.SIGSTOP)
-    time.sleep(seconds)
+    state = _stop_in_batch(scene, worker, 2, 4)
     send_signal(worker, signal.SIGCONT)
-    return f"process {worker.pid} for {seconds:.1f} s, {_state(scene.job)}"
+    return f"process {worker.pid}, {state}"
 
 
 def restart_master(scene: Scene) -> str:
+    """TubeMQ's, which forgets the group's nodes and the producers."""
     scene.tube.restart_master()
     return _state(scene.job)
 
 
 def restart_broker(scene: Scene) -> str:
+    """A clean stop of one of the brokers, and a start some seconds later."""
     broker_id = scene.rng.choice(sorted(scene.tube.brokers))
     seconds = scene.rng.uniform(0, 4)
     with scene.tube.without_broker(broker_id):
@@ -140,11 +146,22 @@ def _one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
     return scene.rng.choice(found)
 
 
-def _in_mid_batch(scene: Scene) -> str:
-    """Wait until a batch is planned and not complete, and some of it is done perhaps."""
+def _stop_in_batch(scene: Scene, process: Found, least: float, most: float) -> str:
+    """SIGSTOP, so that the running or the next batch gets stuck with it; returns some seconds into that batch."""
     job = scene.job
-    job.wait_for(lambda: job.planned > job.committed, "a batch that runs")
-    time.sleep(scene.rng.uniform(0, 1))
+    send_signal(process, signal.SIGSTOP)
+    job.wait_for(lambda: job.planned > job.committed, "a batch to run")
+    seconds = scene.rng.uniform(least, most)
+    time.sleep(seconds)
+    return f"held up for {seconds:.1f} s, {_state(job)}"
+
+
+def _in_mid_batch(scene: Scene) -> str:
+    """Wait for the beginning of a batch, and then for a part of what it may take."""
+    job = scene.job
+    before = job.planned
+    job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
+    time.sleep(scene.rng.uniform(0, _BATCH_SECONDS))
     return _state(job)
 
 

@@ -43,18 +43,11 @@ _SPARK = {
 class Job:
     """The job in `folder`: its table, checkpoint, offsets table, Spark's event logs and a log of each run.
 
-    `settings` are arguments of the command, by their names without dashes; `module` is what is run, with these
-    arguments.
+    `settings` are arguments of the command, by their names without dashes, `source` further options of the source.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        mark: str,
-        spark_url: str,
-        settings: Mapping[str, str],
-        source: Mapping[str, str],
-        module: str = "tubeclient_cli.app",
+        self, folder: Path, mark: str, spark_url: str, settings: Mapping[str, str], source: Mapping[str, str]
     ) -> None:
         self.folder = folder
         self.table = folder / "table"
@@ -67,7 +60,6 @@ class Job:
         self._spark_url = spark_url
         self._settings = dict(settings)
         self._source = dict(source)
-        self._module = module
 
     @property
     def run(self) -> Child:
@@ -85,7 +77,7 @@ class Job:
             "spark-master": self._spark_url,
         }
         confs = {**_SPARK, "spark.eventLog.dir": self.events.as_uri()}
-        command = [sys.executable, "-m", self._module, "ingest"]
+        command = [sys.executable, "-m", "tubeclient_cli.app", "ingest"]
         command += [part for name, value in settings.items() for part in (f"--{name}", value)]
         command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]
         command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]

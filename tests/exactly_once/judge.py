@@ -81,7 +81,9 @@ class Verdict:
         ]
 
 
-def judge(acknowledged: Mapping[int, Place], unknown: Iterable[int], held: Iterable[Row], table: Iterable[Row]) -> Verdict:
+def judge(
+    acknowledged: Mapping[int, Place], unknown: Iterable[int], held: Iterable[Row], table: Iterable[Row]
+) -> Verdict:
     """Compare. `held` are the messages of all brokers after the last write, `table` the rows after the last batch."""
     there, has = Counter(held), Counter(table)
     written = {Row(place, number) for number, place in acknowledged.items()}

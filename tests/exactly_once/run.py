@@ -23,7 +23,7 @@ from tests.exactly_once.looking import held_by_brokers, in_table, row_count
 from tests.exactly_once.processes import none_left
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.task_figures import task_figures
-from tests.exactly_once.writers import Writers, writing
+from tests.exactly_once.writers import Writers
 
 __all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
 
@@ -97,19 +97,17 @@ def scenery(folder: Path, server: str) -> Iterator[tuple[Cluster, SparkCluster, 
 
 
 @contextmanager
-def job_of(
-    folder: Path, mark: str, tube: Cluster, spark: SparkCluster, module: str = "tubeclient_cli.app"
-) -> Iterator[Job]:
+def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster) -> Iterator[Job]:
     """The job, yet to be started, killed after the block if it still runs."""
     settings = {
         "master-servers": tube.master_address,
         "consumer-group": "numbers_etl",
         "topic": TOPIC.name,
         "source-count": "4",
-        "max-offsets-per-trigger": "2000",
+        "max-offsets-per-trigger": "4000",
         "trigger": "0s",
     }
-    job = Job(folder / "job", mark, spark.url, settings, {"masterWebPort": str(tube.master_web_port)}, module)
+    job = Job(folder / "job", mark, spark.url, settings, {"masterWebPort": str(tube.master_web_port)})
     try:
         yield job
     finally:
@@ -133,10 +131,11 @@ def run(
     rng = random.Random(seed)
     with scenery(folder, server) as (tube, spark, mark), job_of(folder, mark, tube, spark) as job:
         scene = Scene(tube, spark, job, rng)
+        writers = Writers(tube.settings, TOPIC.name)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()
         try:
-            with writing(tube.settings, TOPIC.name, per_second) as writers:
+            with writers.writing(per_second):
                 job.start()
                 _do(report, kill_in_batch_0, scene)
                 for fault in _drawn(rng, faults, None if seconds is None else started + seconds):

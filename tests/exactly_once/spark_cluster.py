@@ -43,7 +43,9 @@ class SparkCluster:
 
     def __enter__(self) -> Self:
         try:
-            self._start("Master", ["--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(self._web_port)])
+            self._start(
+                "Master", ["--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(self._web_port)]
+            )
             self._await(lambda: accepts("127.0.0.1", self._port), "Spark's master")
             for number in range(self._count):
                 size = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +12,7 @@ from functools import partial
 from tests.exactly_once.judge import Place
 from tubeclient import ClientSettings, Producer, SendResult
 
-__all__ = ["Writers", "writing"]
+__all__ = ["Writers"]
 
 WRITERS = 2
 _SLICE = 20
@@ -21,12 +21,15 @@ _END_SECONDS = 100.0
 
 
 class Writers:
-    """What was written so far. A number is a message's whole body, in decimal."""
+    """Producers of one topic, and what they were told. A number is a message's whole body, in decimal."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ClientSettings, topic: str) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._slices = itertools.count(0, _SLICE)
         self._lock = threading.Lock()
         self._acknowledged: dict[int, Place] = {}
-        self._unknown: dict[int, BaseException] = {}
+        self._unknown: set[int] = set()
 
     @property
     def acknowledged(self) -> dict[int, Place]:
@@ -35,46 +38,39 @@ class Writers:
             return dict(self._acknowledged)
 
     @property
-    def unknown(self) -> dict[int, BaseException]:
+    def unknown(self) -> set[int]:
         """The numbers that may have arrived or not."""
         with self._lock:
-            return dict(self._unknown)
+            return set(self._unknown)
 
-    def write(self, settings: ClientSettings, topic: str, numbers: Iterable[int], pause: float, stop: threading.Event) -> None:
-        """Write slices of numbers with `pause` seconds between them until `stop` is set; returns with all answers."""
-        with Producer(settings) as producer:
-            producer.publish([topic], timeout_ms=_PUBLISH_MS)
-            source = iter(numbers)
+    @contextmanager
+    def writing(self, per_second: float) -> Iterator[None]:
+        """Write about `per_second` messages for the length of the block; after it all answers are there."""
+        stop = threading.Event()
+        with ThreadPoolExecutor(WRITERS) as threads:
+            running = [threads.submit(self._write, _SLICE * WRITERS / per_second, stop) for _ in range(WRITERS)]
+            try:
+                yield
+            finally:
+                stop.set()
+            for one in running:
+                one.result(_END_SECONDS)
+
+    def _write(self, pause: float, stop: threading.Event) -> None:
+        with Producer(self._settings) as producer:
+            producer.publish([self._topic], timeout_ms=_PUBLISH_MS)
             while not stop.wait(pause):
-                chosen = list(itertools.islice(source, _SLICE))
-                for number, answer in zip(
-                    chosen, producer.submit_many(topic, [b"%d" % number for number in chosen]), strict=True
-                ):
+                with self._lock:
+                    first = next(self._slices)
+                numbers = range(first, first + _SLICE)
+                answers = producer.submit_many(self._topic, [b"%d" % number for number in numbers])
+                for number, answer in zip(numbers, answers, strict=True):
                     answer.add_done_callback(partial(self._note, number))
 
     def _note(self, number: int, answer: Future[SendResult]) -> None:
         with self._lock:
-            error = answer.exception()
-            if error is not None:
-                self._unknown[number] = error
+            if answer.exception() is not None:
+                self._unknown.add(number)
             else:
                 result = answer.result()
                 self._acknowledged[number] = Place(str(result.partition), result.message_id)
-
-
-@contextmanager
-def writing(settings: ClientSettings, topic: str, per_second: float) -> Iterator[Writers]:
-    """Producers that write about `per_second` messages for the length of the block; after it all answers are there."""
-    writers, stop = Writers(), threading.Event()
-    pause = _SLICE * WRITERS / per_second
-    with ThreadPoolExecutor(WRITERS) as threads:
-        running = [
-            threads.submit(writers.write, settings, topic, itertools.count(first, WRITERS), pause, stop)
-            for first in range(WRITERS)
-        ]
-        try:
-            yield writers
-        finally:
-            stop.set()
-        for one in running:
-            one.result(_END_SECONDS)
