@@ -13,7 +13,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo bench test lint format types check docs proto dist clean
+.PHONY: help setup demo bench chaos test lint format types check docs proto dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded Tube
 
 bench: $(STAMPS)/packages $(STAMPS)/apache ## Measure our client beside Apache's Java client, on Apache's broker
 	$(BIN)/python -m bench.client $(BENCH_ARGS)
+
+chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes, and count
+	$(BIN)/python -m tests.exactly_once --seconds 600 $(CHAOS_ARGS)
 
 test: setup ## Run all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -9,15 +9,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.exactly_once.faults import FAULTS
 from tests.exactly_once.run import SERVERS, run
 
 
 def main() -> int:
     """Run, print, and return 0 if each message came once."""
+    names = {fault.__name__: fault for fault in FAULTS}
     parser = argparse.ArgumentParser(prog="python -m tests.exactly_once", description=__doc__)
     parser.add_argument("--server", choices=SERVERS, default="apache")
     parser.add_argument("--seconds", type=float, default=None, help="default: each fault once")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--fault", choices=names, action="append", default=None, help="only these; default: all")
     parser.add_argument("--per-second", type=float, default=200, help="messages that the producers write")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
@@ -25,7 +28,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="exactly-once-") as temporary:
         folder = given.folder or Path(temporary)
-        report = run(given.server, folder, given.seed, seconds=given.seconds, per_second=given.per_second)
+        report = run(
+            given.server,
+            folder,
+            given.seed,
+            seconds=given.seconds,
+            per_second=given.per_second,
+            faults=tuple(names[name] for name in given.fault or names),
+        )
     return 0 if report.verdict is not None and report.verdict.whole else 1
 
 

@@ -29,8 +29,8 @@ __all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
 
 TOPIC: Final = TopicSpec("numbers", num_partitions=2, num_stores=2)
 SERVERS: Final = ("embedded", "apache")
-_PROGRESS_SECONDS = 120.0
-_CATCH_UP_SECONDS = 120.0
+_PROGRESS_SECONDS = 180.0
+_CATCH_UP_SECONDS = 180.0
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
