@@ -27,6 +27,9 @@ _SPARK = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Compiled plans are for more rows than these; without, a new driver has its first batch sooner.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
     # A task that is slower than twice the quicker half is given to the other executor as well.
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",

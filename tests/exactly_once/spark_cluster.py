@@ -107,6 +107,6 @@ class SparkCluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
-            # The page comes some time after the port for workers.
+        except (OSError, ValueError):
+            # The page comes some time after the port for workers, and its contents after the page.
             return 0

@@ -15,7 +15,7 @@ from tests.exactly_once.run import TOPIC, job_of, scenery
 from tests.exactly_once.writers import Writers
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.apache]
+pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(600)]
 
 ENOUGH = 200
 """Messages, each time that something is written."""
