@@ -30,11 +30,11 @@ _SPARK = {
     # Compiled plans are for more rows than these; without, a new driver has its first batch sooner.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
-    # A task that is slower than twice the quicker half is given to the other executor as well.
+    # A task that is slower than one and a half times the quicker half is given to the other executor as well.
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.5",
-    "spark.speculation.multiplier": "2",
+    "spark.speculation.multiplier": "1.5",
     "spark.speculation.minTaskRuntime": "200ms",
     # What happened to tasks and executors, one JSON object a line.
     "spark.eventLog.enabled": "true",
