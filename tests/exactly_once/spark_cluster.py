@@ -48,7 +48,8 @@ class SparkCluster:
             )
             self._await(lambda: accepts("127.0.0.1", self._port), "Spark's master")
             for number in range(self._count):
-                size = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+                # A host each: Spark gives no task to the same host a second time while the first attempt runs.
+                size = ["--host", f"127.0.0.{number + 1}", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
                 self._start("Worker", [*size, "--work-dir", str(self._folder / f"work-{number}"), self.url])
             self._await(lambda: self._alive_workers() == self._count, "Spark's workers")
         except BaseException:
