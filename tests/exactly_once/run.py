@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -126,11 +126,13 @@ def run(
 ) -> Report:
     """Do what the seed draws: each fault once, in an order of its own, and again and again until `seconds` are over;
     without them once.
+
+    Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
     report = Report(server, seed)
-    rng = random.Random(seed)
+    order = random.Random(seed)
     with scenery(folder, server) as (tube, spark, mark), job_of(folder, mark, tube, spark) as job:
-        scene = Scene(tube, spark, job, rng)
+        scene = Scene(tube, spark, job, order)
         writers = Writers(tube.settings, TOPIC.name)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()
@@ -138,8 +140,9 @@ def run(
             with writers.writing(per_second):
                 job.start()
                 _do(report, kill_in_batch_0, scene)
-                for fault in _drawn(rng, faults, None if seconds is None else started + seconds):
-                    time.sleep(rng.uniform(0, _LONGEST_PAUSE_SECONDS))
+                for fault in _drawn(order, faults, None if seconds is None else started + seconds):
+                    scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))
+                    time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
             report.say("the producers have ended")
             report.verdict = _verdict(report, tube, job, writers)
@@ -153,12 +156,12 @@ def run(
 
 
 def _drawn(
-    rng: random.Random, faults: tuple[Callable[[Scene], str], ...], until: float | None
+    order: random.Random, faults: tuple[Callable[[Scene], str], ...], until: float | None
 ) -> Iterator[Callable[[Scene], str]]:
     for number in itertools.count():
         if number and until is None:
             return
-        for fault in rng.sample(faults, len(faults)):
+        for fault in order.sample(faults, len(faults)):
             if until is not None and time.monotonic() >= until:
                 return
             yield fault
