@@ -18,7 +18,7 @@ from tests.exactly_once.spark_cluster import SparkCluster
 
 __all__ = ["DRIVER_FAULTS", "FAULTS", "OTHER_FAULTS", "Scene", "kill_in_batch_0"]
 
-_ENDED_SECONDS = 60.0
+_ENDED_SECONDS = 90.0
 _BATCH_SECONDS = 1.0
 """About as long as a batch takes from its plan to its commit."""
 

@@ -14,7 +14,7 @@ from tests.exactly_once.spark_cluster import JAVA_OPTIONS
 
 __all__ = ["Job"]
 
-_END_SECONDS = 90.0
+_END_SECONDS = 120.0
 _SPARK = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
