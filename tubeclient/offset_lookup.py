@@ -10,8 +10,9 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from zoneinfo import ZoneInfo
 
 from tubeclient.access import authority_of
@@ -36,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _WEB_PORT_RETRY_SECONDS = 60.0
+_NEVER_WRITTEN = StoreBounds(0, 0)
 
 
 class OffsetLookup(ProcessBound):
@@ -214,9 +216,7 @@ class OffsetLookup(ProcessBound):
         web = self._webs.get(broker.broker_id)
         if web is not None:
             try:
-                found = web.bounds({store.topic for store in stores})
-                # A store that was never written to is left out of the answer.
-                return {store: found.get(store, StoreBounds(0, 0)) for store in stores}
+                return self._ask_web(broker, web, stores)
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
         runner = FlowRunner(self._pool)
@@ -224,3 +224,15 @@ class OffsetLookup(ProcessBound):
             store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority))
             for store, partitions in stores.items()
         }
+
+    def _ask_web(self, broker: BrokerInfo, web: BrokerWeb, stores: Iterable[StoreKey]) -> dict[StoreKey, StoreBounds]:
+        """Ask over HTTP. The answer leaves out stores that were never written to, and all stores of a broker that is
+        starting: its web port is there before they are. The port for clients opens behind them.
+        """
+        topics = {store.topic for store in stores}
+        found = web.bounds(topics)
+        if any(store not in found and self._known.get(store) != _NEVER_WRITTEN for store in stores):
+            with closing(ConnectionPool(self._settings)) as fresh:
+                fresh.get(broker.address)
+            found = web.bounds(topics)
+        return {store: found.get(store, _NEVER_WRITTEN) for store in stores}

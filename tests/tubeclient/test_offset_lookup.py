@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.store import NewMessage
+from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
 from tubeclient import (
     ClientSettings,
@@ -94,6 +97,28 @@ def test_a_broker_that_never_answered_is_an_error_in_time(
     impatient = replace(settings, retry_limit_ms=500)
     with closing(OffsetLookup(impatient, GROUPS)) as lookup, pytest.raises(TubeError, match=r"127\.0\.0\.1"):
         lookup.bounds(view)
+
+
+def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    def no_stores(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(json.dumps({"result": True, "errCode": 0, "errMsg": "OK", "dataSet": []}).encode())
+
+    impatient = replace(settings, retry_limit_ms=500)
+    with closing(OffsetLookup(settings, GROUPS)) as lookup, closing(OffsetLookup(impatient, GROUPS)) as newcomer:
+        lookup.bounds(view)
+        port = cluster.broker_web_ports[2]
+        cluster.stop_broker(2)
+        with serving("127.0.0.1", port, no_stores) as asked:
+            assert lookup.bounds(view)[StoreKey(2, "clicks", 1)] == StoreBounds(0, 140)
+            with pytest.raises(TubeError, match=r"127\.0\.0\.1"):
+                newcomer.bounds(view)
+            assert any("admin_query_pubinfo" in request for request in asked)
+        cluster.start_broker(2)
+        assert lookup.bounds(view) == newcomer.bounds(view) == EXPECTED
 
 
 def test_positions_of_a_group(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView) -> None:
