@@ -8,11 +8,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.certificates import Certificate, CertificateAuthority
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Machines stall, and how long an example took says nothing. All else stays as Hypothesis has it, for build servers too.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

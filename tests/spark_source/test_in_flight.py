@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source import in_flight
@@ -58,7 +58,6 @@ def messages(sizes: Sequence[int]) -> list[OutgoingMessage]:
     return [OutgoingMessage.of("t", b"%d" % number + bytes(size)) for number, size in enumerate(sizes)]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from([0, 10, 3_000, 40_000]), max_size=30), max_size=6),
     st.integers(1, 12),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     BinaryType,
@@ -36,7 +36,6 @@ def schema(**columns: DataType) -> StructType:
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
-@settings(deadline=None)
 @given(
     st.permutations(list(TYPES)),
     st.lists(st.sampled_from(["lower", "upper", "as is"]), min_size=5, max_size=5),

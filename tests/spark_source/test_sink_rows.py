@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.arrow import PackDecoder
@@ -62,7 +62,6 @@ def read_back(messages: list[OutgoingMessage], zone: str) -> list[dict[str, Any]
     return found
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(
