@@ -26,7 +26,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms, call, checked
-from tubeclient.flows.reader import Reader
+from tubeclient.flows.reader import Reader, in_first_free
 from tubeclient.flows.time_search import TimeSearch
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
@@ -151,18 +151,14 @@ class TimedLook:
     def _register(self, offset: int) -> Flow[tuple[Reader, Any]]:
         """Take the partition in the first reader group where it is free, at `offset`."""
         groups = [self._group] if self._group is not None else list(self._task.reader_groups)
-        while True:
-            reader = self._reader(groups.pop(0))
-            request = reader.register(self._task.partition, offset)
+
+        def register(group: str) -> Flow[Any]:
+            request = self._reader(group).register(self._task.partition, offset)
             answer = yield from call(self._task.broker.address, Method.PARTITION_REGISTER, request)
-            try:
-                self._checked(answer)
-            except PartitionOccupied:
-                if not groups:
-                    raise
-            else:
-                self._group = reader.group
-                return reader, answer
+            return self._checked(answer)
+
+        self._group, answer = yield from in_first_free(groups, register)
+        return self._reader(self._group), answer
 
     def _minute_of(self, message: Any) -> int:
         if checksum(message.payLoadData) != message.checkSum:

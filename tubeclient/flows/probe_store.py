@@ -7,11 +7,13 @@ group it is done under, so it is done under a reader group, whose position means
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, call, checked
-from tubeclient.flows.reader import Reader
+from tubeclient.flows.reader import Reader, in_first_free
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 
@@ -28,17 +30,21 @@ def probe_store(
     """Ask `broker` for the bounds of the store of `partitions`, through the first partition that is free in one of
     the groups.
     """
+
+    def register(key: PartitionKey, group: str) -> Flow[Any]:
+        request = Reader(group, client_id, authority).register(key, 0)
+        answer = yield from call(broker.address, Method.PARTITION_REGISTER, request)
+        return checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")
+
     refusal: PartitionOccupied | None = None
     for key in partitions:
-        for group in reader_groups:
-            reader = Reader(group, client_id, authority)
-            answer = yield from call(broker.address, Method.PARTITION_REGISTER, reader.register(key, 0))
-            try:
-                checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")
-            except PartitionOccupied as error:
-                refusal = error
-                continue
-            yield from call(broker.address, Method.PARTITION_REGISTER, reader.unregister(key))
-            return StoreBounds(answer.currOffset, answer.maxOffset)
-    assert refusal is not None, "no partition or no reader group was given"
+        try:
+            group, answer = yield from in_first_free(reader_groups, partial(register, key))
+        except PartitionOccupied as error:
+            refusal = error
+            continue
+        unregister = Reader(group, client_id, authority).unregister(key)
+        yield from call(broker.address, Method.PARTITION_REGISTER, unregister)
+        return StoreBounds(answer.currOffset, answer.maxOffset)
+    assert refusal is not None, "no partition was given"
     raise refusal

@@ -32,7 +32,7 @@ from tubeclient.errors import (
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
 from tubeclient.flows.patience import Patience
-from tubeclient.flows.reader import Reader
+from tubeclient.flows.reader import Reader, in_first_free
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -164,15 +164,7 @@ class RangeRead:
         """Take the partition in the first reader group where it is free, at `position`."""
         groups = [self.group] if self.group is not None else list(self.task.reader_groups)
         self.group = None
-        while True:
-            group = groups.pop(0)
-            try:
-                answer = yield from self._seek(group, self.position)
-                break
-            except PartitionOccupied:
-                if not groups:
-                    raise
-        self.group = group
+        self.group, answer = yield from in_first_free(groups, lambda group: self._seek(group, self.position))
         yield from self._check_bounds(answer)
 
     def _seek(self, group: str, offset: int) -> Flow[Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
+from tubeclient.flows.effects import Flow
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.proto import broker_pb2
 from tubeclient.wire.strings import encode_subscription
@@ -19,6 +22,7 @@ __all__ = [
     "TAKEN",
     "UNREGISTER",
     "Reader",
+    "in_first_free",
 ]
 
 LEASE_BEAT_MS = 8_000.0
@@ -37,6 +41,9 @@ _ROLL_BACK = 1
 
 TAKEN = 412
 """The code for a partition that another client has."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +123,17 @@ class Reader:
             groupName=self.group,
             lastPackConsumed=consumed,
         )
+
+
+def in_first_free(groups: Sequence[str], register: Callable[[str], Flow[T]]) -> Flow[tuple[str, T]]:
+    """Register a partition in the first of these reader groups where it is free: the group, and what `register` gave.
+
+    Raises PartitionOccupied where others have it in all of them, and whatever else `register` raises.
+    """
+    *others, last = groups
+    for group in others:
+        try:
+            return group, (yield from register(group))
+        except PartitionOccupied:
+            continue
+    return last, (yield from register(last))
