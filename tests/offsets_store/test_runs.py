@@ -190,13 +190,19 @@ def test_a_sequence_that_was_tried_in_vain_does_not_hide_a_newer_run(
         old.record(at({FIRST: 56}))
 
 
-def _record_many(uri: str, group: str, own: Event, other: Event, answers: multiprocessing.SimpleQueue[str]) -> None:
-    """Records until 15 steps are done and one of them was after the other's first commit, or an error says to stop."""
+def _record_many(
+    uri: str, group: str, side: int, own: Event, other: Event, answers: multiprocessing.SimpleQueue[str]
+) -> None:
+    """Records until 15 steps are done and one of them was after the other's first commit, or an error says to stop.
+
+    The two sides never have a position in common: what the table has already is not written again, so runs in step
+    with each other would both get through.
+    """
     run = OffsetsTable(uri).open_run(GroupKey(group, ["clicks"]), 1)
     try:
         for step in range(1, 5_000):
             other_committed = other.is_set()
-            run.record(at({FIRST: 28 * step}))
+            run.record(at({FIRST: 28 * (2 * step + side)}))
             own.set()
             if step >= 15 and other_committed:
                 break
@@ -210,8 +216,8 @@ def _record_many(uri: str, group: str, own: Event, other: Event, answers: multip
 def _race(uri: str, *groups: str) -> list[str]:
     context = multiprocessing.get_context("spawn")
     first, second, answers = context.Event(), context.Event(), context.SimpleQueue()
-    sides = zip(groups, [(first, second), (second, first)], strict=True)
-    processes = [context.Process(target=_record_many, args=(uri, g, *events, answers)) for g, events in sides]
+    sides = zip(groups, [(0, first, second), (1, second, first)], strict=True)
+    processes = [context.Process(target=_record_many, args=(uri, g, *side, answers)) for g, side in sides]
     for process in processes:
         process.start()
     try:
@@ -227,11 +233,11 @@ def _race(uri: str, *groups: str) -> list[str]:
 
 def test_processes_with_groups_of_their_own_share_a_table(uri: str) -> None:
     assert _race(uri, "one", "two") == ["done", "done"]
-    for group in ("one", "two"):
+    for side, group in enumerate(("one", "two")):
         found = OffsetsTable(uri).latest(GroupKey(group, ["clicks"]))
         assert found is not None
         assert found.sequence >= 15
-        assert found.positions == {FIRST: 28 * found.sequence}
+        assert found.positions == {FIRST: 28 * (2 * found.sequence + side)}
 
 
 def test_of_two_processes_with_one_group_one_survives(uri: str) -> None:
