@@ -18,7 +18,7 @@ def main() -> int:
     names = {fault.__name__: fault for fault in FAULTS}
     parser = argparse.ArgumentParser(prog="python -m tests.exactly_once", description=__doc__)
     parser.add_argument("--server", choices=SERVERS, default="apache")
-    parser.add_argument("--seconds", type=float, default=None, help="default: each fault once")
+    parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--fault", choices=names, action="append", default=None, help="only these; default: all")
     parser.add_argument("--per-second", type=float, default=200, help="messages that the producers write")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 import uuid
@@ -120,12 +121,13 @@ def run(
     folder: Path,
     seed: int,
     *,
-    seconds: float | None = None,
+    seconds: float = math.inf,
+    rounds: float = math.inf,
     per_second: float = 200,
     faults: tuple[Callable[[Scene], str], ...] = FAULTS,
 ) -> Report:
-    """Do what the seed draws: each fault once, in an order of its own, and again and again until `seconds` are over;
-    without them once.
+    """Do what the seed draws: each fault once, in an order of its own, and again and again; no further
+    one once there were `rounds` of all, or `seconds` are over.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -140,7 +142,7 @@ def run(
             with writers.writing(per_second):
                 job.start()
                 _do(report, kill_in_batch_0, scene)
-                for fault in _drawn(order, faults, None if seconds is None else started + seconds):
+                for fault in _drawn(order, faults, rounds, started + seconds):
                     scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
@@ -156,13 +158,13 @@ def run(
 
 
 def _drawn(
-    order: random.Random, faults: tuple[Callable[[Scene], str], ...], until: float | None
+    order: random.Random, faults: tuple[Callable[[Scene], str], ...], rounds: float, until: float
 ) -> Iterator[Callable[[Scene], str]]:
-    for number in itertools.count():
-        if number and until is None:
+    for done in itertools.count():
+        if done >= rounds:
             return
-        for fault in order.sample(faults, len(faults)):
-            if until is not None and time.monotonic() >= until:
+        for number, fault in enumerate(order.sample(faults, len(faults))):
+            if time.monotonic() >= until and (done or number):
                 return
             yield fault
 
