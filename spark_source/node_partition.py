@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -79,6 +78,14 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
     broker of a range: it is never left out in silence.
     """
     rules = _offset_rules(options, end, view)
+
+    def rule_of(key: PartitionKey) -> OffsetRule:
+        return rules.get(key.store, OffsetRule.UNKNOWN) if rules else OffsetRule.UNKNOWN
+
+    def brokers_of(of_task: Sequence[OffsetRange]) -> tuple[BrokerInfo, ...]:
+        by_id = {one.partition.broker_id: one.partition for one in of_task}
+        return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
+
     cut = slices(
         ranges(start, end, nodes.node_of),
         min_tasks=options.min_partitions,
@@ -88,8 +95,8 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
     return [
         NodePartition(
             piece.node_id,
-            tuple(PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in piece.ranges),
-            tuple(sorted({view.broker_of(one.partition) for one in piece.ranges})),
+            tuple(PlannedRange(one, rule_of(one.partition)) for one in piece.ranges),
+            brokers_of(piece.ranges),
             piece.number,
             view.visit_token,
         )
@@ -105,11 +112,10 @@ def _offset_rules(options: SourceOptions, end: Offsets, view: ClusterView) -> di
     """
     if options.assigned:
         return {}  # other partitions may share the store
-    members = Counter(key.store for key in end)
     rules = {}
-    for store, count in members.items():
+    for store, runs in end.runs.items():
         layout = view.layout_of(store)
-        if count == 1 and not options.filters.get(store.topic):
+        if len(runs) == len(runs[0].ids) == 1 and not options.filters.get(store.topic):
             alone_now = layout is not None and layout.partitions_per_store == 1
             rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE
     return rules

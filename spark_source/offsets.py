@@ -11,14 +11,15 @@ The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey, StoreKey
 
-__all__ = ["Offsets", "checked_offset"]
+__all__ = ["Offsets", "Run", "checked_offset"]
 
 
 def checked_offset(value: object, where: str) -> int:
@@ -34,13 +35,36 @@ def checked_offset(value: object, where: str) -> int:
     return value
 
 
-class Offsets(Mapping[PartitionKey, int]):
-    """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps, equal texts."""
+class Run(NamedTuple):
+    """Neighbouring partitions of a store that stand at one offset."""
 
-    __slots__ = ("_dict", "_positions")
+    first: int
+    """Partition id."""
+    last: int
+    """Partition id; the last one that belongs to the run."""
+    offset: int
+
+    @property
+    def ids(self) -> range:
+        """All partition ids of the run."""
+        return range(self.first, self.last + 1)
+
+
+class Offsets(Mapping[PartitionKey, int]):
+    """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps, equal texts.
+
+    Kept by store and run, as they are written: a query of 10 000 partitions has some hundred stores.
+    """
+
+    __slots__ = ("_dict", "_positions", "_runs")
 
     def __init__(self, positions: Mapping[PartitionKey, int]) -> None:
-        self._positions: Final = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
+        checked = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
+        runs: dict[StoreKey, list[Run]] = {}
+        for key, at in checked.items():
+            _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
+        self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
+        self._positions: dict[PartitionKey, int] | None = checked
         self._dict: dict[str, dict[str, int]] | None = None
 
     @classmethod
@@ -49,11 +73,27 @@ class Offsets(Mapping[PartitionKey, int]):
         return positions if isinstance(positions, Offsets) else cls(positions)
 
     @classmethod
+    def of_runs(cls, runs: Mapping[StoreKey, Iterable[Run]]) -> Offsets:
+        """Return the offsets of stores in any order, whose runs are sorted, share no partition and are offsets; they
+        need not be as long as they could.
+        """
+        joined: dict[StoreKey, Sequence[Run]] = {}
+        for store in sorted(runs):
+            of_store: list[Run] = []
+            for run in runs[store]:
+                _append(of_store, *run)
+            if of_store:
+                joined[store] = of_store
+        made = cls.__new__(cls)
+        made._runs, made._positions, made._dict = joined, None, None  # type: ignore[misc]
+        return made
+
+    @classmethod
     def from_dict(cls, stores: object) -> Offsets:
         """Read what `to_dict` returns; ConfigurationError naming the store or partition for anything else."""
         if not isinstance(stores, Mapping):
             raise ConfigurationError(f"offsets are a JSON object of stores, not {stores!r}")
-        positions: dict[PartitionKey, int] = {}
+        parsed: dict[StoreKey, list[Run]] = {}
         for store_text, runs in stores.items():
             store = _parse_store(store_text)
             if not isinstance(runs, Mapping):
@@ -61,11 +101,16 @@ class Offsets(Mapping[PartitionKey, int]):
                     f"the offsets of store {store} are a JSON object of partition ids, not {runs!r}"
                 )
             for run_text, offset in runs.items():
-                for key in _parse_run(store, run_text):
-                    if key in positions:
-                        raise ConfigurationError(f"the offsets name partition {key} twice")
-                    positions[key] = checked_offset(offset, f"{store}, partitions {run_text}")
-        return cls(positions)
+                first, last = _parse_run(store, run_text)
+                at = checked_offset(offset, f"{store}, partitions {run_text}")
+                parsed.setdefault(store, []).append(Run(first, last, at))
+        for store, of_store in parsed.items():
+            of_store.sort()
+            for one, other in itertools.pairwise(of_store):
+                if other.first <= one.last:
+                    twice = PartitionKey(store.broker_id, store.topic, other.first)
+                    raise ConfigurationError(f"the offsets name partition {twice} twice")
+        return cls.of_runs(parsed)
 
     @classmethod
     def parse(cls, text: str) -> Offsets:
@@ -76,33 +121,43 @@ class Offsets(Mapping[PartitionKey, int]):
             raise ConfigurationError(f"offsets that are not JSON: {error}") from error
         return cls.from_dict(stores)
 
+    @property
+    def runs(self) -> Mapping[StoreKey, Sequence[Run]]:
+        """The runs of each store, as long as can be; stores and runs are sorted."""
+        return self._runs
+
     def __getitem__(self, key: PartitionKey) -> int:
-        return self._positions[key]
+        return self._by_key[key]
 
     def __iter__(self) -> Iterator[PartitionKey]:
-        return iter(self._positions)
+        return iter(self._by_key)
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return sum(len(run.ids) for runs in self._runs.values() for run in runs)
+
+    def __eq__(self, other: object) -> bool:
+        return self._runs == other._runs if isinstance(other, Offsets) else super().__eq__(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._positions.items()))
+        return hash(tuple((store, *runs) for store, runs in self._runs.items()))
 
     def __repr__(self) -> str:
         return f"Offsets({self.to_json()})"
 
     def as_dict(self) -> dict[PartitionKey, int]:
         """Return a dict of the same content, in the order of the keys."""
-        return dict(self._positions)
+        return dict(self._by_key)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
         """Return the canonical form, fit for json.dumps. It is shared: do not change it."""
         if self._dict is None:
-            stores: dict[str, dict[str, int]] = {}
-            for first, last, offset in _runs(self._positions.items()):
-                ids = str(first.partition_id) if first == last else f"{first.partition_id}-{last.partition_id}"
-                stores.setdefault(str(first.store), {})[ids] = offset
-            self._dict = {store: dict(sorted(stores[store].items())) for store in sorted(stores)}
+            texts = {
+                str(store): {
+                    str(run.first) if run.first == run.last else f"{run.first}-{run.last}": run.offset for run in runs
+                }
+                for store, runs in self._runs.items()
+            }
+            self._dict = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
         return self._dict
 
     def to_json(self) -> str:
@@ -111,7 +166,7 @@ class Offsets(Mapping[PartitionKey, int]):
 
     def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets with those of `newer` laid over them."""
-        return Offsets({**self._positions, **newer})
+        return Offsets({**self._by_key, **newer})
 
     def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets raised to `low` and then lowered to `high` where those name the partition."""
@@ -119,28 +174,24 @@ class Offsets(Mapping[PartitionKey, int]):
             {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
         )
 
+    @property
+    def _by_key(self) -> dict[PartitionKey, int]:
+        if self._positions is None:
+            self._positions = {
+                PartitionKey(store.broker_id, store.topic, number): run.offset
+                for store, runs in self._runs.items()
+                for run in runs
+                for number in run.ids
+            }
+        return self._positions
 
-def _runs(items: Iterable[tuple[PartitionKey, int]]) -> Iterator[tuple[PartitionKey, PartitionKey, int]]:
-    """Yield (first, last, offset) of the longest runs of neighbouring partitions of a store at one offset; items
-    sorted."""
-    first = last = None
-    offset = 0
-    for key, at in items:
-        if (
-            first is not None
-            and last is not None
-            and at == offset
-            and key.partition_id == last.partition_id + 1
-            and key.store == first.store
-        ):
-            last = key
-            continue
-        if first is not None and last is not None:
-            yield first, last, offset
-        first = last = key
-        offset = at
-    if first is not None and last is not None:
-        yield first, last, offset
+
+def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
+    """Add partitions behind those that are there, to the last run if they continue it."""
+    if runs and runs[-1].offset == offset and runs[-1].last + 1 == first:
+        runs[-1] = Run(runs[-1].first, last, offset)
+    else:
+        runs.append(Run(first, last, offset))
 
 
 def _parse_store(text: object) -> StoreKey:
@@ -152,8 +203,8 @@ def _parse_store(text: object) -> StoreKey:
     return StoreKey(int(parts[0]), parts[1], int(parts[2]))
 
 
-def _parse_run(store: StoreKey, text: object) -> list[PartitionKey]:
-    """Return the partitions of a run, "3" or "0-3"."""
+def _parse_run(store: StoreKey, text: object) -> tuple[int, int]:
+    """Return the first and the last partition id of a run, "3" or "0-3"."""
     first, dash, last = text.partition("-") if isinstance(text, str) else ("", "", "")
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise ConfigurationError(
@@ -168,4 +219,4 @@ def _parse_run(store: StoreKey, text: object) -> list[PartitionKey]:
             f"the partition ids {text!r} are not of store {store}, whose ids are {lowest} to "
             f"{lowest + MAX_STORE_PARTITIONS - 1}"
         )
-    return [PartitionKey(store.broker_id, store.topic, number) for number in range(low, high + 1)]
+    return low, high

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -18,9 +19,19 @@ from spark_source.node_partition import Deal, NodePartition, deal
 from spark_source.offset_spec import resolve
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
-from spark_source.planning import GonePartition, LostOffsets, data_loss, find_gone, find_lost, plan, rows_to_read
+from spark_source.partition_set import PartitionSet
+from spark_source.planning import (
+    GonePartition,
+    LostOffsets,
+    data_loss,
+    find_gone,
+    find_lost,
+    plan,
+    rows_to_read,
+    to_read,
+)
 from spark_source.progress_table import ProgressTable
-from spark_source.snapshot import Snapshot, SnapshotCache
+from spark_source.snapshot import Layout, Snapshot, SnapshotCache
 from spark_source.timestamps import without_times
 from spark_source.trigger_delay import TriggerDelay
 from tubeclient.errors import ConfigurationError
@@ -31,6 +42,7 @@ __all__ = ["StreamPlanner"]
 _log = logging.getLogger(__name__)
 
 _LOGGED_CHARACTERS = 300
+_PARSED_KEPT = 4
 
 _Loss: TypeAlias = LostOffsets | GonePartition
 
@@ -70,12 +82,13 @@ class StreamPlanner:
         self._scope_checked = False
         self._initial: Offsets | None = None
         self._target: Snapshot | None = None
-        self._deal: tuple[tuple[PartitionKey, ...], Deal] | None = None
+        self._deal: tuple[PartitionSet, frozenset[PartitionKey], Deal] | None = None
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: _Idle | None = None
         self._latest: tuple[Snapshot, Json] | None = None
-        self._parsed: tuple[Json, Offsets] | None = None
+        self._parsed: deque[tuple[Json, Offsets]] = deque(maxlen=_PARSED_KEPT)
+        """What Spark brings back: where the batch begins and ends, and where the one before began."""
         self._warned: set[object] = set()
 
     def initial(self) -> Json:
@@ -149,12 +162,13 @@ class StreamPlanner:
         snapshot = self._target or recent
         self._warn_unreadable(snapshot)
         held_back = min_rows is not None and self._delay.holds_back(
-            rows_to_read(held, snapshot.readable, snapshot.bounds), min_rows
+            rows_to_read(held, snapshot.layout.readable, snapshot.bounds), min_rows
         )
-        end = plan(held, snapshot.readable, snapshot.bounds, 0 if held_back else max_rows)
+        end = plan(held, snapshot.layout.readable, snapshot.bounds, 0 if held_back else max_rows)
         if end is begin:
             self._idle = _Idle(start, max_rows, min_rows, snapshot, held_back)
             return start
+        self._parsed.append((end.to_dict(), end))
         return end.to_dict()
 
     def complete(self, end: Json) -> None:
@@ -164,13 +178,13 @@ class StreamPlanner:
     def partitions(self, start: Json, end: Json) -> list[NodePartition]:
         """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
         snapshot = self._start().get()
-        begin, until = Offsets.from_dict(start), Offsets.from_dict(end)
+        begin, until = self._parse(start), self._parse(end)
         # Two kinds of batches may go back, and have nothing to read there: the first of an earlier run, which began and
         # ended before what is `latest` now, and those back to the end of a broker's data after an accepted loss.
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
-        to_read = {key: begin[key] for key, at in until.items() if begin.get(key, at) != at}
-        snapshot, gone = self._judge(lambda look: self._find_gone(to_read, look), snapshot)
+        reads = to_read(begin, until)
+        snapshot, gone = self._judge(lambda look: self._find_gone(reads, look), snapshot)
         if gone:
             begin = begin.merge({one.partition: until[one.partition] for one in gone})
         return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
@@ -182,7 +196,7 @@ class StreamPlanner:
         for one it never ends the others' processes, which would hold their groups for good.
         """
         view = self._cluster.fetch_view()
-        self._target = Snapshot(view, tuple(scope(self._options, view)), self._lookup_open().bounds(view))
+        self._target = Snapshot(Layout(self._options, view), self._lookup_open().bounds(view))
 
     def reported_latest(self) -> Json | None:
         """The ends of all partitions as of the last look, for Spark's progress; asks nobody."""
@@ -228,9 +242,12 @@ class StreamPlanner:
         return self._lookup
 
     def _parse(self, offsets: Json) -> Offsets:
-        if self._parsed is None or self._parsed[0] != offsets:
-            self._parsed = offsets, Offsets.from_dict(offsets)
-        return self._parsed[1]
+        for text, known in reversed(self._parsed):
+            if text == offsets:
+                return known
+        parsed = Offsets.from_dict(offsets)
+        self._parsed.append((offsets, parsed))
+        return parsed
 
     def _record(self, complete: Offsets, snapshot: Snapshot) -> None:
         if self._progress.wants(complete):
@@ -238,16 +255,18 @@ class StreamPlanner:
 
     def _deal_of(self, snapshot: Snapshot, offsets: Offsets) -> Deal:
         """Deal the configured partitions, and those that only the offsets know still; tell the master if it changed."""
-        partitions = tuple(sorted({*snapshot.configured, *offsets}))
-        if self._deal is None or self._deal[0] != partitions:
-            former = None if self._deal is None else self._deal[1]
-            self._deal = partitions, Deal.of(self._options, partitions, self._source_count)
-            _log.info(
-                "partitions are dealt by %s: %s", self._options.assignment_strategy, self._deal[1].changes(former)
-            )
+        configured = snapshot.configured
+        others = frozenset(one.partition for one in find_gone(offsets, configured, lambda _: True))
+        if self._deal is not None and self._deal[0] is configured and self._deal[1] == others:
+            return self._deal[2]
+        former = None if self._deal is None else self._deal[2]
+        new = Deal.of(self._options, sorted({*configured, *others}), self._source_count)
+        self._deal = configured, others, new
+        if former is None or new.by_node != former.by_node:
+            _log.info("partitions are dealt by %s: %s", self._options.assignment_strategy, new.changes(former))
             if self._membership is not None:
-                self._membership.report(dict(enumerate(self._deal[1].by_node)))
-        return self._deal[1]
+                self._membership.report(dict(enumerate(new.by_node)))
+        return new
 
     def _check_lost(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """Raise or warn for positions that the brokers do not hold.
@@ -292,7 +311,7 @@ class StreamPlanner:
         return [one for one in lost if one.identity not in self._warned]
 
     def _warn_unreadable(self, snapshot: Snapshot) -> None:
-        new = [key for key in snapshot.unreadable if key not in self._warned]
+        new = [key for key in snapshot.layout.unreadable if key not in self._warned]
         if new:
             self._warned.update(new)
             _log.warning(

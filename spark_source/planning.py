@@ -9,11 +9,12 @@ A partition ahead of the window reads nothing in this batch and is never moved b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from spark_source.offset_spec import Bounds
-from spark_source.offsets import Offsets
+from spark_source.offsets import Offsets, Run
+from spark_source.partition_set import PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
 
@@ -27,6 +28,7 @@ __all__ = [
     "ranges",
     "rows_to_read",
     "share_rows",
+    "to_read",
 ]
 
 _Sharer = TypeVar("_Sharer", StoreKey, int)
@@ -102,18 +104,27 @@ def find_gone(
     is_read: Callable[[PartitionKey], bool],
 ) -> list[GonePartition]:
     """Return the partitions with a position that the cluster has no more, of those that are still to be read."""
-    there = set(configured)
-    return [GonePartition(key, at) for key, at in positions.items() if key not in there and is_read(key)]
+    there = PartitionSet.of(configured)
+    gone = [
+        (PartitionKey(store.broker_id, store.topic, number), run.offset)
+        for store, runs in Offsets.of(positions).runs.items()
+        for run in runs
+        for number in run.ids
+        if number not in there.ids_of(store)
+    ]
+    return [GonePartition(key, at) for key, at in gone if is_read(key)]
 
 
 def find_lost(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> list[LostOffsets]:
-    """Return the partitions that stand outside of their store's bounds, in the order of `positions`."""
-    lost = []
-    for key, at in positions.items():
-        held = bounds.get(key.store)
-        if held is not None and not held.min_offset <= at <= held.max_offset:
-            lost.append(LostOffsets(key, at, held.min_offset, held.max_offset))
-    return lost
+    """Return the partitions that stand outside of their store's bounds, sorted."""
+    return [
+        LostOffsets(PartitionKey(store.broker_id, store.topic, number), run.offset, held.min_offset, held.max_offset)
+        for store, runs in Offsets.of(positions).runs.items()
+        if (held := bounds.get(store)) is not None
+        for run in runs
+        if not held.min_offset <= run.offset <= held.max_offset
+        for number in run.ids
+    ]
 
 
 def plan(
@@ -128,21 +139,36 @@ def plan(
     enough. Messages that have expired are not counted; a batch may consist of nothing else. With 0 rows only new
     partitions enter, and what has expired is passed.
     """
-    readable = set(partitions)
+    readable = PartitionSet.of(partitions)
     windows = _windows(start, readable, bounds)
     behind = {store: window.rows for store, window in windows.items() if window.rows}
     rows = share_rows(behind, max_rows, _turn(start))
-    moved: dict[PartitionKey, int] = {}
+    moved: dict[StoreKey, list[Run]] = {}
     for store, window in windows.items():
         end = window.low + rows.get(store, 0) * INDEX_ENTRY_BYTES
-        moved.update((key, end) for key in window.partitions if start[key] < end)
-    moved.update((key, bounds[key.store].min_offset) for key in readable if key not in start and key.store in bounds)
-    return start.merge(moved) if moved else start
+        runs = start.runs[store]
+        if any(run.offset < end and not window.ids.isdisjoint(run.ids) for run in runs):
+            moved[store] = [piece for run in runs for piece in _advanced(run, window.ids, end)]
+    for store, ids in readable.by_store.items():
+        new = ids.difference(*(run.ids for run in start.runs.get(store, ())))
+        if new and store in bounds:
+            entering = [Run(number, number, bounds[store].min_offset) for number in new]
+            moved[store] = sorted([*moved.get(store, start.runs.get(store, ())), *entering])
+    return Offsets.of_runs({**start.runs, **moved}) if moved else start
+
+
+def _advanced(run: Run, ids: frozenset[int], end: int) -> list[Run]:
+    """The run with those of `ids` moved up to `end`."""
+    if run.offset >= end:
+        return [run]
+    if ids.issuperset(run.ids):
+        return [Run(run.first, run.last, end)]
+    return [Run(number, number, end if number in ids else run.offset) for number in run.ids]
 
 
 def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, Bounds]) -> int:
     """Return how many rows a batch without a limit would have at most: the entries of all windows."""
-    return sum(window.rows for window in _windows(start, set(partitions), bounds).values())
+    return sum(window.rows for window in _windows(start, PartitionSet.of(partitions), bounds).values())
 
 
 class _Window(NamedTuple):
@@ -150,27 +176,27 @@ class _Window(NamedTuple):
 
     low: int
     rows: int
-    partitions: list[PartitionKey]
+    ids: frozenset[int]
+    """Of the readable partitions; `start` need not know all of them."""
 
 
-def _windows(start: Offsets, readable: set[PartitionKey], bounds: Mapping[StoreKey, Bounds]) -> dict[StoreKey, _Window]:
+def _windows(start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, Bounds]) -> dict[StoreKey, _Window]:
     """The windows of all stores with readable partitions."""
-    members: dict[StoreKey, list[PartitionKey]] = {}
-    for key in start:
-        if key in readable and key.store in bounds:
-            members.setdefault(key.store, []).append(key)
     windows = {}
-    for store, keys in members.items():
-        low = max(min(start[key] for key in keys), bounds[store].min_offset)
-        rows = max(0, bounds[store].max_offset - low) // INDEX_ENTRY_BYTES
-        windows[store] = _Window(low, rows, keys)
+    for store, runs in start.runs.items():
+        ids, held = readable.ids_of(store), bounds.get(store)
+        offsets = [run.offset for run in runs if not ids.isdisjoint(run.ids)]
+        if offsets and held is not None:
+            low = max(min(offsets), held.min_offset)
+            rows = max(0, held.max_offset - low) // INDEX_ENTRY_BYTES
+            windows[store] = _Window(low, rows, ids)
     return windows
 
 
 def _turn(start: Offsets) -> int:
     """A number that moves on with every row read, from which the stores take turns where there are fewer rows than
     stores."""
-    return sum({key.store: at for key, at in start.items()}.values()) // INDEX_ENTRY_BYTES
+    return sum(runs[-1].offset for runs in start.runs.values()) // INDEX_ENTRY_BYTES
 
 
 def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
@@ -197,17 +223,45 @@ def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 
     return shares
 
 
+def to_read(start: Offsets, end: Offsets) -> Offsets:
+    """Return where those partitions begin that have something to read in the batch from `start` to `end`.
+
+    A partition that only `end` knows enters with this batch and is not read in it.
+    """
+    return Offsets.of_runs({store: [Run(*step[:3]) for step in steps] for store, steps in _steps(start, end)})
+
+
 def ranges(start: Offsets, end: Offsets, node_of: Mapping[PartitionKey, int]) -> dict[int, tuple[OffsetRange, ...]]:
     """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
 
-    A partition that only `end` knows enters with this batch and is not read in it. ConfigurationError where a batch
-    goes backward, KeyError where a partition with something to read has no node.
+    ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no node.
     """
     dealt: dict[int, list[OffsetRange]] = {}
-    for key, until in end.items():
-        if start.get(key, until) != until:
-            dealt.setdefault(node_of[key], []).append(OffsetRange(key, start[key], until))
+    for store, steps in _steps(start, end):
+        for first, last, at, until in steps:
+            for number in range(first, last + 1):
+                key = PartitionKey(store.broker_id, store.topic, number)
+                dealt.setdefault(node_of[key], []).append(OffsetRange(key, at, until))
     return {node: tuple(dealt[node]) for node in sorted(dealt)}
+
+
+def _steps(start: Offsets, end: Offsets) -> Iterator[tuple[StoreKey, list[tuple[int, int, int, int]]]]:
+    """By store, (first id, last id, from, to) of the partitions that both know and that do not stay where they are."""
+    for store, ends in end.runs.items():
+        begins = start.runs.get(store, ())
+        steps = []
+        of_end = of_start = 0
+        while of_end < len(ends) and of_start < len(begins):
+            one, other = begins[of_start], ends[of_end]
+            first, last = max(one.first, other.first), min(one.last, other.last)
+            if first <= last and one.offset != other.offset:
+                steps.append((first, last, one.offset, other.offset))
+            if one.last <= other.last:
+                of_start += 1
+            if other.last <= one.last:
+                of_end += 1
+        if steps:
+            yield store, steps
 
 
 def data_loss(lost: Sequence[LostOffsets | GonePartition]) -> DataLoss:

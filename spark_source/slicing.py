@@ -44,8 +44,10 @@ def slices(
     wait for each other's reader groups. With `min_tasks` there are about as many slices (see above; never more than
     index entries), with `max_rows` each has at most so many entries, and with both there are enough for either.
     """
-    entries = {node: sum(one.max_messages for one in of_node) for node, of_node in by_node.items()}
     counts = dict.fromkeys(by_node, 1)
+    if min_tasks is None and max_rows is None:
+        return [Slice(0, node, tuple(of_node)) for node, of_node in sorted(by_node.items())]
+    entries = {node: sum(one.max_messages for one in of_node) for node, of_node in by_node.items()}
     if min_tasks is not None and min_tasks > len(by_node):
         for node, share in share_rows(entries, min_tasks).items():
             counts[node] = min(share, _most_slices(by_node[node], entries[node], reader_groups))
@@ -64,6 +66,8 @@ def cut(ranges: Sequence[OffsetRange], count: int) -> list[tuple[OffsetRange, ..
 
     Borders are multiples of an index entry's size. `count` is from 1 to the number of entries.
     """
+    if count == 1:
+        return [tuple(ranges)]
     entries = sum(one.max_messages for one in ranges)
     pieces: list[tuple[OffsetRange, ...]] = []
     piece: list[OffsetRange] = []

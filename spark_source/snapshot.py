@@ -10,41 +10,68 @@ from functools import cached_property
 
 from spark_source.cluster import Lookup, Membership, scope
 from spark_source.offset_spec import Bounds
-from spark_source.offsets import Offsets
+from spark_source.offsets import Offsets, Run
 from spark_source.options import SourceOptions
+from spark_source.partition_set import PartitionSet
 from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["MIN_REFRESH_SECONDS", "Snapshot", "SnapshotCache"]
+__all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
 
 MIN_REFRESH_SECONDS = 0.5
 _MOST_TIME_SHARE = 0.1
 """Of the planner's time for looking offsets up: asking a broker store by store may take long."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """Layout and bounds, looked up together."""
+class Layout:
+    """What a query reads of a cluster as it was shown; settled once for each view."""
 
-    view: ClusterView
-    configured: tuple[PartitionKey, ...]
-    """The partitions that the query reads, sorted, those that cannot be read at this moment included."""
-    bounds: Mapping[StoreKey, Bounds]
+    def __init__(self, options: SourceOptions, view: ClusterView) -> None:
+        self.view = view
+        self.configured = PartitionSet(scope(options, view))
+        """The partitions that the query reads, those that cannot be read at this moment included."""
 
     @cached_property
-    def readable(self) -> tuple[PartitionKey, ...]:
+    def readable(self) -> PartitionSet:
         """The partitions that can be read now."""
-        return tuple(key for key in self.configured if self.view.is_subscribable(key))
+        if all(layout.subscribable for layout in self.view.layouts):
+            return self.configured
+        return PartitionSet(key for key in self.configured if self.view.is_subscribable(key))
 
     @cached_property
     def unreadable(self) -> tuple[PartitionKey, ...]:
         """The partitions that cannot."""
-        return tuple(key for key in self.configured if not self.view.is_subscribable(key))
+        if self.readable is self.configured:
+            return ()
+        return tuple(key for key in self.configured if key not in self.readable)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Layout and bounds, looked up together."""
+
+    layout: Layout
+    bounds: Mapping[StoreKey, Bounds]
+
+    @property
+    def view(self) -> ClusterView:
+        return self.layout.view
+
+    @property
+    def configured(self) -> PartitionSet:
+        """See Layout."""
+        return self.layout.configured
 
     @cached_property
     def latest(self) -> Offsets:
         """The offset after the last of each partition."""
-        return Offsets({key: self.bounds[key.store].max_offset for key in self.configured if key.store in self.bounds})
+        return Offsets.of_runs(
+            {
+                store: [Run(number, number, self.bounds[store].max_offset) for number in sorted(ids)]
+                for store, ids in self.configured.by_store.items()
+                if store in self.bounds
+            }
+        )
 
 
 class SnapshotCache:
@@ -61,6 +88,8 @@ class SnapshotCache:
         self._membership = membership
         self._lookup = lookup
         self._clock = clock
+        self._shown: ClusterView | None = None
+        self._layout: Layout | None = None
         self._held: Snapshot | None = None
         self._fresh_until = 0.0
 
@@ -78,8 +107,10 @@ class SnapshotCache:
         began = self._clock()
         if self._held is None or fresh or began >= self._fresh_until:
             # Heartbeats bring a new token more often than the layout is looked at.
-            view = replace(shown, visit_token=self._membership.visit_token)
-            self._held = Snapshot(view, tuple(scope(self._options, view)), self._lookup.bounds(view))
+            token = self._membership.visit_token
+            if self._shown is not shown or self._layout is None or self._layout.view.visit_token != token:
+                self._shown, self._layout = shown, Layout(self._options, replace(shown, visit_token=token))
+            self._held = Snapshot(self._layout, self._lookup.bounds(self._layout.view))
             took = self._clock() - began
             self._fresh_until = began + took + max(MIN_REFRESH_SECONDS, took / _MOST_TIME_SHARE)
         return self._held

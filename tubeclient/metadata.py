@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -34,16 +34,24 @@ class ClusterView:
     def _layout_by_topic(self) -> dict[tuple[int, str], TopicLayout]:
         return {(layout.broker_id, layout.topic): layout for layout in self.layouts}
 
-    def partitions(self) -> list[PartitionKey]:
-        """All configured partitions, subscribable or not, sorted by broker id, topic and partition id."""
+    @cached_property
+    def _partitions(self) -> list[PartitionKey]:
         return sorted(key for layout in self.layouts for key in layout.partitions())
 
-    def stores(self) -> dict[StoreKey, list[PartitionKey]]:
-        """The configured partitions by the store whose index they share, both sorted."""
+    @cached_property
+    def _stores(self) -> dict[StoreKey, list[PartitionKey]]:
         stores: dict[StoreKey, list[PartitionKey]] = {}
-        for key in self.partitions():
+        for key in self._partitions:
             stores.setdefault(key.store, []).append(key)
         return stores
+
+    def partitions(self) -> list[PartitionKey]:
+        """All configured partitions, subscribable or not, sorted by broker id, topic and partition id."""
+        return list(self._partitions)
+
+    def stores(self) -> Mapping[StoreKey, Sequence[PartitionKey]]:
+        """The configured partitions by the store whose index they share, both sorted."""
+        return self._stores
 
     def layout_of(self, key: PartitionKey | StoreKey) -> TopicLayout | None:
         """The layout of the key's topic on its broker, or None where the cluster has none."""

@@ -68,7 +68,7 @@ class OffsetLookup(ProcessBound):
         self.check_process()
         self._learn_web_addresses(view)
         self._authority.visit_token = view.visit_token
-        stores: dict[int, dict[StoreKey, list[PartitionKey]]] = {}
+        stores: dict[int, dict[StoreKey, Sequence[PartitionKey]]] = {}
         for store, partitions in view.stores().items():
             stores.setdefault(store.broker_id, {})[store] = partitions
         asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in stores.items()]
@@ -187,7 +187,7 @@ class OffsetLookup(ProcessBound):
                 self._webs[broker.broker_id] = BrokerWeb(broker.broker_id, address, self._settings.http_timeout_ms)
 
     def _bounds_of_broker(
-        self, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]
+        self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
     ) -> dict[StoreKey, StoreBounds]:
         deadline = time.monotonic() + self._settings.retry_limit_ms / 1000
         attempt = 0
@@ -212,7 +212,9 @@ class OffsetLookup(ProcessBound):
                 raise ConnectError("the offset lookup was closed")
             attempt += 1
 
-    def _ask(self, broker: BrokerInfo, stores: dict[StoreKey, list[PartitionKey]]) -> dict[StoreKey, StoreBounds]:
+    def _ask(
+        self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
+    ) -> dict[StoreKey, StoreBounds]:
         web = self._webs.get(broker.broker_id)
         if web is not None:
             try:

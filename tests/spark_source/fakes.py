@@ -51,6 +51,7 @@ class FakeCluster:
         self.timeless: NoMessageTime | None = None
         self.lookup_takes: float = 0.0
         self.clock: FakeClock | None = None
+        self._shown = ClusterView.of([], [])
         self.calls: list[str] = []
         self.reported: dict[int, list[PartitionKey]] = {}
         self.source_count = 0
@@ -61,7 +62,11 @@ class FakeCluster:
         return self.calls.count(call)
 
     def shown(self) -> ClusterView:
-        return ClusterView.of(self.brokers, self.layouts)
+        """The same as long as nothing changes, as a master's answers are."""
+        now = ClusterView.of(self.brokers, self.layouts)
+        if now != self._shown:
+            self._shown = now
+        return self._shown
 
     def fetch_view(self) -> ClusterView:
         self.calls.append("fetch_view")

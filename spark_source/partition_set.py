@@ -1,0 +1,41 @@
+"""Partitions, also by the store whose index they share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from tubeclient.keys import PartitionKey, StoreKey
+
+__all__ = ["PartitionSet"]
+
+
+class PartitionSet(Collection[PartitionKey]):
+    """An immutable set of partitions that iterates in order."""
+
+    __slots__ = ("_keys", "by_store")
+
+    def __init__(self, keys: Iterable[PartitionKey]) -> None:
+        self._keys = tuple(sorted(set(keys)))
+        ids: dict[StoreKey, list[int]] = {}
+        for key in self._keys:
+            ids.setdefault(key.store, []).append(key.partition_id)
+        self.by_store: Mapping[StoreKey, frozenset[int]] = {store: frozenset(some) for store, some in ids.items()}
+        """Partition ids by store."""
+
+    @classmethod
+    def of(cls, keys: Iterable[PartitionKey]) -> PartitionSet:
+        """Return `keys` as a set; one that is a set already as it is."""
+        return keys if isinstance(keys, PartitionSet) else cls(keys)
+
+    def ids_of(self, store: StoreKey) -> frozenset[int]:
+        """The ids of the partitions of a store."""
+        return self.by_store.get(store, frozenset())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, PartitionKey) and key.partition_id in self.ids_of(key.store)
+
+    def __iter__(self) -> Iterator[PartitionKey]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
