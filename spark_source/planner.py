@@ -86,6 +86,8 @@ class StreamPlanner:
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: _Idle | None = None
+        self._busy = True
+        """The last look gave a batch: while messages come, each batch is to end where the brokers end by then."""
         self._latest: tuple[Snapshot, Json] | None = None
         self._parsed: deque[tuple[Json, Offsets]] = deque(maxlen=_PARSED_KEPT)
         """What Spark brings back: where the batch begins and ends, and where the one before began."""
@@ -136,7 +138,7 @@ class StreamPlanner:
 
         Spark asks only when the batch before is complete, so `start` is what the offsets table may be told.
         """
-        recent = self._start().get()
+        recent = self._start().get(busy=self._busy and self._target is None)
         if self._first_look is not None:
             # The first batch ends by the look that its beginning comes from, so that nothing of `latest` is in it: a
             # restart asks for the beginning again, and what was between the two answers would be read by nobody.
@@ -165,6 +167,7 @@ class StreamPlanner:
             rows_to_read(held, snapshot.layout.readable, snapshot.bounds), min_rows
         )
         end = plan(held, snapshot.layout.readable, snapshot.bounds, 0 if held_back else max_rows)
+        self._busy = end is not begin
         if end is begin:
             self._idle = _Idle(start, max_rows, min_rows, snapshot, held_back)
             return start

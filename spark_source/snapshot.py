@@ -75,7 +75,7 @@ class Snapshot:
 
 
 class SnapshotCache:
-    """Takes a snapshot no more often than twice a second, and less often where it takes long."""
+    """Takes a snapshot no more often than twice a second where nothing comes, and less often where it takes long."""
 
     def __init__(
         self,
@@ -91,26 +91,28 @@ class SnapshotCache:
         self._shown: ClusterView | None = None
         self._layout: Layout | None = None
         self._held: Snapshot | None = None
-        self._fresh_until = 0.0
+        self._fresh_until = self._rested_at = 0.0
 
     @property
     def held(self) -> Snapshot | None:
         """The last snapshot, however old."""
         return self._held
 
-    def get(self, *, fresh: bool = False) -> Snapshot:
-        """Return a snapshot, with `fresh` in any case a new one. Raises what the membership or the lookup raises.
+    def get(self, *, fresh: bool = False, busy: bool = False) -> Snapshot:
+        """Return a snapshot, with `fresh` in any case a new one, with `busy` one that is as new as looking up leaves
+        time for. Raises what the membership or the lookup raises.
 
         A membership that has ended is found at every call: a query that lost its group must not go on.
         """
         shown = self._membership.view()
         began = self._clock()
-        if self._held is None or fresh or began >= self._fresh_until:
+        if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
             # Heartbeats bring a new token more often than the layout is looked at.
             token = self._membership.visit_token
             if self._shown is not shown or self._layout is None or self._layout.view.visit_token != token:
                 self._shown, self._layout = shown, Layout(self._options, replace(shown, visit_token=token))
             self._held = Snapshot(self._layout, self._lookup.bounds(self._layout.view))
             took = self._clock() - began
-            self._fresh_until = began + took + max(MIN_REFRESH_SECONDS, took / _MOST_TIME_SHARE)
+            self._rested_at = began + took + took / _MOST_TIME_SHARE
+            self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
         return self._held
