@@ -155,8 +155,11 @@ class SourceOptions(AccessOptions):
         """
         return replace(self, offsets_table=None, storage_options=Masked({}))
 
-    def check_stream(self) -> None:
-        """Raise ConfigurationError for what makes no sense in a streaming read."""
+    def check_stream(self, *, read_limits: bool = True) -> None:
+        """Raise ConfigurationError for what makes no sense in a streaming read; Spark may have no `read_limits`."""
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+            if name in self.given and not read_limits:
+                raise ConfigurationError(f"{name} needs Spark 4.2, the first that tells a Python source of limits")
         for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
             if name in self.given:
                 raise ConfigurationError(

@@ -11,16 +11,18 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
 from spark_source.sink_columns import SinkColumns
 from spark_source.sink_options import SinkOptions
 from spark_source.task_write import describe, write_rows
+from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TubeBatchWriter", "TubeStreamWriter"]
+__all__ = ["TubeBatchWriter", "TubeStreamWriter", "check_streams"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,3 +63,9 @@ class TubeStreamWriter(_Writer, DataSourceStreamArrowWriter):
             batchId,
             describe(messages),
         )
+
+
+def check_streams() -> None:
+    """Raise ConfigurationError where Spark hands rows of streams to Python sinks one by one only."""
+    if not HAS_ARROW_STREAM_WRITES:
+        raise ConfigurationError(f"writeStream to tubeclient needs Spark 4.1; this is {VERSION}. Write in foreachBatch")

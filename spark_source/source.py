@@ -60,12 +60,13 @@ class TubeSource(DataSource):
         return TubeBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from spark_source.engine import HAS_READ_LIMITS
         from spark_source.schema import check_schema
         from spark_source.stream_reader import TubeStreamReader
 
         options = self._read_options()
         check_schema(schema, options.include_attributes)
-        options.check_stream()
+        options.check_stream(read_limits=HAS_READ_LIMITS)
         self._planned = True
         return TubeStreamReader(options)
 
@@ -79,10 +80,11 @@ class TubeSource(DataSource):
         return TubeBatchWriter(options, find_columns(schema, options.topic))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from spark_source.sink import TubeStreamWriter
+        from spark_source.sink import TubeStreamWriter, check_streams
         from spark_source.sink_columns import find_columns
 
         options = self._write_options()
+        check_streams()
         if overwrite:
             raise _only_appends('outputMode("complete")', 'outputMode("append")')
         return TubeStreamWriter(options, find_columns(schema, options.topic))

@@ -10,14 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
+from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from spark_source.node_partition import NodePartition
 from spark_source.options import SourceOptions
 from spark_source.task_read import read_node
@@ -56,7 +50,10 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         return self._planning().initial()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """Spark before 4.2 gives neither argument: the batch then ends where the topics end."""
+        if start is None:
+            return self._planning().latest_of_topics()
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise ConfigurationError(f"a read limit of the kind {type(limit).__name__} is not supported by tubeclient")
         return self._planning().latest(

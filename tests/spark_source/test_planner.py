@@ -499,3 +499,46 @@ def test_ranges_are_what_the_reader_takes() -> None:
     (one,) = planner(FakeCluster(partitions=1)).partitions(as_json({"1:t:0": 2}), as_json({"1:t:0": 4}))
     assert one.reads[0].range == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
     assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"
+
+
+def test_spark_before_4_2_says_no_beginning() -> None:
+    """latestOffset without arguments, as Spark 4.0 and 4.1 call it."""
+    cluster, clock = FakeCluster(partitions=1, rows=(0, 4)), FakeClock()
+    one = planner(cluster, clock, startingOffsets="earliest")
+    start = one.initial()
+    end = one.latest_of_topics()
+    assert end == as_json({"1:t:0": 4})
+    assert [[(r.range.start, r.range.end) for r in task.reads] for task in one.partitions(start, end)] == [
+        [(0, 4 * ROW)]
+    ]
+    assert one.latest_of_topics() == end
+    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
+    cluster.rows[STORE] = (2, 6)
+    clock.now += 10
+    assert one.latest_of_topics() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
+
+
+def test_spark_before_4_2_after_a_restart() -> None:
+    """The beginning is known to nobody until the batch is planned."""
+    cluster = FakeCluster(partitions=2, rows=(1, 9))
+    one = planner(cluster, startingOffsets="earliest")
+    end = one.latest_of_topics()
+    assert end == as_json({"1:t:0": 9, "1:t:1": 9})
+    tasks = one.partitions(as_json({"1:t:0": 5}), end)
+    assert sorted(
+        (str(r.range.partition), r.range.start // ROW, r.range.end // ROW) for task in tasks for r in task.reads
+    ) == [
+        ("1:t:0", 5, 9),
+        ("1:t:1", 1, 9),
+    ]
+    with pytest.raises(DataLoss, match="was to be read from 0 on, but the broker holds it from 28 on"):
+        one.partitions(as_json({"1:t:0": 0}), end)
+
+
+def test_spark_before_4_2_after_a_restart_with_a_closed_partition() -> None:
+    cluster = FakeCluster(partitions=1)
+    cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
+    with pytest.raises(
+        ConfigurationError, match=r"closed to readers for now, and Spark before 4\.2 does not say where"
+    ):
+        planner(cluster, startingOffsets="earliest").latest_of_topics()
