@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
@@ -20,8 +21,7 @@ from tubeclient.metadata import ClusterView
 __all__ = ["Deal", "NodePartition", "PlannedRange", "deal"]
 
 
-@dataclass(frozen=True)
-class PlannedRange:
+class PlannedRange(NamedTuple):
     """A range, and what is known about the offsets of its messages."""
 
     range: OffsetRange
@@ -79,8 +79,10 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
     """
     rules = _offset_rules(options, end, view)
 
-    def rule_of(key: PartitionKey) -> OffsetRule:
-        return rules.get(key.store, OffsetRule.UNKNOWN) if rules else OffsetRule.UNKNOWN
+    def planned(of_task: Sequence[OffsetRange]) -> Iterator[PlannedRange]:
+        if not rules:
+            return (PlannedRange(one, OffsetRule.UNKNOWN) for one in of_task)
+        return (PlannedRange(one, rules.get(one.partition.store, OffsetRule.UNKNOWN)) for one in of_task)
 
     def brokers_of(of_task: Sequence[OffsetRange]) -> tuple[BrokerInfo, ...]:
         by_id = {one.partition.broker_id: one.partition for one in of_task}
@@ -95,7 +97,7 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
     return [
         NodePartition(
             piece.node_id,
-            tuple(PlannedRange(one, rule_of(one.partition)) for one in piece.ranges),
+            tuple(planned(piece.ranges)),
             brokers_of(piece.ranges),
             piece.number,
             view.visit_token,

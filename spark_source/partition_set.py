@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tubeclient.keys import PartitionKey, StoreKey
 
@@ -12,7 +12,7 @@ __all__ = ["PartitionSet"]
 class PartitionSet(Collection[PartitionKey]):
     """An immutable set of partitions that iterates in order."""
 
-    __slots__ = ("_keys", "by_store")
+    __slots__ = ("_keys", "by_store", "spans")
 
     def __init__(self, keys: Iterable[PartitionKey]) -> None:
         self._keys = tuple(sorted(set(keys)))
@@ -21,6 +21,8 @@ class PartitionSet(Collection[PartitionKey]):
             ids.setdefault(key.store, []).append(key.partition_id)
         self.by_store: Mapping[StoreKey, frozenset[int]] = {store: frozenset(some) for store, some in ids.items()}
         """Partition ids by store."""
+        self.spans: Mapping[StoreKey, Sequence[tuple[int, int]]] = {store: _spans(some) for store, some in ids.items()}
+        """First and last id of neighbouring partitions, by store; sorted, as few as can be."""
 
     @classmethod
     def of(cls, keys: Iterable[PartitionKey]) -> PartitionSet:
@@ -39,3 +41,13 @@ class PartitionSet(Collection[PartitionKey]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _spans(ids: Sequence[int]) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    for number in ids:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1] = spans[-1][0], number
+        else:
+            spans.append((number, number))
+    return spans

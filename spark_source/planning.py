@@ -9,6 +9,7 @@ A partition ahead of the window reads nothing in this batch and is never moved b
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -109,8 +110,9 @@ def find_gone(
         (PartitionKey(store.broker_id, store.topic, number), run.offset)
         for store, runs in Offsets.of(positions).runs.items()
         for run in runs
+        if not (listed := there.ids_of(store)).issuperset(run.ids)
         for number in run.ids
-        if number not in there.ids_of(store)
+        if number not in listed
     ]
     return [GonePartition(key, at) for key, at in gone if is_read(key)]
 
@@ -142,7 +144,7 @@ def plan(
     readable = PartitionSet.of(partitions)
     windows = _windows(start, readable, bounds)
     behind = {store: window.rows for store, window in windows.items() if window.rows}
-    rows = share_rows(behind, max_rows, _turn(start))
+    rows = share_rows(behind, max_rows, _turn(windows))
     moved: dict[StoreKey, list[Run]] = {}
     for store, window in windows.items():
         end = window.low + rows.get(store, 0) * INDEX_ENTRY_BYTES
@@ -193,10 +195,10 @@ def _windows(start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, B
     return windows
 
 
-def _turn(start: Offsets) -> int:
+def _turn(windows: Mapping[StoreKey, _Window]) -> int:
     """A number that moves on with every row read, from which the stores take turns where there are fewer rows than
     stores."""
-    return sum(runs[-1].offset for runs in start.runs.values()) // INDEX_ENTRY_BYTES
+    return sum(window.low for window in windows.values()) // INDEX_ENTRY_BYTES
 
 
 def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
@@ -236,12 +238,12 @@ def ranges(start: Offsets, end: Offsets, node_of: Mapping[PartitionKey, int]) ->
 
     ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no node.
     """
-    dealt: dict[int, list[OffsetRange]] = {}
+    dealt: dict[int, list[OffsetRange]] = defaultdict(list)
     for store, steps in _steps(start, end):
         for first, last, at, until in steps:
             for number in range(first, last + 1):
                 key = PartitionKey(store.broker_id, store.topic, number)
-                dealt.setdefault(node_of[key], []).append(OffsetRange(key, at, until))
+                dealt[node_of[key]].append(OffsetRange(key, at, until))
     return {node: tuple(dealt[node]) for node in sorted(dealt)}
 
 

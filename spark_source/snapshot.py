@@ -67,8 +67,8 @@ class Snapshot:
         """The offset after the last of each partition."""
         return Offsets.of_runs(
             {
-                store: [Run(number, number, self.bounds[store].max_offset) for number in sorted(ids)]
-                for store, ids in self.configured.by_store.items()
+                store: [Run(first, last, self.bounds[store].max_offset) for first, last in spans]
+                for store, spans in self.configured.spans.items()
                 if store in self.bounds
             }
         )

@@ -90,6 +90,8 @@ class OffsetRange:
     end: int
 
     def __post_init__(self) -> None:
+        if 0 <= self.start <= self.end and not self.start % INDEX_ENTRY_BYTES and not self.end % INDEX_ENTRY_BYTES:
+            return
         for name, offset in (("start", self.start), ("end", self.end)):
             if offset < 0 or offset % INDEX_ENTRY_BYTES:
                 raise ConfigurationError(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.offsets import Offsets
+from spark_source.offsets import Offsets, Run
 from tests.spark_source.examples import offset_maps
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import PartitionKey, StoreKey
 
 
 def key(text: str) -> PartitionKey:
@@ -115,6 +115,20 @@ def test_merge_and_clamp() -> None:
     assert offsets.clamp({a: 56}, {b: 28}) == {a: 56, b: 28}
     assert offsets.clamp({a: 84}, {a: 56}) == {a: 56, b: 56}
     assert offsets == {a: 28, b: 56}
+
+
+@given(offset_maps)
+def test_runs_of_any_length_are_joined(positions: dict[PartitionKey, int]) -> None:
+    apart: dict[StoreKey, list[Run]] = {}
+    for one, at in sorted(positions.items(), reverse=True):
+        apart.setdefault(one.store, []).insert(0, Run(one.partition_id, one.partition_id, at))
+    joined, other = Offsets.of_runs(apart), Offsets.of(positions)
+    assert joined == other
+    assert hash(joined) == hash(other)
+    assert joined.to_json() == other.to_json()
+    assert (list(joined), len(joined)) == (sorted(positions), len(positions))
+    assert joined.as_dict() == positions
+    assert joined == positions
 
 
 def test_hash_follows_equality() -> None:

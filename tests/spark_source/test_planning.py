@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spark_source.offsets import Offsets
-from spark_source.planning import find_lost, plan, ranges, share_rows
+from spark_source.planning import find_lost, plan, ranges, share_rows, to_read
 from tubeclient.assignment import assign
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
@@ -175,6 +175,16 @@ def test_with_fewer_rows_than_stores_they_take_turns() -> None:
     assert at == dict.fromkeys(stores, 4 * ROW)
 
 
+def test_a_partition_ahead_does_not_keep_its_store_from_taking_turns() -> None:
+    ahead = key("1:t:2")
+    stores = [A0, B0, key("1:t:20000")]
+    bounds = {one.store: Held(0, 1000 * ROW) for one in stores}
+    at = Offsets.of({**dict.fromkeys(stores, 0), ahead: 500 * ROW})
+    for _ in range(6):
+        at = plan(at, [*stores, ahead], bounds, 1)
+    assert at == {**dict.fromkeys(stores, 2 * ROW), ahead: 500 * ROW}
+
+
 def test_positions_outside_of_the_bounds_are_found() -> None:
     bounds = {A: Held(2 * ROW, 6 * ROW)}
     positions = Offsets.of({A0: ROW, A1: 7 * ROW, B0: 5 * ROW})
@@ -200,6 +210,13 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     assert len({one.partition for one in flat}) == len(flat)
     moved = {key: at - case.start[key] for key, at in end.items() if case.start.get(key, at) != at}
     assert {one.partition: one.end - one.start for one in flat} == moved
+
+
+@given(cases(), limits)
+def test_what_is_to_read_is_what_both_know_and_has_moved(case: Case, limit: int | None) -> None:
+    end = plan(case.start, case.partitions, case.bounds, limit)
+    moved = {one: at for one, at in case.start.items() if end[one] != at}
+    assert to_read(case.start, end) == Offsets.of(moved)
 
 
 def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:
