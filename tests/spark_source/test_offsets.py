@@ -92,6 +92,7 @@ def test_text_is_sorted_and_shortest(positions: dict[PartitionKey, int]) -> None
         ('{"1:t:1": {"9999-10000": 28}}', "whose ids are 10000 to 19999"),
         ('{"1:t:0": {"9999-10000": 28}}', "whose ids are 0 to 9999"),
         ('{"1:t:0": {"0-3": 28, "2": 28}}', "1:t:2 twice"),
+        ('{"1:t:0": {"0-3": 28, "3": 56}}', "1:t:3 twice"),
         ('{"1:t:0": {"0": 27}}', "multiple of 28"),
         ('{"1:t:0": {"0": -28}}', "multiple of 28"),
         ('{"1:t:0": {"0": "28"}}', "whole number"),
