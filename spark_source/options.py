@@ -12,7 +12,8 @@ from typing import Any, Literal
 from spark_source import option_parsers as to
 from spark_source.access import AccessOptions, asks_for_tls, check_access
 from spark_source.offset_spec import GroupFallback, OffsetSpec
-from spark_source.option_table import OPTIONS, REQUIRED, SPARKS_OWN, OptionRow, find_row
+from spark_source.option_row import REQUIRED, OptionRow
+from spark_source.option_table import OPTIONS, SPARKS_OWN, find_row
 from spark_source.timestamps import Unmatched, check_order
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey

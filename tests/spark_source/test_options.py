@@ -97,7 +97,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"sourcecuont": "3"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
         ({"maxOffsetPerTriger": "3"}, "did you mean maxOffsetsPerTrigger"),
         ({"storageoptions.key": "3"}, "did you mean storageOption"),
-        ({"zzz": "3"}, "option zzz is unknown; there are masterServers, consumerGroup"),
+        ({"zzz": "3"}, "option zzz is unknown; there are masterServers, masterWebPort"),
         ({"path": "/x"}, "has no path"),
         ({"storageoption.": "x", "offsetstable": "o"}, r"option storageoption\. is unknown"),
         ({"masterservers": " "}, "masterServers"),

@@ -1,0 +1,290 @@
+"""The options of what is read: which topics and partitions, as which group, from where to where, how much at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_source import option_parsers as to
+from spark_source.offset_spec import OffsetSpec
+from spark_source.option_row import REQUIRED, OptionRow, later
+from spark_source.timestamps import parse_timestamp, parse_timestamps
+
+__all__ = ["READING"]
+
+
+def _starting(text: str) -> OffsetSpec:
+    return OffsetSpec.parse(text, "startingOffsets")
+
+
+def _ending(text: str) -> OffsetSpec:
+    return OffsetSpec.parse(text, "endingOffsets")
+
+
+READING: Final[tuple[OptionRow, ...]] = (
+    OptionRow(
+        "consumerGroup",
+        "consumer_group",
+        to.name,
+        REQUIRED,
+        "required",
+        "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
+        "refused; a batch read registers nothing under it.",
+    ),
+    OptionRow(
+        "subscribe",
+        "subscribe",
+        to.topics,
+        (),
+        "",
+        "Topics, separated by commas. Exactly one of this, `subscribePattern` and `assign`.",
+    ),
+    OptionRow(
+        "subscribePattern",
+        "subscribe_pattern",
+        to.pattern,
+        None,
+        "",
+        "All topics whose whole name matches this Python regular expression. They are listed by the master's web port "
+        "(`masterWebPort`) each `partitionRefreshInterval`; topics that appear while a query runs are read from their "
+        "beginning.",
+    ),
+    OptionRow(
+        "assign",
+        "assigned",
+        to.partition_keys,
+        (),
+        "",
+        'Only these partitions: a JSON list of keys `brokerId:topic:partitionId`, as in `["1:clicks:0"]`.',
+    ),
+    OptionRow(
+        "filters",
+        "filters",
+        to.filters,
+        {},
+        "none",
+        'JSON from topics to tags, as in `{"clicks": ["web", "app"]}`: only messages with one of the tags are '
+        "read. Offsets move past the others too, so row limits become upper bounds.",
+    ),
+    OptionRow(
+        "sourceCount",
+        "source_count",
+        to.integer(1),
+        None,
+        "as many as partitions, at most the driver machine's cores",
+        "How many nodes the group has; each node with something to read is one Spark task. On a cluster, set it to "
+        "the number of cores that shall read.",
+    ),
+    OptionRow(
+        "assignmentStrategy",
+        "assignment_strategy",
+        to.choice("modulo", "hash_modulo"),
+        "modulo",
+        "`modulo`",
+        "How partitions are dealt to nodes. `modulo`: sorted and dealt in turn, always even. `hash_modulo`: by a "
+        "hash of the partition's key, for groups shared with Apache's example client.",
+    ),
+    OptionRow(
+        "startingOffsets",
+        "starting",
+        _starting,
+        None,
+        "`latest`; for a batch read `earliest`",
+        "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's "
+        'position on the brokers, then `groupFallback`), or JSON from partition keys to offsets with a `"default"` '
+        "entry for all others; -2 stands for earliest, -1 for latest. A query with a checkpoint goes on from "
+        "there. Partitions that appear later are read from their beginning. A batch read may not start at `latest`.",
+    ),
+    OptionRow(
+        "groupFallback",
+        "group_fallback",
+        to.choice("earliest", "latest", "error"),
+        "error",
+        "`error`",
+        "Where `group` begins in a topic in which the group has no position yet.",
+    ),
+    OptionRow(
+        "endingOffsets",
+        "ending",
+        _ending,
+        OffsetSpec("endingOffsets", "latest"),
+        "`latest`",
+        "Where a batch read ends: `latest`, or JSON as for `startingOffsets` (-1 for latest; -2 is not allowed).",
+        "batch",
+    ),
+    OptionRow(
+        "startingTimestamp",
+        "starting_timestamp",
+        lambda text: parse_timestamp(text, "startingTimestamp"),
+        None,
+        "",
+        "Begin each partition at its first message of this minute or later, by the time that producers write on "
+        "messages: milliseconds since 1970. Goes before `startingOffsetsByTimestamp`, and that before "
+        "`startingOffsets`.",
+    ),
+    OptionRow(
+        "startingOffsetsByTimestamp",
+        "starting_by_timestamp",
+        lambda text: parse_timestamps(text, "startingOffsetsByTimestamp"),
+        None,
+        "",
+        'The same for single partitions: JSON from partition keys to milliseconds since 1970, with a `"default"` '
+        "entry for all others.",
+    ),
+    OptionRow(
+        "startingOffsetsByTimestampStrategy",
+        "unmatched",
+        to.choice("error", "latest"),
+        "error",
+        "`error`",
+        "Where a partition begins that has no message of the starting minute or later: `error` ends the query, "
+        "`latest` begins with what comes next.",
+    ),
+    OptionRow(
+        "endingTimestamp",
+        "ending_timestamp",
+        lambda text: parse_timestamp(text, "endingTimestamp"),
+        None,
+        "",
+        "End each partition before its first message of this minute or later, at the latest offset where there is "
+        "none. Goes before `endingOffsetsByTimestamp`, and that before `endingOffsets`.",
+        "batch",
+    ),
+    OptionRow(
+        "endingOffsetsByTimestamp",
+        "ending_by_timestamp",
+        lambda text: parse_timestamps(text, "endingOffsetsByTimestamp"),
+        None,
+        "",
+        "The same for single partitions, written as `startingOffsetsByTimestamp`.",
+        "batch",
+    ),
+    OptionRow(
+        "maxOffsetsPerTrigger",
+        "max_offsets_per_trigger",
+        to.integer(1),
+        None,
+        "no limit",
+        "The most rows of one micro-batch, dealt to the stores in proportion to what is behind in each. Exact "
+        "while there is that much to read, the partitions of each store stand at the same offset, and nothing is "
+        "filtered; an upper bound else.",
+        "stream",
+    ),
+    OptionRow(
+        "minOffsetsPerTrigger",
+        "min_offsets_per_trigger",
+        to.integer(1),
+        None,
+        "no wait",
+        "Make no micro-batch before there are so many rows, counted as for `maxOffsetsPerTrigger`, or "
+        "`maxTriggerDelay` has passed. Not for `Trigger.AvailableNow`, where nothing is added by waiting.",
+        "stream",
+    ),
+    OptionRow(
+        "maxTriggerDelay",
+        "max_trigger_delay_ms",
+        to.duration_ms(0),
+        900_000,
+        "`15m`",
+        "How long at most `minOffsetsPerTrigger` holds a micro-batch back.",
+        "stream",
+    ),
+    OptionRow(
+        "minPartitions",
+        "min_partitions",
+        to.integer(1),
+        None,
+        "one task for each node with something to read",
+        "Split what the nodes read into about this many tasks, in proportion to the rows of each. A hint: no "
+        "partition is cut into more slices than there are `readerGroups`.",
+    ),
+    OptionRow(
+        "maxRecordsPerPartition",
+        "max_records_per_partition",
+        to.integer(1),
+        None,
+        "no limit",
+        "Split what a node reads so that no task has more rows. With `minPartitions` too, the larger number of tasks "
+        "is made.",
+    ),
+    OptionRow(
+        "failOnDataLoss",
+        "fail_on_data_loss",
+        to.boolean,
+        True,
+        "`true`",
+        "What to do where the brokers no longer hold what is to be read: end with an error that names partition "
+        "and range, or (`false`) write a warning that counts what is lost and go on.",
+    ),
+    OptionRow(
+        "includeAttributes",
+        "include_attributes",
+        to.boolean,
+        False,
+        "`false`",
+        "Add the column `attributes map<string,string>`: what the producer attached besides tag and time.",
+    ),
+    OptionRow(
+        "messageTimeZone",
+        "message_time_zone",
+        to.zone,
+        "UTC",
+        "`UTC`",
+        "The zone of the producers' clocks. Messages carry their time as text without a zone; Java producers write "
+        "it in the default zone of their machine, in China as a rule `Asia/Shanghai`. A "
+        "write puts the column `messageTime` down in this zone.",
+        writes=True,
+    ),
+    OptionRow(
+        "offsetsTable",
+        "offsets_table",
+        to.location,
+        None,
+        "none",
+        "Path or URI of a Delta table that keeps the group's position: what was read for certain. A streaming "
+        "query writes it; `startingOffsets=group` reads it.",
+    ),
+    later("offsetsTableMode", "What a failing offsets table means for the query.", "stream"),
+    OptionRow(
+        "storageOption.*",
+        "storage_options",
+        to.text,
+        {},
+        "",
+        "Access to the offsets table's storage, handed to delta-rs under the name behind the dot. This package "
+        "never shows the values. Spark shows options in plans, except those that `spark.redaction.regex` matches: set "
+        "that as conf/spark-defaults.conf does, or leave secrets to the driver's environment variables, which delta-rs "
+        "reads too.",
+        secret=True,
+    ),
+    later(
+        "commitOffsetsToBroker", "Set the group's position on the brokers after each batch, for lag tools.", "stream"
+    ),
+    OptionRow(
+        "readerGroups",
+        "reader_groups",
+        to.names,
+        None,
+        "`GROUP-r0` to `GROUP-r7`",
+        "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "
+        "broker, so it never happens under `consumerGroup`. A cluster that authorises groups must know these.",
+    ),
+    OptionRow(
+        "partitionRefreshInterval",
+        "partition_refresh_interval_ms",
+        to.duration_ms(1_000),
+        30_000,
+        "`30s`",
+        "How often to ask the master for new partitions, and with `subscribePattern` for new topics.",
+        "stream",
+    ),
+    OptionRow(
+        "groupJoinTimeout",
+        "group_join_timeout_ms",
+        to.duration_ms(0),
+        40_000,
+        "`40s`",
+        "How long to wait for the group's nodes. A query that was killed holds them until the master's lease of 30 "
+        "s ends.",
+        "stream",
+    ),
+)
