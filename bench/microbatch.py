@@ -2,8 +2,9 @@
 
 The source is driven as Spark drives it, by the same calls in the same order, but without Spark: latestOffset,
 reportLatestOffset, commit of the batch before, partitions; offsets go through JSON and partitions through pickle, as
-they do there, which is measured apart. `embedded_tubemq` runs in a process of its own; all stores get messages between
-any two batches. There is no offsets table.
+they do there, which is measured apart. Garbage is collected as in the planner's process. `embedded_tubemq` runs in a
+process of its own; all stores get messages between any two batches. There is no offsets table. How long the broker took
+to tell its offsets is a line of its own: it is in latestOffset, but not the source's doing.
 
 An idle query is asked for its latest offset each 11 ms, as Spark does under the default trigger, and the calls that
 reach each server are counted.
@@ -16,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import pickle
 import resource
 import time
 from collections import Counter
@@ -28,16 +28,18 @@ from statistics import median, quantiles
 from typing import Any
 from unittest import mock
 
+from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from bench.embedded_process import embedded_tubemq
 from embedded_tubemq import TopicConfig
 from spark_source.batch_reader import TubeBatchReader
 from spark_source.options import SourceOptions, parse_options
+from spark_source.planner_process import collect_seldom
 from spark_source.stream_reader import TubeStreamReader
 from tubeclient import ClientSettings, Producer
+from tubeclient.net import http
 from tubeclient.net.connection import Connection
-from tubeclient.net.http import query_broker
 
 __all__ = ["main"]
 
@@ -50,12 +52,14 @@ _TOPIC_STORES = 100
 _SOURCE_COUNT = 16
 
 _CALLS = ("latestOffset", "reportLatestOffset", "commit", "partitions", "JSON and pickle")
-_OWN_SHARE = ("latestOffset", "commit", "partitions")
+_ANSWER = "  of which the broker's web answer"
+_SHARE = ("latestOffset", "commit", "partitions")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     options = _parser().parse_args(arguments)
+    collect_seldom()
     for count in options.partitions:
         _planning(count, options)
     for messages in options.backlog:
@@ -76,10 +80,13 @@ def _planning(partitions: int, options: argparse.Namespace) -> None:
             _send_to_all(producer, topics)
             times = _batches(reader, producer, topics, options.batches)
             print(f"{'':<44}{'median':>9}{'p95':>9}{'most':>9}")
-            for call in _CALLS:
+            for call in (*_CALLS, _ANSWER):
                 print(_line(call, times[call]))
-            own = [sum(one) for one in zip(*(times[call] for call in _OWN_SHARE), strict=True)]
-            print(_line(" + ".join(_OWN_SHARE), own, _GOALS_MS.get(partitions)))
+            share = [sum(one) for one in zip(*(times[call] for call in _SHARE), strict=True)]
+            goal = _GOALS_MS.get(partitions)
+            print(_line(" + ".join(_SHARE), share, goal))
+            own = [whole - answer for whole, answer in zip(share, times[_ANSWER], strict=True)]
+            print(_line("  without the broker's web answer", own, goal))
             _idle(reader, settings, options.idle_seconds)
         finally:
             reader.stop()
@@ -89,7 +96,7 @@ def _batches(
     reader: TubeStreamReader, producer: Producer, topics: Sequence[TopicConfig], count: int
 ) -> Mapping[str, list[float]]:
     """Milliseconds of each call, batch by batch. The first batch, which starts the planner, does not count."""
-    times: dict[str, list[float]] = {call: [] for call in _CALLS}
+    times: dict[str, list[float]] = {call: [] for call in (*_CALLS, _ANSWER)}
 
     def timed(call: str, work: Callable[[], Any]) -> Any:
         started = time.perf_counter()
@@ -103,7 +110,9 @@ def _batches(
         end = start
         while end == start:  # the planner looks at brokers twice a second at the most
             times["latestOffset"] = times["latestOffset"][:number]
-            end = timed("latestOffset", partial(reader.latestOffset, start, ReadAllAvailable()))
+            with _timed_answers() as answers_ms:
+                end = timed("latestOffset", partial(reader.latestOffset, start, ReadAllAvailable()))
+        times[_ANSWER].append(sum(answers_ms))
         timed("reportLatestOffset", reader.reportLatestOffset)
         timed("commit", partial(reader.commit, start))
         tasks = timed("partitions", partial(reader.partitions, start, end))
@@ -111,9 +120,26 @@ def _batches(
     return {call: values[1:] for call, values in times.items()}
 
 
+@contextmanager
+def _timed_answers() -> Iterator[list[float]]:
+    """Milliseconds of each web call, from the request until the whole answer is there."""
+    times: list[float] = []
+    fetch = http._fetch
+
+    def timed_fetch(*arguments: Any) -> bytes:
+        started = time.perf_counter()
+        try:
+            return fetch(*arguments)
+        finally:
+            times.append((time.perf_counter() - started) * 1000)
+
+    with mock.patch.object(http, "_fetch", timed_fetch):
+        yield times
+
+
 def _as_spark_sends(tasks: Sequence[object], end: dict[str, Any]) -> dict[str, Any]:
     for task in tasks:
-        pickle.dumps(task)
+        cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
     offsets: dict[str, Any] = json.loads(json.dumps(end))
     return offsets
 
@@ -150,7 +176,7 @@ def _counted_calls() -> Iterator[Counter[str]]:
 
     def counted_query(address: str, *arguments: Any, **parameters: Any) -> Any:
         calls[address] += 1
-        return query_broker(address, *arguments, **parameters)
+        return http.query_broker(address, *arguments, **parameters)
 
     with (
         mock.patch.object(Connection, "submit_many", counted_submit),

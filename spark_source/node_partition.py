@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
@@ -39,6 +39,18 @@ class NodePartition(InputPartition):
     """Counts the tasks of the node in this batch."""
     visit_token: int | None = field(default=None, compare=False, repr=False)
     """What brokers that check it want to see: the master's, as it was when the batch was planned."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """By column: Spark pickles each object that is not Python's own with a call of a Python function, and there may
+        be thousands of ranges.
+        """
+        of_ranges = ((*one.range.partition, one.range.start, one.range.end, one.offset_rule) for one in self.reads)
+        return {**vars(self), "reads": list(zip(*of_ranges, strict=True))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rows = zip(*state["reads"], strict=True)
+        reads = (PlannedRange(OffsetRange(PartitionKey(*key), at, until), rule) for *key, at, until, rule in rows)
+        vars(self).update({**state, "reads": tuple(reads)})
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
         """The broker that holds `key`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pickle
 import signal
@@ -121,6 +122,19 @@ def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
     assert copy._options.storage_options == {}
 
 
+@pytest.mark.parametrize("ranges", [0, 1, 3])
+def test_a_task_arrives_as_it_was_sent(ranges: int) -> None:
+    reads = tuple(
+        PlannedRange(OffsetRange(PartitionKey(1, "t", number), 28 * number, 280), OffsetRule.ALWAYS)
+        for number in range(ranges)
+    )
+    task = NodePartition(3, reads, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
+    copy = pickle.loads(pickled(task))
+    assert copy == task
+    assert (copy.visit_token, copy.reads) == (7, reads)
+    assert all(type(one.range.partition) is PartitionKey for one in copy.reads)
+
+
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
     one = DefaultSource({"masterservers": "127.0.0.1:1", "topic": "t"})
@@ -200,18 +214,19 @@ def test_an_empty_batch_read_has_a_partition_without_anything() -> None:
     assert list(stream_reader().read(InputPartition(None))) == []
 
 
-def test_sigterm_is_left_alone_outside_of_the_planner() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+def test_signals_and_garbage_are_left_alone_outside_of_the_planner() -> None:
+    before = signal.getsignal(signal.SIGTERM), gc.get_threshold()
     assert not set_up_planner_process()
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert (signal.getsignal(signal.SIGTERM), gc.get_threshold()) == before
 
 
 def test_sigterm_in_the_planner_becomes_an_ordinary_end() -> None:
     code = f"""
-import os, signal, sys, types
+import gc, os, signal, sys, types
 from spark_source.planner_process import set_up_planner_process
 sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
 assert set_up_planner_process()
+assert gc.get_threshold()[0] >= 100_000  # many partitions make many objects
 try:
     os.kill(os.getpid(), signal.SIGTERM)
     signal.pause()

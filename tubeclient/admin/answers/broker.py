@@ -6,7 +6,7 @@ from typing import Final
 
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.model import PartitionPosition
-from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreBounds, StoreKey
 
 __all__ = ["to_bounds", "to_former_position", "to_positions"]
 
@@ -18,10 +18,14 @@ def to_bounds(answer: Fields, broker_id: int) -> dict[StoreKey, StoreBounds]:
     """admin_query_pubinfo. A store that was never written to is left out."""
     found = {}
     for topic in answer.objects("dataSet"):
-        name = topic.text("topicName")
+        # The answer has a line for each partition, thousands maybe, and all of a store's say the same.
+        of_topic: dict[int, StoreBounds] = {}
         for item in topic.objects("offsetInfo"):
-            key = PartitionKey(broker_id, name, item.number("partitionId", high=_MAX_INT32))
-            found[key.store] = StoreBounds(item.number("offsetMin"), item.number("offsetMax"))
+            store_id = item.number("partitionId", high=_MAX_INT32) // MAX_STORE_PARTITIONS
+            if store_id not in of_topic:
+                of_topic[store_id] = StoreBounds(item.number("offsetMin"), item.number("offsetMax"))
+        name = topic.text("topicName")
+        found.update({StoreKey(broker_id, name, store_id): bounds for store_id, bounds in of_topic.items()})
     return found
 
 
