@@ -86,8 +86,8 @@ class StreamPlanner:
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: _Idle | None = None
-        self._unaware: Offsets | None = None
-        """Where the last batch ended, where Spark does not say so."""
+        self._stands_at: Json | None = None
+        """Where the last batch ended, where Spark does not say so each time."""
         self._busy = True
         """The last look gave a batch: while messages come, each batch is to end where the brokers end by then."""
         self._latest: tuple[Snapshot, Json] | None = None
@@ -176,30 +176,16 @@ class StreamPlanner:
         self._parsed.append((end.to_dict(), end))
         return end.to_dict()
 
-    def latest_of_topics(self) -> Json:
-        """Where a batch without limits ends, for Spark before 4.2, which does not say where it begins.
+    def latest_from_here(self) -> Json:
+        """As `latest` without limits, for Spark before 4.2, which does not say where the batch begins.
 
-        After a restart that is unknown altogether: what of it lies outside of what brokers hold, and which partitions
-        have come since, `partitions` finds, which is told.
+        That is where the one before ended. Of a query with a checkpoint Spark tells it once, before all else: it asks for
+        the partitions of an empty batch there.
         """
-        recent = self._start().get(busy=self._busy)
-        if self._first_look is not None:
-            recent, self._first_look = self._first_look, None
-        begin = self._unaware if self._unaware is not None else self._initial
-        if begin is None:
-            if recent.layout.unreadable:
-                raise ConfigurationError(
-                    f"partition {recent.layout.unreadable[0]} is closed to readers for now, and Spark before 4.2 does "
-                    "not say where it stands; start the query again when it is open"
-                )
-            end = recent.latest
-        else:
-            recent, held = self._check_lost(begin, recent)
-            self._warn_unreadable(recent)
-            end = plan(held, recent.layout.readable, recent.bounds, None)
-        self._busy = end != begin
-        self._unaware = end
-        return end.to_dict()
+        if self._stands_at is None:
+            self._stands_at = self.initial()
+        self._stands_at = self.latest(self._stands_at, None)
+        return self._stands_at
 
     def complete(self, end: Json) -> None:
         """Note that everything before `end` is in the sink for certain."""
@@ -209,12 +195,12 @@ class StreamPlanner:
         """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
         snapshot = self._start().get()
         begin, until = self._parse(start), self._parse(end)
+        if start == end:
+            self._stands_at = end
         # Two kinds of batches may go back, and have nothing to read there: the first of an earlier run, which began and
         # ended before what is `latest` now, and those back to the end of a broker's data after an accepted loss.
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
-        if self._unaware is not None:
-            begin = self._with_new(begin, until)
         reads = to_read(begin, until)
         snapshot, gone = self._judge(lambda look: self._find_gone(reads, look), snapshot)
         if gone:
@@ -326,13 +312,6 @@ class StreamPlanner:
                 self._warned.add(one.identity)
                 _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
-
-    def _with_new(self, begin: Offsets, until: Offsets) -> Offsets:
-        """Spark before 4.2: partitions that came while the query was down begin at their store's first offset."""
-        assert self._snapshots is not None
-        snapshot, _ = self._check_lost(begin, self._snapshots.get())
-        new = until.keys() - begin.keys()
-        return begin.merge({key: min(snapshot.bounds[key.store].min_offset, until[key]) for key in new})
 
     def _check_checkpoint(self, begin: Offsets) -> None:
         """Some topics of a checkpoint may have been left out since; with all of them it is another query's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
@@ -62,7 +63,9 @@ def arrow_schema(include_attributes: bool) -> pyarrow.Schema:
     """Return the same schema for Arrow. It comes from Spark's own converter: Spark compares what it gets with that."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(spark_schema(include_attributes), timezone="UTC")
+    # Before Spark 4.2 it takes no time zone, and timestamps are in UTC.
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(spark_schema(include_attributes), **zone)
 
 
 def check_schema(given: StructType, include_attributes: bool) -> None:

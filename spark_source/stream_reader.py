@@ -51,9 +51,9 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planning().initial()
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Spark before 4.2 gives neither argument: the batch then ends where the topics end."""
+        """Spark before 4.2 gives neither argument."""
         if start is None:
-            return self._planning().latest_of_topics()
+            return self._planning().latest_from_here()
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise ConfigurationError(f"a read limit of the kind {type(limit).__name__} is not supported by tubeclient")
         return self._planning().latest(

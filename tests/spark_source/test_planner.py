@@ -501,44 +501,51 @@ def test_ranges_are_what_the_reader_takes() -> None:
     assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"
 
 
-def test_spark_before_4_2_says_no_beginning() -> None:
-    """latestOffset without arguments, as Spark 4.0 and 4.1 call it."""
+# Spark 4.0 and 4.1, which ask for the latest offset without saying where the batch begins
+
+
+def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> None:
     cluster, clock = FakeCluster(partitions=1, rows=(0, 4)), FakeClock()
     one = planner(cluster, clock, startingOffsets="earliest")
-    start = one.initial()
-    end = one.latest_of_topics()
+    end = one.latest_from_here()
     assert end == as_json({"1:t:0": 4})
-    assert [[(r.range.start, r.range.end) for r in task.reads] for task in one.partitions(start, end)] == [
-        [(0, 4 * ROW)]
-    ]
-    assert one.latest_of_topics() == end
+    assert ranges_of(one.partitions(one.initial(), end)) == {0: [("1:t:0", 0, 4)]}
+    assert one.latest_from_here() == end
     cluster.layouts = [TopicLayout("t", 1, 1, 2)]
     cluster.rows[STORE] = (2, 6)
     clock.now += 10
-    assert one.latest_of_topics() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
+    assert one.latest_from_here() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
 
 
-def test_spark_before_4_2_after_a_restart() -> None:
-    """The beginning is known to nobody until the batch is planned."""
-    cluster = FakeCluster(partitions=2, rows=(1, 9))
-    one = planner(cluster, startingOffsets="earliest")
-    end = one.latest_of_topics()
-    assert end == as_json({"1:t:0": 9, "1:t:1": 9})
-    tasks = one.partitions(as_json({"1:t:0": 5}), end)
-    assert sorted(
-        (str(r.range.partition), r.range.start // ROW, r.range.end // ROW) for task in tasks for r in task.reads
-    ) == [
-        ("1:t:0", 5, 9),
-        ("1:t:1", 1, 9),
-    ]
+def test_without_being_told_a_first_batch_from_latest_has_nothing_of_it() -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock)
+    end = one.latest_from_here()
+    cluster.rows[STORE] = (0, 13)
+    assert one.initial() == end == as_json({"1:t:0": 10, "1:t:1": 10})
+    clock.now += 60
+    more = one.latest_from_here()
+    assert ranges_of(one.partitions(end, more)) == {0: [("1:t:0", 10, 13)], 1: [("1:t:1", 10, 13)]}
+
+
+def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
+    """Of which Spark tells by asking for an empty batch there."""
+    seen = as_json({"1:t:0": 5})
+    one = planner(FakeCluster(rows=(1, 9)), startingOffsets='{"default": 28000}')  # long out of date, and not looked at
+    assert one.partitions(seen, seen) == []
+    end = one.latest_from_here()
+    assert end == as_json({"1:t:0": 9, "1:t:1": 1})
+    assert ranges_of(one.partitions(seen, end)) == {0: [("1:t:0", 5, 9)]}
+    assert one.latest_from_here() == as_json({"1:t:0": 9, "1:t:1": 9})
+    lost = planner(FakeCluster(rows=(1, 9)))
+    lost.partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 0}))
     with pytest.raises(DataLoss, match="was to be read from 0 on, but the broker holds it from 28 on"):
-        one.partitions(as_json({"1:t:0": 0}), end)
+        lost.latest_from_here()
 
 
-def test_spark_before_4_2_after_a_restart_with_a_closed_partition() -> None:
+def test_without_being_told_a_closed_partition_stays_where_it_is() -> None:
     cluster = FakeCluster(partitions=1)
     cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
-    with pytest.raises(
-        ConfigurationError, match=r"closed to readers for now, and Spark before 4\.2 does not say where"
-    ):
-        planner(cluster, startingOffsets="earliest").latest_of_topics()
+    one, seen = planner(cluster), as_json({"1:t:0": 5})
+    one.partitions(seen, seen)
+    assert one.latest_from_here() == seen
