@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= $(shell tools/find_python.sh)
 BIN := .venv/bin
+BIN40 := .venv/spark-4.0/bin
 STAMPS := .venv/.stamps
 
 # Spark's workers take "python3" from PATH unless they are told.
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what the targets below need
+setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what the targets below need
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
@@ -64,6 +65,14 @@ $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -e '.[all]'
 	@mkdir -p $(STAMPS) && touch $@
+
+# The oldest Spark that the source runs on, as a user would install it. Its wheel is made here and thrown away: packing it
+# is a waste of time.
+$(STAMPS)/spark40: $(STAMPS)/packages
+	test -x $(BIN40)/python || $(BIN)/python -m venv $(dir $(BIN40))
+	$(BIN40)/python -m pip install --quiet --config-settings=--build-option=--compression=stored 'pyspark>=4.0,<4.1'
+	$(BIN40)/python -m pip install --quiet -e '.[spark,delta]' 'pyspark>=4.0,<4.1'
+	@touch $@
 
 $(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
 	$(BIN)/python tools/fetch_jars.py

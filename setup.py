@@ -32,8 +32,8 @@ SPEED = [
 ]
 
 SPARK = [
-    # 4.0 and 4.1 tell a Python source less; docs/spark-source.md says what is missing there. py4j comes with it. Alone it
-    # is the newest 4.2; the extra delta holds it at 4.2.0.
+    # 4.0 and 4.1 tell a Python source less; docs/spark-source.md says what is missing there. The newest 4.2 without the
+    # extra delta, 4.2.0 with it. py4j comes with it.
     "pyspark>=4.0,<4.3",
     # Spark and Python exchange rows as Arrow batches. pyspark 4.2 asks for 18, deltalake's Arrow exchange for 21.
     "pyarrow>=21,<27",
@@ -42,7 +42,7 @@ SPARK = [
 ]
 
 DELTA = [
-    # Delta tables inside a SparkSession. 4.4.1 names a jar that is not published; 4.4.0 also holds pyspark at 4.2.0.
+    # Delta tables inside a SparkSession. 4.4.1 names a jar that is not published; 4.4.0 takes pyspark 4.0.1 to 4.2.0.
     "delta-spark==4.4.0",
     # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
     "deltalake>=1.6,<1.7",

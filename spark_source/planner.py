@@ -179,8 +179,8 @@ class StreamPlanner:
     def latest_from_here(self) -> Json:
         """As `latest` without limits, for Spark before 4.2, which does not say where the batch begins.
 
-        That is where the one before ended. Of a query with a checkpoint Spark tells it once, before all else: it asks for
-        the partitions of an empty batch there.
+        That is where the one before ended. Where a query with a checkpoint stands Spark tells once, before all else, by
+        asking for the partitions of an empty batch there.
         """
         if self._stands_at is None:
             self._stands_at = self.initial()

@@ -1,0 +1,124 @@
+"""A driver in a process of its own: does with a SparkSession what tests ask for, a line of JSON for each call and answer.
+
+Runs by its path, in whichever environment, so it imports nothing of the tests. See `other_driver.py` for the other side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+Options = dict[str, str]
+
+
+class Driver:
+    """The calls, each with JSON for arguments and answer."""
+
+    def __init__(self, confs: dict[str, str]) -> None:
+        builder = SparkSession.builder
+        for name, value in confs.items():
+            builder = builder.config(name, value)
+        self._spark = builder.getOrCreate()
+        self._queries: dict[str, StreamingQuery] = {}
+        self._heard: list[Any] = []
+
+    def versions(self) -> list[str]:
+        """Of the pyspark that runs here, of the Spark that it drives, and the module of the session's class."""
+        return [pyspark.__version__, self._spark.version, type(self._spark).__module__]
+
+    def read(self, options: Options) -> list[str]:
+        return _bodies(self._spark.read.format("tubeclient").options(**options).load())
+
+    def make_view(self, name: str, options: Options) -> None:
+        given = ", ".join(f"{key} '{value}'" for key, value in options.items())
+        self._spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} USING tubeclient OPTIONS ({given})")
+
+    def sql(self, text: str) -> list[list[Any]]:
+        return [list(row) for row in self._spark.sql(text).collect()]
+
+    def set(self, name: str, value: str) -> None:
+        self._spark.conf.set(name, value)
+
+    def start(self, name: str, options: Options, checkpoint: str, rows: str, trigger: dict[str, Any]) -> None:
+        """A streaming query into Parquet files at `rows`, which have each row once."""
+        frame = self._spark.readStream.format("tubeclient").options(**options).load()
+        writer = frame.select("value").writeStream.format("parquet").option("path", rows)
+        self._queries[name] = writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+    def start_copy(self, name: str, options: Options, checkpoint: str, sink: Options) -> None:
+        """A streaming query from a topic into another."""
+        frame = self._spark.readStream.format("tubeclient").options(**options).load().select("value")
+        writer = frame.writeStream.format("tubeclient").options(**sink).option("checkpointLocation", checkpoint)
+        self._queries[name] = writer.trigger(availableNow=True).start()
+
+    def start_copy_by_batches(self, name: str, options: Options, checkpoint: str, sink: Options) -> None:
+        """The same, each micro-batch by a batch write."""
+
+        def write(frame: DataFrame, _: int) -> None:
+            frame.write.format("tubeclient").options(**sink).mode("append").save()
+
+        frame = self._spark.readStream.format("tubeclient").options(**options).load().select("value")
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        self._queries[name] = writer.trigger(availableNow=True).start()
+
+    def rows(self, rows: str) -> list[str]:
+        """What a query that has had a batch has written."""
+        return _bodies(self._spark.read.parquet(rows))
+
+    def wait(self, name: str, seconds: float) -> bool:
+        """Whether a query ended in time; raises what ended it early."""
+        return self._queries[name].awaitTermination(int(seconds)) is True
+
+    def batches(self, name: str) -> list[tuple[int, int]]:
+        """Number and count of rows of the batches that a query told of, without empty ones."""
+        told = (json.loads(_json_of(one)) for one in self._queries[name].recentProgress)
+        return [(one["batchId"], one["numInputRows"]) for one in told if one["numInputRows"]]
+
+    def stop(self, name: str) -> None:
+        self._queries.pop(name).stop()
+
+    def write(self, bodies: list[str], options: Options) -> None:
+        frame = self._spark.createDataFrame([(body,) for body in bodies], "value string")
+        frame.write.format("tubeclient").options(**options).mode("append").save()
+
+    def listen(self) -> None:
+        """Keep what a LagListener hears from now on."""
+        from spark_source.lag_listener import LagListener
+
+        self._spark.streams.addListener(LagListener(self._heard.append))
+
+    def heard(self) -> list[tuple[int, int]]:
+        """Batch and rows behind of all that was heard."""
+        return [(one.batch_id, one.lag.rows_behind) for one in self._heard]
+
+
+def _bodies(frame: DataFrame) -> list[str]:
+    return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
+
+
+def _json_of(progress: Any) -> str:
+    text = progress.json
+    return str(text() if callable(text) else text)
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Spark prints is no answer
+    driver = Driver(json.loads(sys.argv[1]))
+    for line in sys.stdin:
+        name, arguments = json.loads(line)
+        try:
+            answer = [True, getattr(driver, name)(**arguments)]
+        except Exception as error:
+            answer = [False, f"{type(error).__name__}: {error}"]
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

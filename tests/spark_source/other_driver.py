@@ -1,0 +1,118 @@
+"""A driver that runs in a process, and perhaps with a Spark, that is not the tests' own."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.apache.jvm import tail
+from tests.spark_source.feed import Feed
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("driver_script.py")
+
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it does not live long enough for more
+    "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""A Spark that starts quickly, and that nobody but this machine reaches."""
+
+CALL_SECONDS = 120.0
+
+
+def environment(python: Path) -> dict[str, str]:
+    """For a Spark that is started with `python`, and whose workers are to be the same."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    return {
+        **others,
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+        "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+class CallFailed(Exception):
+    """What the driver's call raised, as text."""
+
+
+class OtherDriver:
+    """`driver_script.py` in a process of its own, run by `python`; ended with the context."""
+
+    def __init__(self, python: Path, folder: Path, confs: dict[str, str]) -> None:
+        self._log = folder / "driver.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(python), str(SCRIPT), json.dumps(confs)],
+                cwd=folder,
+                env=environment(python),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+
+    def __enter__(self) -> OtherDriver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """Return what `Driver.name` of the script answers; CallFailed with what it raised."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
+        self._process.stdin.flush()
+        ready, _, _ = select.select([self._process.stdout], [], [], CALL_SECONDS)
+        line = self._process.stdout.readline() if ready else b""
+        assert line, f"{name}: the driver did not answer within {CALL_SECONDS:g} s, or ended\n{tail(self._log)}"
+        good, answer = json.loads(line)
+        if not good:
+            raise CallFailed(answer)
+        return answer
+
+    def run_available(self, name: str, **arguments: Any) -> list[tuple[int, int]]:
+        """Run a query with Trigger.AvailableNow to its end; returns number and rows of its batches."""
+        self.call("start", name=name, trigger={"availableNow": True}, **arguments)
+        try:
+            assert self.call("wait", name=name, seconds=CALL_SECONDS / 2), "the query did not end"
+            return [(number, rows) for number, rows in self.call("batches", name=name)]
+        finally:
+            self.call("stop", name=name)
+
+    def wait_for_rows(self, rows: Path, feeds: Iterable[Feed]) -> None:
+        """Until a query that runs has written all that was sent, each message once."""
+        wanted = sorted(body.decode() for feed in feeds for body in feed.sent)
+        wait_for(lambda: rows.exists() and self._rows(rows) == wanted, f"{len(wanted)} rows", seconds=60)
+
+    def _rows(self, rows: Path) -> list[str]:
+        try:
+            found: list[str] = self.call("rows", rows=str(rows))
+        except CallFailed:  # no batch yet
+            return []
+        return found
+
+    def _end(self) -> None:
+        """The script ends, and Spark with it, when its input does."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        self._process.stdout.close()
