@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
     BinaryType,
@@ -64,7 +64,7 @@ def arrow_schema(include_attributes: bool) -> pyarrow.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Before Spark 4.2 it takes no time zone, and timestamps are in UTC.
-    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(spark_schema(include_attributes), **zone)
 
 

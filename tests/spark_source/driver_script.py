@@ -1,6 +1,6 @@
-"""A driver in a process of its own: does with a SparkSession what tests ask for, a line of JSON for each call and answer.
+"""A driver in a process of its own: does with a SparkSession what tests ask for, a line of JSON for each call.
 
-Runs by its path, in whichever environment, so it imports nothing of the tests. See `other_driver.py` for the other side.
+Runs by its path, in whichever environment, so it imports nothing of the tests. `other_driver.py` is the other side.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Driver:
 
     def batches(self, name: str) -> list[tuple[int, int]]:
         """Number and count of rows of the batches that a query told of, without empty ones."""
-        told = (json.loads(_json_of(one)) for one in self._queries[name].recentProgress)
-        return [(one["batchId"], one["numInputRows"]) for one in told if one["numInputRows"]]
+        told = self._queries[name].recentProgress
+        return [(one.batchId, one.numInputRows) for one in told if one.numInputRows]
 
     def stop(self, name: str) -> None:
         self._queries.pop(name).stop()
@@ -91,7 +91,12 @@ class Driver:
         """Keep what a LagListener hears from now on."""
         from spark_source.lag_listener import LagListener
 
-        self._spark.streams.addListener(LagListener(self._heard.append))
+        self._listener = LagListener(self._heard.append)
+        self._spark.streams.addListener(self._listener)
+
+    def stop_listening(self) -> None:
+        """A client of Spark Connect has a thread for its listeners, and does not end before it has none."""
+        self._spark.streams.removeListener(self._listener)
 
     def heard(self) -> list[tuple[int, int]]:
         """Batch and rows behind of all that was heard."""
@@ -100,11 +105,6 @@ class Driver:
 
 def _bodies(frame: DataFrame) -> list[str]:
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
-
-
-def _json_of(progress: Any) -> str:
-    text = progress.json
-    return str(text() if callable(text) else text)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import select
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tests.spark_source.feed import Feed
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(sys.executable)
+"""The Python, and so the Spark, of the tests themselves."""
 SCRIPT = Path(__file__).with_name("driver_script.py")
 
 SMALL = {
@@ -31,6 +34,9 @@ SMALL = {
 """A Spark that starts quickly, and that nobody but this machine reaches."""
 
 CALL_SECONDS = 120.0
+
+LOG_LINES = 60
+"""How much of a log stands in an error."""
 
 
 def environment(python: Path) -> dict[str, str]:
@@ -78,7 +84,9 @@ class OtherDriver:
         self._process.stdin.flush()
         ready, _, _ = select.select([self._process.stdout], [], [], CALL_SECONDS)
         line = self._process.stdout.readline() if ready else b""
-        assert line, f"{name}: the driver did not answer within {CALL_SECONDS:g} s, or ended\n{tail(self._log)}"
+        assert line, (
+            f"{name}: the driver did not answer within {CALL_SECONDS:g} s, or ended\n{tail(self._log, LOG_LINES)}"
+        )
         good, answer = json.loads(line)
         if not good:
             raise CallFailed(answer)

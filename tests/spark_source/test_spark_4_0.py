@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import OffsetsTable
 from tests.spark_source.feed import Feed
-from tests.spark_source.other_driver import SMALL, ROOT, CallFailed, OtherDriver
+from tests.spark_source.other_driver import ROOT, SMALL, CallFailed, OtherDriver
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -145,5 +145,5 @@ def test_streaming_writes_are_refused_and_batches_do(
 def test_limits_are_refused(spark: OtherDriver, long_tube: EmbeddedTubeMQ, name: str, tmp_path: Path) -> None:
     feed = Feed.create(long_tube, f"limited_by_{name}", stores=1, partitions=1)
     with pytest.raises(CallFailed, match=rf"{name} needs Spark 4\.2, the first that tells a Python source of limits"):
-        spark.run_available("q", options=feed.options(**{name: 10}), **places(tmp_path))
+        spark.run_available("q", options={**feed.options(), name: "10"}, **places(tmp_path))
     wait_for(lambda: not feed.held(), "nothing to be held")

@@ -1,0 +1,70 @@
+"""A Spark Connect server in a process of its own, on the loopback address."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pyspark
+
+from tests.apache.jvm import tail
+from tests.spark_source.other_driver import HERE, LOG_LINES, SMALL, environment
+from tests.waiting import wait_for
+
+_START_SECONDS = 120.0
+_STARTED = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
+
+
+class ConnectServer:
+    """Spark's own server, of the pyspark that runs the tests; ended with the context."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "server.log"
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        return f"sc://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> ConnectServer:
+        confs = {
+            **SMALL,
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",  # any; the log says which
+            "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
+        }
+        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        options = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+        main = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+        with self._log.open("wb") as log:
+            # The scripts that it runs through give their process to Java in the end.
+            self._process = subprocess.Popen(
+                [str(submit), *options, *main],
+                cwd=self._folder,
+                env=environment(HERE),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            wait_for(self._has_started, "the Connect server to start", seconds=_START_SECONDS)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+
+    def _has_started(self) -> bool:
+        assert self._process.poll() is None, f"the Connect server ended\n{tail(self._log, LOG_LINES)}"
+        found = _STARTED.search(self._log.read_text(errors="replace"))
+        self._port = int(found[1]) if found else 0
+        return found is not None

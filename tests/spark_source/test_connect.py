@@ -1,0 +1,81 @@
+"""The source behind a real Spark Connect server: server, client and tests are three processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark_source.connect_server import ConnectServer
+from tests.spark_source.feed import Feed
+from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherDriver]:
+    folder = tmp_path_factory.mktemp("connect")
+    with ConnectServer(folder) as server, OtherDriver(HERE, folder, {"spark.remote": server.url}) as driver:
+        yield driver
+
+
+def texts(bodies: list[bytes]) -> list[str]:
+    return sorted(body.decode() for body in bodies)
+
+
+def test_the_session_is_a_remote_one(client: OtherDriver) -> None:
+    ours, servers, module = client.call("versions")
+    assert ours == servers
+    assert module == "pyspark.sql.connect.session"
+
+
+def test_batch_reads_views_and_writes(client: OtherDriver, feed: Feed, plain_feed: Feed) -> None:
+    feed.send(60, tags=["web", "app"])
+    assert client.call("read", options=feed.options()) == texts(feed.sent)
+    client.call("make_view", name="clicks", options=feed.options())
+    assert client.call("sql", text="SELECT messageType, count(*) FROM clicks GROUP BY 1 ORDER BY 1") == [
+        ["app", 30],
+        ["web", 30],
+    ]
+    sink = {"masterServers": plain_feed.tube.master_address, "topic": plain_feed.topic}
+    client.call("write", bodies=["x", "y", "z"], options=sink)
+    assert client.call("read", options=plain_feed.options()) == ["x", "y", "z"]
+
+
+def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
+    places = {"checkpoint": str(tmp_path / "checkpoint"), "rows": str(tmp_path / "rows")}
+    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=80)
+    feed.send(200)
+    client.call("listen")
+    try:
+        assert client.run_available("q", options=options, **places) == [(0, 80), (1, 80), (2, 40)]
+        wait_for(lambda: client.call("heard") == [[0, 120], [1, 40], [2, 0]], "the lag of three batches")
+    finally:
+        client.call("stop_listening")
+    feed.wait_until_free()
+    feed.send(50)
+    assert client.run_available("q", options=options, **places) == [(3, 50)]
+    feed.wait_until_free()
+    assert client.call("rows", rows=places["rows"]) == texts(feed.sent)
+
+
+def test_a_topic_is_copied_by_streams(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
+    feed.send(40)
+    sink = {"masterServers": plain_feed.tube.master_address, "topic": plain_feed.topic}
+    options = feed.options(startingOffsets="earliest")
+    for call in ("start_copy", "start_copy_by_batches"):
+        client.call(call, name="copy", options=options, checkpoint=str(tmp_path / call), sink=sink)
+        try:
+            assert client.call("wait", name="copy", seconds=60), "the query did not end"
+        finally:
+            client.call("stop", name="copy")
+        feed.wait_until_free()
+    assert client.call("read", options=plain_feed.options()) == sorted(texts(feed.sent) * 2)
+
+
+def test_errors_reach_the_client(client: OtherDriver, feed: Feed) -> None:
+    with pytest.raises(CallFailed, match=r"option subscrib is unknown; did you mean subscribe\?"):
+        client.call("read", options=feed.options(subscrib="t"))
