@@ -66,6 +66,7 @@ class Faults:
     corrupt_checksums: int = 0
     """The first message of each of that many next packs carries a wrong checksum."""
 
+    _hidden: dict[str, int] = field(default_factory=dict)
     _forced: dict[Method, deque[ForcedAnswer]] = field(default_factory=dict)
     _connection: dict[Method, deque[ConnectionFault | None]] = field(default_factory=dict)
 
@@ -81,11 +82,22 @@ class Faults:
         queue.extend([None] * (nth - 1 - len(queue)))
         queue.append(fault)
 
+    def hide_topic(self, topic: str, *, times: int = 1) -> None:
+        """Leave `topic` out of the next `times` layouts that readers are shown."""
+        self._hidden[topic] = times
+
     def clear(self) -> None:
         """Back to a server without faults."""
         fresh = Faults()
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
+
+    def take_hidden(self, topics: frozenset[str]) -> frozenset[str]:
+        """For the master: those of `topics` that this layout leaves out."""
+        hidden = topics & self._hidden.keys()
+        left = {topic: times - (topic in hidden) for topic, times in self._hidden.items()}
+        self._hidden = {topic: times for topic, times in left.items() if times > 0}
+        return hidden
 
     def take_forced(self, method: Method) -> ForcedAnswer | None:
         """For the servers: the refusal armed for this call."""

@@ -305,9 +305,13 @@ class Master:
             response.brokerConfigList.extend(self._broker_list(peer))
 
     def _add_topics(self, response: Any, group: ConsumerGroup, known_version: int) -> None:
-        response.topicMetaInfoId = self.catalogue.topic_version
-        if known_version != self.catalogue.topic_version:
-            response.topicMetaInfoList.extend(encode_consumer_layouts(self.catalogue.consumer_layouts(group.topics)))
+        hidden = self.faults.take_hidden(group.topics)
+        # A list that leaves something out is another one than the whole list, so it has another version.
+        version = self.catalogue.topic_version - bool(hidden)
+        response.topicMetaInfoId = version
+        if known_version != version:
+            shown = self.catalogue.consumer_layouts(group.topics - hidden)
+            response.topicMetaInfoList.extend(encode_consumer_layouts(shown))
 
     def _add_orders(self, orders: Any, group: ConsumerGroup, known: Any) -> None:
         orders.requireAuth = self._authenticator.enabled

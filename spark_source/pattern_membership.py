@@ -15,6 +15,8 @@ __all__ = ["NOTHING", "ChangingMembership", "PatternMembership"]
 
 _log = logging.getLogger(__name__)
 
+_RETRY_SECONDS = 0.5
+
 NOTHING: Final = ClusterView.of([], [])
 """What is to be read while no topic matches."""
 
@@ -24,6 +26,7 @@ class ChangingMembership(Protocol):
 
     def join(self, patience_ms: float) -> ClusterView: ...
     def view(self) -> ClusterView: ...
+    def refreshed_view(self, timeout_ms: float) -> ClusterView: ...
     @property
     def visit_token(self) -> int | None: ...
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
@@ -45,11 +48,13 @@ class PatternMembership:
         make: Callable[[Sequence[str]], ChangingMembership],
         interval_ms: float,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._look = look
         self._make = make
         self._interval_ms = interval_ms
         self._clock = clock
+        self._sleep = sleep
         self._patience_ms: float = 0
         self._inner: ChangingMembership | None = None
         self._topics: list[str] = []
@@ -70,12 +75,30 @@ class PatternMembership:
 
     def view(self) -> ClusterView:
         """The layout of the topics. Raises the error that ended the membership, where one did."""
-        if self._closed:
-            raise ClientClosed("the group was left; make a new membership")
+        self._check_open()
         if self._clock() >= self._next_look:
             self._next_look = self._clock() + self._interval_ms / 1000
             self._look_again()
         return NOTHING if self._inner is None else self._inner.view()
+
+    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+        """Look for topics now, and ask the master anew how they lie.
+
+        A look that fails is tried again; after `timeout_ms` its error is raised, or the membership's.
+        """
+        self._check_open()
+        deadline = self._clock() + timeout_ms / 1000
+        while True:
+            try:
+                found = self._look()
+                break
+            except TubeError as error:
+                if not error.retriable or self._clock() >= deadline:
+                    raise
+            self._sleep(_RETRY_SECONDS)
+        self._take(found)
+        left_ms = max(0.0, deadline - self._clock()) * 1000
+        return NOTHING if self._inner is None else self._inner.refreshed_view(left_ms)
 
     @property
     def visit_token(self) -> int | None:
@@ -93,18 +116,26 @@ class PatternMembership:
         self._closed = True
         self._leave()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the group was left; make a new membership")
+
     def _look_again(self) -> None:
         try:
-            found = set(self._look())
+            found = self._look()
         except TubeError as error:
             if not self._blind:
                 _log.warning("topics that appear are not seen for now, those known are read on: %s", error)
             self._blind = True
             return
+        self._take(found)
+
+    def _take(self, found: Sequence[str]) -> None:
+        """Change over to the topics of a look."""
         self._blind = False
-        missed = set(self._topics) - found
+        missed = set(self._topics).difference(found)
         self._missed, missed_before = missed, self._missed
-        wanted = sorted(found | (missed - missed_before))
+        wanted = sorted({*found, *(missed - missed_before)})
         if wanted != self._topics:
             self._change_to(wanted)
 

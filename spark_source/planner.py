@@ -34,7 +34,7 @@ from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Layout, Snapshot, SnapshotCache
 from spark_source.timestamps import without_times
 from spark_source.trigger_delay import TriggerDelay
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -299,19 +299,37 @@ class StreamPlanner:
         return snapshot, start.merge(past_end) if past_end else start
 
     def _judge(self, find: Callable[[Snapshot], list[_Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[_Loss]]:
-        """Return the newer look and what it finds lost, if that is accepted: after a second look it is an error, or a
-        warning, once."""
+        """Return the newest look and what it finds lost, if that is accepted: what an earlier look found too is an
+        error, or a warning, once."""
         lost = find(snapshot)
-        if self._not_warned(lost):
-            assert self._snapshots is not None
-            snapshot = self._snapshots.get(fresh=True)
+        seen: set[object] = set()
+        while new := [one for one in self._not_warned(lost) if one.identity not in seen]:
+            seen.update(one.identity for one in new)
+            snapshot = self._look_again(new)
             lost = find(snapshot)
-            if lost and self._options.fail_on_data_loss:
-                raise data_loss(lost)
-            for one in self._not_warned(lost):
-                self._warned.add(one.identity)
-                _log.warning("failOnDataLoss is false, going on: %s", one)
+        if lost and self._options.fail_on_data_loss:
+            raise data_loss(lost)
+        for one in self._not_warned(lost):
+            self._warned.add(one.identity)
+            _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
+
+    def _look_again(self, lost: list[_Loss]) -> Snapshot:
+        """Ask the brokers anew, and the master before them where partitions are missing in its layout: the layout that
+        is known may be old, and a cluster is read on without its master, but given up in part only with it."""
+        assert self._membership is not None
+        assert self._snapshots is not None
+        gone = next((one for one in lost if isinstance(one, GonePartition)), None)
+        if gone is not None:
+            try:
+                self._membership.refreshed_view(self._options.retry_limit_ms)
+            except TransportError as error:
+                raise ConnectError(
+                    f"partition {gone.partition} is missing in the layout that the master showed last, and the master "
+                    f"cannot be asked now whether it is gone: {error}. Nothing was given up; start the query again "
+                    "when the master answers, or raise retryLimit"
+                ) from error
+        return self._snapshots.get(fresh=True)
 
     def _check_checkpoint(self, begin: Offsets) -> None:
         """Some topics of a checkpoint may have been left out since; with all of them it is another query's."""

@@ -106,6 +106,7 @@ class GroupMembership(ProcessBound):
         self._joined: Future[None] = Future()
         self._changed = threading.Condition()
         self._view: ClusterView | None = None
+        self._looked = 0
         self._failure: TubeError | None = None
         self._thread: threading.Thread | None = None
 
@@ -155,13 +156,20 @@ class GroupMembership(ProcessBound):
         return self._view
 
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
-        """Ask the master now and return the view it gives; DeadlineExceeded after `timeout_ms`."""
-        before = self.view()
+        """Ask the master anew and return the view it gives.
+
+        An answer that was under way already does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
+        """
+        self.view()
         with self._changed:
-            self._wishes.refresh = True
+            self._wishes.looks += 1
+            wanted = self._wishes.looks
             self._runner.wake()
-            if not self._changed.wait_for(lambda: self._view is not before or self._failure, timeout_ms / 1000):
-                raise DeadlineExceeded(f"the masters showed no layout within {timeout_ms:.0f} ms")
+            if not self._changed.wait_for(lambda: self._looked >= wanted or self._failure, timeout_ms / 1000):
+                fault = self._wishes.fault
+                raise DeadlineExceeded(
+                    f"the masters showed no layout within {timeout_ms:.0f} ms{'' if fault is None else f': {fault}'}"
+                ) from fault
         return self.view()
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
@@ -214,7 +222,7 @@ class GroupMembership(ProcessBound):
                         self._on_orders(event)
                     continue
                 with self._changed:
-                    self._view = event
+                    self._view, self._looked = event, self._wishes.looks_heard
                     self._changed.notify_all()
                 if self._on_view is not None:
                     self._on_view(event)

@@ -45,6 +45,10 @@ class FakeCluster:
         self.rows = {StoreKey(1, "t", store): rows for store in range(stores)}
         self.next_rows: list[dict[StoreKey, tuple[int, int]]] = []
         """Answers to give first, one for each lookup."""
+        self.layouts_when_asked: list[TopicLayout] | None = None
+        """What the master answers to a new look, where that is not what it has shown already."""
+        self.unreachable: TubeError | None = None
+        """What a new look at the layout ends with."""
         self.positions: dict[PartitionKey, int] = {}
         self.refusal: TubeError | None = None
         self.failure: TubeError | None = None
@@ -96,6 +100,14 @@ class FakeMembership:
         if self._cluster.failure is not None:
             raise self._cluster.failure
         return self._cluster.shown()
+
+    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+        self._cluster.calls.append(f"ask the master for {timeout_ms:.0f}")
+        if self._cluster.unreachable is not None:
+            raise self._cluster.unreachable
+        if self._cluster.layouts_when_asked is not None:
+            self._cluster.layouts = self._cluster.layouts_when_asked
+        return self.view()
 
     @property
     def visit_token(self) -> int | None:

@@ -84,6 +84,10 @@ class FakeGroup:
     def view(self) -> ClusterView:
         return ClusterView.of([BrokerInfo(1, "h", 1)], [TopicLayout(topic, 1, 1, 1) for topic in self.topics])
 
+    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+        self.calls.append(("ask the master", timeout_ms))
+        return self.view()
+
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         self.calls.append(("report", dict(held)))
 
@@ -108,13 +112,20 @@ class Watched:
         self.looks = 0
         self.clock = FakeClock()
         self.group = FakeGroup()
-        self.membership = PatternMembership(self._look, self.group.make, 30_000, self.clock)
+        self.faults_left = 0
+        self.membership = PatternMembership(self._look, self.group.make, 30_000, self.clock, self._sleep)
 
     def _look(self) -> list[str]:
         self.looks += 1
         if self.fault is not None:
             raise self.fault
         return self.topics
+
+    def _sleep(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.faults_left -= 1
+        if self.faults_left == 0:
+            self.fault = None
 
     def later(self, *topics: str) -> list[str]:
         self.topics = list(topics)
@@ -197,6 +208,38 @@ def test_a_group_that_is_held_ends_it_and_a_topic_that_went_does_not(caplog: pyt
         watched.later("a")
     watched.membership.close()
     assert watched.group.changes == [("join", "a", 0), "leave", ("join", "a", 0), "leave"]
+
+
+def test_a_new_look_is_taken_at_once_and_both_are_asked() -> None:
+    """Topics that came are changed over to before the master is asked how they lie."""
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.topics = ["a", "b"]
+    assert [layout.topic for layout in watched.membership.refreshed_view(60_000).layouts] == ["a", "b"]
+    assert watched.group.changes == [("join", "a", 0), ("change", "a", "b"), ("ask the master", 60_000)]
+    assert watched.looks == 2
+
+
+def test_a_new_look_that_fails_is_tried_again_and_not_for_ever() -> None:
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.fault, watched.faults_left = ConnectError("no web port"), 4
+    assert watched.membership.refreshed_view(60_000).layouts
+    assert watched.group.changes[-1] == ("ask the master", 58_000)
+    watched.fault, watched.faults_left = ConnectError("no web port"), -1
+    began = watched.clock.now
+    with pytest.raises(ConnectError, match="no web port"):
+        watched.membership.refreshed_view(3_000)
+    assert watched.clock.now - began == 3
+    watched.membership.close()
+    with pytest.raises(ClientClosed):
+        watched.membership.refreshed_view(3_000)
+
+
+def test_without_a_topic_a_new_look_asks_no_master() -> None:
+    watched = Watched()
+    watched.membership.join(0)
+    assert watched.membership.refreshed_view(3_000) is NOTHING
 
 
 def test_a_closed_one_joins_nothing_any_more() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.master import Master
 from tests.tubeclient.simulation import Actor, Simulation, Weather
-from tubeclient.errors import ConnectError, NodeIdConflict, SourceCountConflict, TopicNotDeployed
+from tubeclient.errors import ConnectError, NodeIdConflict, ServerBusy, SourceCountConflict, TopicNotDeployed, TubeError
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS, MASTER_LEASE_MS, MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, register_node
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -236,3 +237,63 @@ def test_a_thousand_reports_are_told_in_a_few_heartbeats_the_first_at_once() -> 
     assert len(beats) == 5  # at 0, 0.5, 1 and 1.5 s, and the rest
     assert all(later - earlier >= 500 for earlier, later in itertools.pairwise(moments))
     assert beats[-1][1] == 1_000
+
+
+class Wishing:
+    """What a node sees while its owner wishes for more at the moment when the master answers its first `method`."""
+
+    def __init__(self, cluster: Cluster, method: Method, wish: Callable[[MembershipWishes], None]) -> None:
+        self.wishes = MembershipWishes()
+        self.heard: list[int] = []
+        self.actor = cluster.hold("a", 1, orders=self.wishes)
+        cluster.simulation.run(for_ms=1_000)
+        self._answer = cluster.active._calls[method]
+        self._wish = wish
+        cluster.active._calls[method] = self._call
+        self._simulation = cluster.simulation
+
+    def _call(self, *arguments: Any) -> Any:
+        self.heard.append(self.wishes.looks_heard)
+        if len(self.heard) == 1:
+            self._wish(self.wishes)
+            wake(self._simulation, self.actor)
+        return self._answer(*arguments)
+
+
+def test_a_look_that_is_wished_for_is_not_one_that_was_under_way() -> None:
+    cluster = Cluster()
+
+    def wish(wishes: MembershipWishes) -> None:
+        wishes.looks += 1
+
+    node = Wishing(cluster, Method.PARTITION_METADATA, wish)
+    cluster.simulation.run(for_ms=19_000)  # one look of its own, at 10 s
+    assert node.heard == [0, 0]
+    assert node.wishes.looks_heard == 1
+
+
+def test_a_look_that_is_wished_for_is_at_the_topics_wished_for_before() -> None:
+    cluster = Cluster()
+
+    def wish(wishes: MembershipWishes) -> None:
+        wishes.topics = ("other",)
+        wishes.looks += 1
+
+    node = Wishing(cluster, Method.CONSUMER_HEARTBEAT_V2, wish)
+    while not node.wishes.looks_heard:
+        cluster.simulation.run(for_ms=1)
+    assert {key.topic for key in views(node.actor)[-1].partitions()} == {"other"}
+
+
+def test_what_keeps_a_node_from_looking_is_told_until_it_has_passed() -> None:
+    cluster = Cluster()
+    wishes = MembershipWishes()
+    cluster.hold("a", 1, orders=wishes)
+    cluster.simulation.run(for_ms=1_000)
+    cluster.active.faults.force(Method.PARTITION_METADATA, 503, times=2)
+    faults: list[TubeError | None] = []
+    for _ in range(20_000):
+        cluster.simulation.run(for_ms=1)
+        if not faults or faults[-1] is not wishes.fault:
+            faults.append(wishes.fault)
+    assert [type(fault) for fault in faults] == [type(None), ServerBusy, ServerBusy, type(None)]

@@ -50,8 +50,12 @@ class MembershipWishes:
     leave: bool = False
     held: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
     """Node id to the partitions that node was dealt; the heartbeats tell the master."""
-    refresh: bool = False
-    """Look at the layout again now."""
+    looks: int = 0
+    """How often the owner wished for a new look at the layout; one more makes the flow look at once."""
+    looks_heard: int = 0
+    """For the owner: the `looks` that the flow knew when it asked for the view that it emitted last."""
+    fault: TubeError | None = None
+    """For the owner: what keeps the flow from its next look; None while all is well."""
     topics: tuple[str, ...] | None = None
     """Read these topics instead; the same as now where None."""
 
@@ -174,6 +178,8 @@ def hold_group(
         if wishes.leave:
             yield from close_nodes(masters, nodes)
             return
+        # Before the topics: who wishes for other topics and then for a look wants to see those topics.
+        looks = wishes.looks
         try:
             if wishes.topics is not None and wishes.topics != nodes[0].topics:
                 nodes, view = yield from change_topics(
@@ -188,18 +194,19 @@ def hold_group(
                 for node in (yield from heartbeat_nodes(masters, nodes, cache, reported)):
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
-            if wishes.refresh or now >= next_refresh:
-                wishes.refresh = False
-                yield Emit((yield from query_view(masters, nodes[0], cache)))
+            if looks != wishes.looks_heard or now >= next_refresh:
+                view = yield from query_view(masters, nodes[0], cache)
+                wishes.looks_heard = looks
+                yield Emit(view)
                 next_refresh = now + refresh_interval_ms
             if cache.orders != orders:
                 orders = cache.orders
                 yield Emit(orders)
-            failures = 0
+            failures, wishes.fault = 0, None
         except TubeError as error:
             if not error.retriable:
                 yield from close_nodes(masters, nodes)
                 raise
             now = yield Now()
             next_beat = next_refresh = now + backoff_ms(failures, rng.random(), limit_ms=HEARTBEAT_INTERVAL_MS / 2)
-            failures += 1
+            failures, wishes.fault = failures + 1, error
