@@ -191,11 +191,21 @@ def _stop_on_signals(stop: threading.Event) -> None:
         signal.signal(number, lambda *_: stop.set())
 
 
+# Spark's text for an exception of Java's that has none, such as the EOFException that it meets where a process was.
+_NO_CAUSE = "(no cause message)"
+_DEAD_PLANNER = (
+    "Most often the source's process beside the driver was killed, for want of memory for example; the driver's log "
+    "then has java.io.EOFException or a SocketException at PythonStreamingSourceRunner. Start the job again: it goes "
+    "on from its checkpoint"
+)
+
+
 def short_cause(text: str) -> str:
     """The last Python error in a text that holds Spark's message and perhaps tracebacks; else Java's own first line,
     else the text's."""
     causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
-    return (causes[-1] if causes else text.strip().split("\n")[0]).strip()
+    cause: str = (causes[-1] if causes else text.strip().split("\n")[0]).strip()
+    return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_NO_CAUSE) else cause
 
 
 # After "An error occurred while calling ..." of Py4J.

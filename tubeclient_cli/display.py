@@ -9,10 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
 
-    from tubeclient.keys import PartitionKey
     from tubeclient_cli.ingest import IngestSummary
     from tubeclient_cli.progress import BatchEvent
 
@@ -46,14 +44,9 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def start(self, known: Mapping[PartitionKey, int]) -> None:
-        """Say where the group stands before the first batch."""
-        if known:
-            topics = sorted({partition.topic for partition in known})
-            text = (
-                f"a new checkpoint goes on where the group stands, in {len(known):,} partitions of {', '.join(topics)}"
-            )
-            self._console.print(text, highlight=False, soft_wrap=True)
+    def start(self, text: str) -> None:
+        """Say where the job begins."""
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self, event: BatchEvent) -> None:
         """Take notice of a completed batch."""

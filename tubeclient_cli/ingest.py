@@ -17,7 +17,7 @@ from spark_source.offsets import Offsets
 from tubeclient_cli.checkpoint import Checkpoint
 from tubeclient_cli.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.progress import BatchEvent
-from tubeclient_cli.resume import known_positions, starting_offsets
+from tubeclient_cli.resume import known_positions, start_text, starting_offsets
 from tubeclient_cli.settings import IngestSettings
 from tubeclient_cli.sink import DeltaSink, SinkRecord, UnknownRows, check_batch
 
@@ -48,11 +48,11 @@ def run_ingest(
     settings: IngestSettings,
     on_batch: Callable[[BatchEvent], object] = lambda _: None,
     stop: threading.Event | None = None,
-    on_start: Callable[[Offsets], object] = lambda _: None,
+    on_start: Callable[[str], object] = lambda _: None,
 ) -> IngestSummary:
     """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
 
-    `on_start` is called with where the group stands already, which counts for a new checkpoint, and `on_batch` for each
+    `on_start` is called with the words that say where a new checkpoint begins, if it is new, and `on_batch` for each
     completed batch, both in this thread. After `stop` the running batch is waited for, at most
     `settings.stop_timeout_s`. Raises what Spark raises for a failed query, OffsetsTableError, ConfigurationError.
     """
@@ -68,9 +68,11 @@ def run_ingest(
         if not explicit and not in_table:
             raise
         newest = None
-    known = known_positions(newest.ends if newest is not None else {}, in_table, settings.topics, explicit)
-    starting = starting_offsets(known, settings.topics, settings.starting_offsets or "earliest")
-    on_start(known)
+    in_sink, fallback = newest.ends if newest is not None else Offsets({}), settings.starting_offsets or "earliest"
+    known = known_positions(in_sink, in_table, settings.topics, explicit)
+    starting = starting_offsets(known, settings.topics, fallback)
+    if checkpoint.query_id() is None:
+        on_start(start_text(known, in_sink, settings.topics, fallback, explicit))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
     batches = _Batches(sink, checkpoint, settings.consumer_group, newest, known)

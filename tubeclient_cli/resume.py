@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
 
-__all__ = ["known_positions", "starting_offsets"]
+__all__ = ["known_positions", "start_text", "starting_offsets"]
 
 
 def known_positions(
@@ -39,3 +39,30 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
         entries = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
     # Last, so that they prevail over entries of the fallback.
     return json.dumps({**entries, **known.to_dict()})
+
+
+def start_text(
+    known: Offsets, in_sink: Mapping[PartitionKey, int], topics: tuple[str, ...], fallback: str, explicit: bool
+) -> str:
+    """Say where a new checkpoint begins, and who says so; the arguments are those of the functions above."""
+    sink_topics = {partition.topic for partition in in_sink}
+    of_sink = [partition for partition in known if partition.topic in sink_topics]
+    of_table = [partition for partition in known if partition.topic not in sink_topics]
+    unknown = sorted(set(topics).difference(partition.topic for partition in known))
+    places = [
+        f"{where}, in {_partitions(partitions)}"
+        for where, partitions in (
+            ("where the group's rows in the target end", of_sink),
+            ("where the offsets table has the group", of_table),
+        )
+        if partitions
+    ]
+    if unknown:
+        chosen = "startingOffsets" if explicit else "as nothing is known of the group there"
+        places.append(f"at {fallback} in {', '.join(unknown)} ({chosen})")
+    return f"the checkpoint is new and begins {'; '.join(places)}"
+
+
+def _partitions(partitions: Collection[PartitionKey]) -> str:
+    plural = "partition" if len(partitions) == 1 else "partitions"
+    return f"{len(partitions):,} {plural} of {', '.join(sorted({partition.topic for partition in partitions}))}"

@@ -40,6 +40,8 @@ class Bench:
         self.spark = spark
         self.folder = folder
         self.sent = 0
+        self.said: list[str] = []
+        """Where each run with a new checkpoint said that it begins."""
         self.settings = IngestSettings(
             master_servers=tube.master_address,
             consumer_group="clicks_etl",
@@ -61,7 +63,7 @@ class Bench:
         """Run the job until it has read what there is; returns its batches."""
         events: list[BatchEvent] = []
         settings = replace(self.settings, checkpoint=str(self.folder / checkpoint), **changes)
-        summary = run_ingest(self.spark, settings, events.append)
+        summary = run_ingest(self.spark, settings, events.append, on_start=self.said.append)
         assert (summary.batches, summary.rows) == (len(events), sum(event.rows for event in events))
         assert not summary.stopped
         return events
@@ -122,6 +124,12 @@ def test_the_sink_is_believed_where_the_offsets_table_is_gone_or_behind(bench: B
     assert [event.rows for event in bench.run("checkpoint-3")] == [20]
     assert bench.repeated_or_missing() == {}
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 30)
+    bench.run("checkpoint-3")
+    by_table = "where the group's rows in the target end, in 2 partitions of clicks"
+    assert bench.said == [
+        f"the checkpoint is new and begins {where}"
+        for where in ("at earliest in clicks (as nothing is known of the group there)", by_table, by_table)
+    ]
 
 
 def test_the_offsets_table_is_believed_where_there_is_no_sink(bench: Bench) -> None:
@@ -130,6 +138,7 @@ def test_the_offsets_table_is_believed_where_there_is_no_sink(bench: Bench) -> N
     bench.send(20)
     bench.run("checkpoint-2", target=str(bench.folder / "second"))
     assert DeltaTable(str(bench.folder / "second")).count() == 20
+    assert bench.said[1].endswith("begins where the offsets table has the group, in 2 partitions of clicks")
 
 
 def test_a_batch_that_was_committed_is_not_written_again(bench: Bench) -> None:

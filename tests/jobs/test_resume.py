@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_source.offset_spec import OffsetSpec
 from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.resume import known_positions, starting_offsets
+from tubeclient_cli.resume import known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
@@ -61,3 +61,38 @@ _offsets = st.dictionaries(
 def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> None:
     spec = OffsetSpec.parse(starting_offsets(Offsets.of(known), ("a", "b"), "earliest"), "startingOffsets")
     assert dict(spec.named) == known
+
+
+@pytest.mark.parametrize(
+    ("in_sink", "in_table", "chosen", "text"),
+    [
+        ({}, {}, None, "at earliest in clicks, views (as nothing is known of the group there)"),
+        ({}, {}, "latest", "at latest in clicks, views (startingOffsets)"),
+        (
+            {A: 280, B: 56, V: 28},
+            {},
+            None,
+            "where the group's rows in the target end, in 3 partitions of clicks, views",
+        ),
+        (
+            {A: 280},
+            {A: 560, V: 28},
+            None,
+            "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the "
+            "group, in 1 partition of views",
+        ),
+        (
+            {A: 280},
+            {A: 560, V: 28},
+            "latest",
+            "where the group's rows in the target end, in 1 partition of clicks; at latest in views (startingOffsets)",
+        ),
+    ],
+)
+def test_it_is_said_where_a_new_checkpoint_begins(
+    in_sink: dict[PartitionKey, int], in_table: dict[PartitionKey, int], chosen: str | None, text: str
+) -> None:
+    topics, explicit = ("clicks", "views"), chosen is not None
+    known = known_positions(in_sink, in_table, topics, explicit)
+    said = start_text(known, in_sink, topics, chosen or "earliest", explicit)
+    assert said == f"the checkpoint is new and begins {text}"

@@ -159,3 +159,5 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
     assert short_cause("[TABLE_NOT_FOUND] no\nmore") == "[TABLE_NOT_FOUND] no"
     java = "An error occurred while calling z:io.delta.tables.DeltaTable.isDeltaTable.\n: java.lang.X: no s3a\n\tat a.b"
     assert short_cause(java) == "java.lang.X: no s3a"
+    without = "[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"
+    assert short_cause(f"{without}\nmore").startswith(f"{without}. Most often the source's process beside the driver")
