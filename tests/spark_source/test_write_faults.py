@@ -1,0 +1,110 @@
+"""Batch writes on a real Spark while tasks fail and brokers go: at least once, or an error in good time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.spark_source.flaky_writer import BATCH_ROWS
+from tests.tubeclient.stored import bodies
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+TOPIC = "rows"
+ROW = 28
+
+
+@pytest.fixture
+def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig(TOPIC, stores=1, partitions=2)]) as running:
+        yield running
+
+
+def sink(tube: EmbeddedTubeMQ, **more: str) -> dict[str, str]:
+    return {"masterServers": tube.master_address, "topic": TOPIC, **more}
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%06d" % number for number in range(count)]
+
+
+def write_while(
+    spark: SparkSession, tube: EmbeddedTubeMQ, options: dict[str, str], count: int, fault: Callable[[], None]
+) -> int:
+    """Write `count` rows, and call `fault` when the first have arrived.
+
+    Returns how many had arrived by then; raises what the write raises. A write without an end would be the test's
+    time limit.
+    """
+
+    def interfere() -> int:
+        wait_for(lambda: tube.bounds(TOPIC).max > 0, "the first rows to arrive", seconds=60)
+        arrived = tube.bounds(TOPIC).max // ROW
+        fault()
+        return arrived
+
+    frame = spark.range(0, count, 1, 2).selectExpr("format_string('%06d', id) AS value")
+    with ThreadPoolExecutor(1) as pool:
+        interfering = pool.submit(interfere)
+        frame.write.format("tubeclient").options(**options).mode("append").save()
+        return interfering.result(60)
+
+
+def test_a_task_that_failed_once_is_repeated_and_loses_nothing(tube: EmbeddedTubeMQ) -> None:
+    count = 10_000  # of each half, more than may be on its way at once
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark_source.flaky_writer", json.dumps(sink(tube)), str(count)],
+        cwd=ROOT,
+        env={**os.environ, **python},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "this attempt was made to fail" in done.stderr
+    found = bodies(tube, TOPIC)
+    assert sorted(found) == numbered(count)
+    # What the attempt that failed had sent is there twice, at most its part without the last batch.
+    twice = {body for body, times in found.items() if times > 1}
+    assert set(found.values()) == {1, 2}
+    assert twice <= set(numbered(count // 2 - BATCH_ROWS))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_that_stops_for_good_in_mid_write_fails_the_job(
+    delta_spark: SparkSession, tube: EmbeddedTubeMQ, clean: bool
+) -> None:
+    address = tube.broker_addresses[1]
+    gave_up = rf"gave up sending to topic rows after \d+ attempts: cannot connect to {address}"
+    with pytest.raises(Exception, match=gave_up):
+        write_while(delta_spark, tube, sink(tube, retryLimit="3s"), 400_000, lambda: tube.stop_broker(clean=clean))
+
+
+def test_a_broker_that_is_restarted_in_mid_write_loses_nothing(delta_spark: SparkSession, tube: EmbeddedTubeMQ) -> None:
+    count = 60_000
+
+    def restart() -> None:
+        tube.stop_broker()
+        tube.start_broker()
+
+    arrived = write_while(delta_spark, tube, sink(tube), count, restart)
+    assert 0 < arrived < count
+    found: Counter[bytes] = bodies(tube, TOPIC)
+    assert sorted(found) == numbered(count)
