@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--fault", choices=names, action="append", default=None, help="only these; default: all")
     parser.add_argument("--per-second", type=float, default=200, help="messages that the producers write")
+    parser.add_argument("--latest", action="store_true", help="begin at the latest messages, not at the earliest")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
     # Whoever ends this ends all that it has started.
@@ -35,6 +36,7 @@ def main() -> int:
             seconds=given.seconds,
             per_second=given.per_second,
             faults=tuple(names[name] for name in given.fault or names),
+            latest=given.latest,
         )
     return 0 if report.verdict is not None and report.verdict.whole else 1
 

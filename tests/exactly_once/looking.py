@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 from deltalake import DeltaTable
 
+from offsets_store.schema import INITIAL
 from tests.exactly_once.judge import Place, Row
 from tubeclient import ClientSettings, OffsetLookup, OffsetRange, RangeReader, fetch_view, reader_groups_of
 from tubeclient.wire.payload import decode_payload
 
-__all__ = ["held_by_brokers", "in_table", "row_count"]
+__all__ = ["ends_of_brokers", "first_beginning", "held_by_brokers", "in_table", "row_count"]
+
+Positions: TypeAlias = Mapping[str, int]
+"""Index offsets by partition key."""
 
 _GROUPS = reader_groups_of("judge")
 
 
-def held_by_brokers(settings: ClientSettings, topic: str) -> list[Row]:
-    """Every message of the topic, from the first that is there to the last."""
+def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | None = None) -> list[Row]:
+    """Every message of the topic, from the first that is there to the last, or to those before `until`."""
     view = fetch_view(settings, [topic], _GROUPS)
     with closing(OffsetLookup(settings, _GROUPS)) as lookup:
         bounds = lookup.bounds(view)
+    ends = {str(key): bounds[key.store].max_offset for key in view.partitions()} if until is None else until
     with RangeReader(settings, _GROUPS) as reader:
         return [
             Row(Place(str(key), message.messageId), int(decode_payload(message.payLoadData, message.flag)[0]))
             for key in view.partitions()
-            for pack in reader.read(
-                view.broker_of(key), OffsetRange(key, bounds[key.store].min_offset, bounds[key.store].max_offset)
-            )
+            for pack in reader.read(view.broker_of(key), OffsetRange(key, bounds[key.store].min_offset, ends[str(key)]))
             for message in pack.messages
         ]
+
+
+def ends_of_brokers(settings: ClientSettings, topic: str) -> Positions:
+    """The offset after the last message of each partition, at this moment."""
+    view = fetch_view(settings, [topic], _GROUPS)
+    with closing(OffsetLookup(settings, _GROUPS)) as lookup:
+        bounds = lookup.bounds(view)
+    return {str(key): bounds[key.store].max_offset for key in view.partitions()}
+
+
+def first_beginning(path: Path) -> Positions:
+    """Where the first run of all began, by the first version of the offsets table that says so; {} where none does.
+
+    Later versions do not have it any more.
+    """
+    for version in range(DeltaTable(path).version() + 1):
+        rows = DeltaTable(path, version=version).to_pyarrow_table().to_pylist()
+        found = {
+            f"{row['brokerId']}:{row['topic']}:{row['partitionId']}": row["nextOffset"]
+            for row in rows
+            if row["kind"] == INITIAL
+        }
+        if found:
+            return found
+    return {}
 
 
 def in_table(path: Path) -> list[Row]:

@@ -19,12 +19,14 @@ from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
 from tests.exactly_once.faults import FAULTS, Scene, kill_in_batch_0
 from tests.exactly_once.job import Job
-from tests.exactly_once.judge import Verdict, judge
-from tests.exactly_once.looking import held_by_brokers, in_table, row_count
+from tests.exactly_once.judge import Row, Verdict, judge
+from tests.exactly_once.looking import Positions, ends_of_brokers, first_beginning, held_by_brokers, in_table, row_count
 from tests.exactly_once.processes import none_left
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.task_figures import task_figures
 from tests.exactly_once.writers import Writers
+from tests.waiting import wait_for
+from tubeclient_cli.checkpoint import parse_offset_log
 
 __all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
 
@@ -33,6 +35,8 @@ SERVERS: Final = ("embedded", "apache")
 _PROGRESS_SECONDS = 180.0
 _CATCH_UP_SECONDS = 180.0
 _LONGEST_PAUSE_SECONDS = 2.0
+_EARLIER = 200
+"""Messages that a job does not read which begins at the latest."""
 
 
 @dataclass
@@ -98,9 +102,10 @@ def scenery(folder: Path, server: str) -> Iterator[tuple[Cluster, SparkCluster, 
 
 
 @contextmanager
-def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster) -> Iterator[Job]:
-    """The job, yet to be started, killed after the block if it still runs."""
+def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: str) -> Iterator[Job]:
+    """The job, yet to be started, killed after the block if it still runs; `more` are further settings."""
     settings = {
+        **more,
         "master-servers": tube.master_address,
         "consumer-group": "numbers_etl",
         "topic": TOPIC.name,
@@ -125,21 +130,30 @@ def run(
     rounds: float = math.inf,
     per_second: float = 200,
     faults: tuple[Callable[[Scene], str], ...] = FAULTS,
+    latest: bool = False,
 ) -> Report:
-    """Do what the seed draws: each fault once, in an order of its own, and again and again; no further
-    one once there were `rounds` of all, or `seconds` are over.
+    """Do what the seed draws: each fault once, in an order of its own, and again and again; no further one once there
+    were `rounds` of all, or `seconds` are over. With `latest` the job begins at the latest messages, of which there are
+    some.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
     report = Report(server, seed)
     order = random.Random(seed)
-    with scenery(folder, server) as (tube, spark, mark), job_of(folder, mark, tube, spark) as job:
+    with (
+        scenery(folder, server) as (tube, spark, mark),
+        job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
+    ):
         scene = Scene(tube, spark, job, order)
         writers = Writers(tube.settings, TOPIC.name)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()
         try:
             with writers.writing(per_second):
+                before: Positions | None = None
+                if latest:
+                    wait_for(lambda: len(writers.acknowledged) >= _EARLIER, "messages to be there before the job")
+                    before = ends_of_brokers(tube.settings, TOPIC.name)
                 job.start()
                 _do(report, kill_in_batch_0, scene)
                 for fault in _drawn(order, faults, rounds, started + seconds):
@@ -147,7 +161,7 @@ def run(
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
             report.say("the producers have ended")
-            report.verdict = _verdict(report, tube, job, writers)
+            report.verdict = _verdict(report, tube, job, writers, before)
         finally:
             report.seconds = time.monotonic() - started
             report.runs, report.batches = len(job.runs), job.committed + 1
@@ -181,10 +195,16 @@ def _do(report: Report, fault: Callable[[Scene], str], scene: Scene) -> None:
     report.say(f"  batch {job.committed} complete {time.monotonic() - since:.1f} s later")
 
 
-def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers) -> Verdict:
-    """Wait until the job has caught up, as far as it does, stop it, and compare."""
-    held = held_by_brokers(tube.settings, TOPIC.name)
+def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None) -> Verdict:
+    """Wait until the job has caught up, as far as it does, stop it, and compare: with `before`, which was the brokers'
+    end before the job was started, what came since the job's first look."""
+    held, acknowledged = held_by_brokers(tube.settings, TOPIC.name), writers.acknowledged
     report.say(f"the brokers hold {len(held):,} messages")
+    if before is not None:
+        earlier = set(held_by_brokers(tube.settings, TOPIC.name, _beginning(report, job, before)))
+        report.say(f"of which {len(earlier):,} were there before the job's first look")
+        held = [row for row in held if row not in earlier]
+        acknowledged = {number: place for number, place in acknowledged.items() if Row(place, number) not in earlier}
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     # The rows themselves only when there are enough of them: twice as many of some are none of the others.
     while row_count(job.table) < len(held) or not set(held).issubset(in_table(job.table)):
@@ -195,4 +215,17 @@ def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers) -> Verdi
         time.sleep(0.5)
     job.stop()
     report.say("the job has ended")
-    return judge(writers.acknowledged, writers.unknown, held, in_table(job.table))
+    return judge(acknowledged, writers.unknown, held, in_table(job.table))
+
+
+def _beginning(report: Report, job: Job, before: Positions) -> Positions:
+    """Where the first run looked and found the end, as it noted itself: not before the end that was seen before it
+    was started, and not behind the end of the first batch, which Spark noted."""
+    began = first_beginning(job.offsets_table)
+    first_batch = parse_offset_log((job.checkpoint / "offsets" / "0").read_text())
+    ended = {str(key): at for key, at in first_batch.items()}
+    assert began.keys() == before.keys() == ended.keys()
+    wrong = {key: (before[key], began[key], ended[key]) for key in began if not before[key] <= began[key] <= ended[key]}
+    assert not wrong, f"seen before the start, first look, end of batch 0: {wrong}"
+    report.say(f"the first look was {sum(began.values()) - sum(before.values()):,} bytes of index after the start")
+    return began

@@ -31,3 +31,12 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(server: str, tmp_p
     # Otherwise nothing was shown.
     assert report.verdict.acknowledged > 0
     assert report.batches > report.done.total() > 1
+
+
+def test_from_the_latest_on_each_message_is_in_the_table_once(tmp_path: Path) -> None:
+    """The driver is killed in batch 0: the next run has to begin where the first one looked, not at a later end."""
+    report = run("embedded", tmp_path, random.SystemRandom().randrange(1 << 32), rounds=0, latest=True)
+    assert report.verdict is not None
+    assert report.verdict.whole, "\n".join(report.lines())
+    assert report.verdict.acknowledged > 0
+    assert report.done.total() == 1
