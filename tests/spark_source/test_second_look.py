@@ -18,7 +18,7 @@ from spark_source.progress_table import ProgressTable
 from tests.group_page import group_page
 from tests.spark_source.fakes import STORE, FakeCluster, FakeLookup, as_json, planner
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, running, stream
+from tests.spark_source.queries import Batches, run_available, running, stream
 from tests.waiting import wait_for
 from tubeclient.errors import ConnectError, DataLoss, DeadlineExceeded
 from tubeclient.keys import StoreBounds, StoreKey, TopicLayout
@@ -207,17 +207,14 @@ def test_a_master_that_stays_away_is_an_error_within_retry_limit(two: Two) -> No
 
 @pytest.mark.spark
 def test_a_query_whose_first_layout_misses_a_topic_goes_on(delta_spark: SparkSession, two: Two, tmp_path: Path) -> None:
-    sink = Batches()
-
-    def run(expected: list[bytes]) -> None:
-        with running(stream(delta_spark, two.options()), tmp_path / "checkpoint", sink) as query:
-            wait_for(lambda: sink.all == sorted(expected) or query.exception(), "all messages", seconds=60)
-            assert query.exception() is None
-        wait_for(lambda: not group_page(two.tube.master_web_port, two.group), "the group to be free")
-
-    run(two.stays.sent + two.hides.sent)
+    sink, checkpoint, frame = Batches(), tmp_path / "checkpoint", stream(delta_spark, two.options())
+    run_available(frame, checkpoint, sink)
     two.stays.send(5)
     two.hides.send(5)
+    wait_for(lambda: not group_page(two.tube.master_web_port, two.group), "the group to be free")
     two.tube.master_faults.hide_topic(two.hides.topic)
-    run(two.stays.sent + two.hides.sent)
+    expected = sorted(two.stays.sent + two.hides.sent)
+    with running(frame, checkpoint, sink) as query:
+        wait_for(lambda: sink.all == expected or query.exception(), "all messages", seconds=60)
+        assert query.exception() is None
     assert not two.hidden()
