@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 from embedded_tubemq.admin import AdminError, Parameters, failed, succeeded
@@ -57,9 +58,11 @@ class BrokerAdmin:
         for topic in self._topics(parameters.texts("topicName")):
             # A topic whose stores were never used is left out, as TubeMQ does.
             items = [
-                {"partitionId": partition, **_ends(store)}
-                for partition in topic.partition_ids()
-                if (store := self._broker.stores.existing(topic.name, partition // MAX_STORE_PARTITIONS))
+                {"partitionId": partition, **ends}
+                for store_id, partitions in groupby(topic.partition_ids(), lambda one: one // MAX_STORE_PARTITIONS)
+                if (store := self._broker.stores.existing(topic.name, store_id))
+                for ends in [_ends(store)]
+                for partition in partitions
             ]
             if items:
                 data.append({"topicName": topic.name, "offsetInfo": items, "itemCount": len(items)})

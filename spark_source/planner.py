@@ -10,31 +10,24 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple
 
 from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
 from spark_source.group_positions import group_positions
+from spark_source.loss_judge import LossJudge
+from spark_source.losses import find_gone
 from spark_source.node_partition import Deal, NodePartition, deal
 from spark_source.offset_spec import resolve
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.partition_set import PartitionSet
-from spark_source.planning import (
-    GonePartition,
-    LostOffsets,
-    data_loss,
-    find_gone,
-    find_lost,
-    plan,
-    rows_to_read,
-    to_read,
-)
+from spark_source.planning import plan, rows_to_read
 from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Layout, Snapshot, SnapshotCache
 from spark_source.timestamps import without_times
 from spark_source.trigger_delay import TriggerDelay
-from tubeclient.errors import ConfigurationError, ConnectError, TransportError
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -43,8 +36,6 @@ _log = logging.getLogger(__name__)
 
 _LOGGED_CHARACTERS = 300
 _PARSED_KEPT = 4
-
-_Loss: TypeAlias = LostOffsets | GonePartition
 
 Json = dict[str, dict[str, int]]
 """Offsets as they stand in Spark's checkpoint."""
@@ -78,6 +69,7 @@ class StreamPlanner:
         self._membership: Membership | None = None
         self._lookup: Lookup | None = None
         self._snapshots: SnapshotCache | None = None
+        self._judge: LossJudge | None = None
         self._source_count = 0
         self._scope_checked = False
         self._initial: Offsets | None = None
@@ -93,7 +85,6 @@ class StreamPlanner:
         self._latest: tuple[Snapshot, Json] | None = None
         self._parsed: deque[tuple[Json, Offsets]] = deque(maxlen=_PARSED_KEPT)
         """What Spark brings back: where the batch begins and ends, and where the one before began."""
-        self._warned: set[object] = set()
 
     def initial(self) -> Json:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
@@ -162,9 +153,9 @@ class StreamPlanner:
             and not (idle.held_back and self._delay.over)
         ):
             return start
-        recent, held = self._check_lost(begin, recent)
+        recent, held = self._judging().held(begin, recent)
         snapshot = self._target or recent
-        self._warn_unreadable(snapshot)
+        self._judging().warn_unreadable(snapshot)
         held_back = min_rows is not None and self._delay.holds_back(
             rows_to_read(held, snapshot.layout.readable, snapshot.bounds), min_rows
         )
@@ -201,10 +192,7 @@ class StreamPlanner:
         # ended before what is `latest` now, and those back to the end of a broker's data after an accepted loss.
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
-        reads = to_read(begin, until)
-        snapshot, gone = self._judge(lambda look: self._find_gone(reads, look), snapshot)
-        if gone:
-            begin = begin.merge({one.partition: until[one.partition] for one in gone})
+        snapshot, begin = self._judging().readable(begin, until, snapshot)
         return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
 
     def freeze_target(self) -> None:
@@ -246,6 +234,7 @@ class StreamPlanner:
             self._membership.join(self._options.group_join_timeout_ms)
             self._progress.open_run(self._source_count)
             self._snapshots = SnapshotCache(self._options, self._membership, self._lookup_open(), self._clock)
+            self._judge = LossJudge(self._options, self._membership, self._snapshots)
             _log.info(
                 "the query holds the %d nodes of consumerGroup %s and reads %s",
                 self._source_count,
@@ -253,6 +242,11 @@ class StreamPlanner:
                 self._options.choice,
             )
         return self._snapshots
+
+    def _judging(self) -> LossJudge:
+        self._start()
+        assert self._judge is not None
+        return self._judge
 
     def _lookup_open(self) -> Lookup:
         if self._lookup is None:
@@ -286,51 +280,6 @@ class StreamPlanner:
                 self._membership.report(dict(enumerate(new.by_node)))
         return new
 
-    def _check_lost(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
-        """Raise or warn for positions that the brokers do not hold.
-
-        Returns the newer look, and `start` with positions past a broker's end moved back to it: messages that come
-        then are read.
-        """
-        snapshot, lost = self._judge(
-            lambda look: [*self._find_gone(start, look), *find_lost(start, look.bounds)], snapshot
-        )
-        past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
-        return snapshot, start.merge(past_end) if past_end else start
-
-    def _judge(self, find: Callable[[Snapshot], list[_Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[_Loss]]:
-        """Return the newest look and what it finds lost, if that is accepted: what an earlier look found too is an
-        error, or a warning, once."""
-        lost = find(snapshot)
-        seen: set[object] = set()
-        while new := [one for one in self._not_warned(lost) if one.identity not in seen]:
-            seen.update(one.identity for one in new)
-            snapshot = self._look_again(new)
-            lost = find(snapshot)
-        if lost and self._options.fail_on_data_loss:
-            raise data_loss(lost)
-        for one in self._not_warned(lost):
-            self._warned.add(one.identity)
-            _log.warning("failOnDataLoss is false, going on: %s", one)
-        return snapshot, lost
-
-    def _look_again(self, lost: list[_Loss]) -> Snapshot:
-        """Ask the brokers anew, and the master before them where partitions are missing in its layout: the layout that
-        is known may be old, and a cluster is read on without its master, but given up in part only with it."""
-        assert self._membership is not None
-        assert self._snapshots is not None
-        gone = next((one for one in lost if isinstance(one, GonePartition)), None)
-        if gone is not None:
-            try:
-                self._membership.refreshed_view(self._options.retry_limit_ms)
-            except TransportError as error:
-                raise ConnectError(
-                    f"partition {gone.partition} is missing in the layout that the master showed last, and the master "
-                    f"cannot be asked now whether it is gone: {error}. Nothing was given up; start the query again "
-                    "when the master answers, or raise retryLimit"
-                ) from error
-        return self._snapshots.get(fresh=True)
-
     def _check_checkpoint(self, begin: Offsets) -> None:
         """Some topics of a checkpoint may have been left out since; with all of them it is another query's."""
         reads = self._options.selector()
@@ -338,20 +287,4 @@ class StreamPlanner:
             raise ConfigurationError(
                 f"the checkpoint is of {', '.join(sorted({key.topic for key in begin}))}, and the query reads "
                 f"{self._options.choice}; give it a checkpointLocation of its own"
-            )
-
-    def _find_gone(self, positions: Mapping[PartitionKey, int], snapshot: Snapshot) -> list[_Loss]:
-        return [*find_gone(positions, snapshot.configured, self._options.selector())]
-
-    def _not_warned(self, lost: list[_Loss]) -> list[_Loss]:
-        return [one for one in lost if one.identity not in self._warned]
-
-    def _warn_unreadable(self, snapshot: Snapshot) -> None:
-        new = [key for key in snapshot.layout.unreadable if key not in self._warned]
-        if new:
-            self._warned.update(new)
-            _log.warning(
-                "%d partitions are closed to readers for now, %s among them; they are left where they are",
-                len(new),
-                new[0],
             )

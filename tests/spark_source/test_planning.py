@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from spark_source.losses import find_lost
 from spark_source.offsets import Offsets
-from spark_source.planning import find_lost, plan, ranges, share_rows, to_read
+from spark_source.planning import plan, ranges, share_rows
 from tubeclient.assignment import assign
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
@@ -210,13 +211,6 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     assert len({one.partition for one in flat}) == len(flat)
     moved = {key: at - case.start[key] for key, at in end.items() if case.start.get(key, at) != at}
     assert {one.partition: one.end - one.start for one in flat} == moved
-
-
-@given(cases(), limits)
-def test_what_is_to_read_is_what_both_know_and_has_moved(case: Case, limit: int | None) -> None:
-    end = plan(case.start, case.partitions, case.bounds, limit)
-    moved = {one: at for one, at in case.start.items() if end[one] != at}
-    assert to_read(case.start, end) == Offsets.of(moved)
 
 
 def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:

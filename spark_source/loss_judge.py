@@ -1,0 +1,100 @@
+"""failOnDataLoss: what seems to be lost is looked at again, and is then an error or a warning."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from spark_source.cluster import Membership
+from spark_source.losses import GonePartition, LostOffsets, data_loss, find_gone, find_lost
+from spark_source.offsets import Offsets
+from spark_source.options import SourceOptions
+from spark_source.snapshot import Snapshot, SnapshotCache
+from tubeclient.errors import ConnectError, TransportError
+
+__all__ = ["LossJudge"]
+
+_log = logging.getLogger(__name__)
+
+_Loss: TypeAlias = LostOffsets | GonePartition
+
+
+class LossJudge:
+    """Decides about what a query was to read and does not find; warns of each thing once."""
+
+    def __init__(self, options: SourceOptions, membership: Membership, snapshots: SnapshotCache) -> None:
+        self._options = options
+        self._membership = membership
+        self._snapshots = snapshots
+        self._warned: set[object] = set()
+
+    def held(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
+        """Return the newest look, and `start` with positions past a broker's end moved back to it: messages that come
+        then are read. DataLoss where `failOnDataLoss` says so.
+        """
+        snapshot, lost = self._judge(
+            lambda look: [*self._find_gone(start, look), *find_lost(start, look.bounds)], snapshot
+        )
+        past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
+        return snapshot, start.merge(past_end) if past_end else start
+
+    def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
+        """Return the newest look, and `start` without anything to read up to `end` where the cluster has the partition
+        no more. DataLoss where `failOnDataLoss` says so.
+        """
+        snapshot, gone = self._judge(
+            lambda look: [
+                one for one in self._find_gone(start, look) if end.get(one.partition, one.position) != one.position
+            ],
+            snapshot,
+        )
+        return snapshot, start.merge({one.partition: end[one.partition] for one in gone}) if gone else start
+
+    def warn_unreadable(self, snapshot: Snapshot) -> None:
+        """Tell of partitions that take no readers for now."""
+        new = [key for key in snapshot.layout.unreadable if key not in self._warned]
+        if new:
+            self._warned.update(new)
+            _log.warning(
+                "%d partitions are closed to readers for now, %s among them; they are left where they are",
+                len(new),
+                new[0],
+            )
+
+    def _judge(self, find: Callable[[Snapshot], list[_Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[_Loss]]:
+        """Return the newest look and what it finds lost, if that is accepted: what an earlier look found too is an
+        error, or a warning, once."""
+        lost = find(snapshot)
+        seen: set[object] = set()
+        while new := [one for one in self._not_warned(lost) if one.identity not in seen]:
+            seen.update(one.identity for one in new)
+            snapshot = self._look_again(new)
+            lost = find(snapshot)
+        if lost and self._options.fail_on_data_loss:
+            raise data_loss(lost)
+        for one in self._not_warned(lost):
+            self._warned.add(one.identity)
+            _log.warning("failOnDataLoss is false, going on: %s", one)
+        return snapshot, lost
+
+    def _look_again(self, lost: list[_Loss]) -> Snapshot:
+        """Ask the brokers anew, and the master before them where partitions are missing in its layout: the layout that
+        is known may be old, and a cluster is read on without its master, but given up in part only with it."""
+        gone = next((one for one in lost if isinstance(one, GonePartition)), None)
+        if gone is not None:
+            try:
+                self._membership.refreshed_view(self._options.retry_limit_ms)
+            except TransportError as error:
+                raise ConnectError(
+                    f"partition {gone.partition} is missing in the layout that the master showed last, and the master "
+                    f"cannot be asked now whether it is gone: {error}. Nothing was given up; start the query again "
+                    "when the master answers, or raise retryLimit"
+                ) from error
+        return self._snapshots.get(fresh=True)
+
+    def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[_Loss]:
+        return [*find_gone(positions, snapshot.configured, self._options.selector())]
+
+    def _not_warned(self, lost: list[_Loss]) -> list[_Loss]:
+        return [one for one in lost if one.identity not in self._warned]

@@ -1,0 +1,120 @@
+"""What a query was to read and the brokers do not hold: pure functions from positions to what is lost of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from spark_source.offset_spec import Bounds
+from spark_source.offsets import Offsets
+from spark_source.partition_set import PartitionSet
+from tubeclient.errors import DataLoss
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
+
+__all__ = ["GonePartition", "LostOffsets", "data_loss", "find_gone", "find_lost"]
+
+
+class LostOffsets(NamedTuple):
+    """A partition whose position lies outside of what its broker holds."""
+
+    partition: PartitionKey
+    position: int
+    """Where the query stands."""
+    low: int
+    """The broker's first offset."""
+    high: int
+    """The offset after the broker's last."""
+
+    @property
+    def identity(self) -> tuple[PartitionKey, int, bool]:
+        """The same loss seen again, though the broker's bounds move."""
+        return self.partition, self.position, self.expired
+
+    @property
+    def expired(self) -> bool:
+        """Whether messages have expired; else the broker's data ends before the position."""
+        return self.position < self.low
+
+    @property
+    def found(self) -> int:
+        """The offset that the broker holds nearest to the position."""
+        return self.low if self.expired else self.high
+
+    def __str__(self) -> str:
+        if self.expired:
+            return (
+                f"partition {self.partition} was to be read from {self.position} on, but the broker holds it from "
+                f"{self.low} on: at most {(self.low - self.position) // INDEX_ENTRY_BYTES} messages have expired"
+            )
+        return (
+            f"partition {self.partition} was to be read from {self.position} on, but the broker's data ends at "
+            f"{self.high}: it lost its tail (at most {(self.position - self.high) // INDEX_ENTRY_BYTES} messages), or "
+            f"the topic was deleted or made anew (what it holds up to {self.high} is not read)"
+        )
+
+
+class GonePartition(NamedTuple):
+    """A partition with a position that the cluster does not list any more."""
+
+    partition: PartitionKey
+    position: int
+    """Where the query stands."""
+
+    @property
+    def identity(self) -> tuple[PartitionKey, int, None]:
+        """The same loss seen again; not that of a topic of the same name that came after."""
+        return self.partition, self.position, None
+
+    @property
+    def found(self) -> None:
+        """The broker holds nothing."""
+        return
+
+    def __str__(self) -> str:
+        return (
+            f"partition {self.partition} was to be read from {self.position} on, but the cluster does not list it any "
+            "more: its broker, its store or its topic was taken away, and with it what was not read yet"
+        )
+
+
+def find_gone(
+    positions: Mapping[PartitionKey, int],
+    configured: Iterable[PartitionKey],
+    is_read: Callable[[PartitionKey], bool],
+) -> list[GonePartition]:
+    """Return the partitions with a position that the cluster has no more, of those that are still to be read."""
+    there = PartitionSet.of(configured)
+    gone = [
+        (PartitionKey(store.broker_id, store.topic, number), run.offset)
+        for store, runs in Offsets.of(positions).runs.items()
+        for run in runs
+        if not (listed := there.ids_of(store)).issuperset(run.ids)
+        for number in run.ids
+        if number not in listed
+    ]
+    return [GonePartition(key, at) for key, at in gone if is_read(key)]
+
+
+def find_lost(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> list[LostOffsets]:
+    """Return the partitions that stand outside of their store's bounds, sorted."""
+    return [
+        LostOffsets(PartitionKey(store.broker_id, store.topic, number), run.offset, held.min_offset, held.max_offset)
+        for store, runs in Offsets.of(positions).runs.items()
+        if (held := bounds.get(store)) is not None
+        for run in runs
+        if not held.min_offset <= run.offset <= held.max_offset
+        for number in run.ids
+    ]
+
+
+def data_loss(lost: Sequence[LostOffsets | GonePartition]) -> DataLoss:
+    """Return the error for positions that the brokers do not hold: what, where, and what to do."""
+    first = lost[0]
+    others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""
+    return DataLoss(
+        f"{first}{others}. Set failOnDataLoss=false to go on without what is lost, or begin with a new checkpoint "
+        "at startingOffsets that the brokers hold",
+        partition=str(first.partition),
+        wanted=first.position,
+        found=first.found,
+    )
