@@ -52,9 +52,9 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     it begins.
     """
     from spark_source.cluster import check_scope, node_count, scope
+    from spark_source.dealing import Deal, deal
     from spark_source.group_positions import group_positions
     from spark_source.losses import data_loss, find_lost
-    from spark_source.node_partition import Deal, deal
     from spark_source.offset_spec import resolve
     from spark_source.timestamps import without_times
 

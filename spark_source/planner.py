@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
+from spark_source.dealing import Deal, deal
 from spark_source.group_positions import group_positions
 from spark_source.loss_judge import LossJudge
 from spark_source.losses import find_gone
-from spark_source.node_partition import Deal, NodePartition, deal
+from spark_source.node_partition import NodePartition
 from spark_source.offset_spec import resolve
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions

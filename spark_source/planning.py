@@ -19,6 +19,7 @@ from spark_source.partition_set import PartitionSet
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
 
 __all__ = [
+    "nodes_by_store",
     "plan",
     "ranges",
     "rows_to_read",
@@ -125,20 +126,31 @@ def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 
     return shares
 
 
-def ranges(start: Offsets, end: Offsets, node_of: Mapping[PartitionKey, int]) -> dict[int, tuple[OffsetRange, ...]]:
+def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, dict[int, tuple[PartitionKey, int]]]:
+    """Return the same by store and partition id: thousands of partitions are found faster so."""
+    found: dict[StoreKey, dict[int, tuple[PartitionKey, int]]] = defaultdict(dict)
+    for key, node in node_of.items():
+        found[key.store][key.partition_id] = key, node
+    return dict(found)
+
+
+def ranges(
+    start: Offsets, end: Offsets, dealt: Mapping[StoreKey, Mapping[int, tuple[PartitionKey, int]]]
+) -> dict[int, tuple[OffsetRange, ...]]:
     """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
 
-    ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no node.
+    A partition that only `end` knows enters with this batch and is not read in it. `dealt` is as `nodes_by_store` makes
+    it. ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no node.
     """
-    dealt: dict[int, list[OffsetRange]] = defaultdict(list)
+    by_node: dict[int, list[OffsetRange]] = defaultdict(list)
     for store, steps in _steps(start, end):
+        of_store = dealt[store]
         for first, last, at, until in steps:
-            # One is checked for all: there may be thousands.
-            OffsetRange(PartitionKey(store.broker_id, store.topic, first), at, until)
+            OffsetRange(of_store[first][0], at, until)  # one is checked for all
             for number in range(first, last + 1):
-                key = PartitionKey(store.broker_id, store.topic, number)
-                dealt[node_of[key]].append(OffsetRange._make((key, at, until)))
-    return {node: tuple(dealt[node]) for node in sorted(dealt)}
+                key, node = of_store[number]
+                by_node[node].append(OffsetRange._make((key, at, until)))
+    return {node: tuple(by_node[node]) for node in sorted(by_node)}
 
 
 def _steps(start: Offsets, end: Offsets) -> Iterator[tuple[StoreKey, list[tuple[int, int, int, int]]]]:

@@ -47,11 +47,10 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     )
 
     def packs() -> Iterator[pyarrow.RecordBatch]:
-        for planned in partition.reads:
-            key = planned.range.partition
-            tags = options.filters.get(key.topic, frozenset())
-            for pack in reader.read(partition.broker_of(key), planned.range, tags):
-                yield decoder.decode(pack, planned.offset_rule, tags)
+        for one in partition.ranges:
+            tags = options.filters.get(one.partition.topic, frozenset())
+            for pack in reader.read(partition.broker_of(one.partition), one, tags):
+                yield decoder.decode(pack, partition.offset_rule_of(one.partition), tags)
 
     try:
         yield from regroup(packs())

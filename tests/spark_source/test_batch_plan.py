@@ -19,7 +19,7 @@ def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int,
     """Partition, start and end in rows, by node."""
     chosen = options(**more)
     return {
-        one.node_id: [(str(read.range.partition), read.range.start // ROW, read.range.end // ROW) for read in one.reads]
+        one.node_id: [(str(read.partition), read.start // ROW, read.end // ROW) for read in one.ranges]
         for one in plan_batch(chosen, cluster, ProgressTable(chosen))
     }
 
@@ -46,7 +46,7 @@ def test_as_many_tasks_as_wished() -> None:
     chosen = options(minPartitions=3)
     planned = plan_batch(chosen, FakeCluster(stores=2, partitions=1, rows=(2, 9)), ProgressTable(chosen))
     assert [(one.node_id, one.slice_number) for one in planned] == [(0, 0), (1, 0), (0, 1)]
-    assert [[str(read.range) for read in one.reads] for one in planned] == [
+    assert [[str(read) for read in one.ranges] for one in planned] == [
         ["1:t:0[56, 140)"],
         ["1:t:10000[56, 252)"],
         ["1:t:0[140, 252)"],
@@ -66,7 +66,7 @@ def test_offsets_are_known_by_the_layout() -> None:
     chosen = options()
     for partitions, rule in ((1, OffsetRule.ALWAYS), (2, OffsetRule.UNKNOWN)):
         planned = plan_batch(chosen, FakeCluster(partitions=partitions), ProgressTable(chosen))
-        assert {read.offset_rule for one in planned for read in one.reads} == {rule}
+        assert {one.offset_rule_of(read.partition) for one in planned for read in one.ranges} == {rule}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets import Offsets
-from spark_source.planning import plan, ranges
+from spark_source.planning import nodes_by_store, plan, ranges
 from spark_source.slicing import slices
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
@@ -45,7 +45,7 @@ class Cluster:
 
     def batch(self, start: Offsets, end: Offsets) -> list[Message]:
         """What the tasks of a batch read."""
-        dealt = ranges(start, end, dict.fromkeys(end, 0))
+        dealt = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
         cut = slices(dealt, min_tasks=3, max_rows=7, reader_groups=8)
         return [
             (one.partition.store, at)

@@ -18,7 +18,7 @@ from tubeclient.keys import OffsetRange, StoreKey, TopicLayout
 def ranges_of(partitions: Any) -> dict[int, list[tuple[str, int, int]]]:
     """Partition, start and end in rows, by node."""
     return {
-        one.node_id: [(str(read.range.partition), read.range.start // ROW, read.range.end // ROW) for read in one.reads]
+        one.node_id: [(str(read.partition), read.start // ROW, read.end // ROW) for read in one.ranges]
         for one in partitions
     }
 
@@ -199,7 +199,7 @@ def test_slices_keep_their_node_and_are_cut_the_same_by_every_run() -> None:
     start, end = as_json({"1:t:0": 0, "1:t:1": 4}), as_json({"1:t:0": 6, "1:t:1": 4})
     cluster = FakeCluster()
     first = planner(cluster, maxRecordsPerPartition=4).partitions(start, end)
-    found = [(one.node_id, one.slice_number, *(str(read.range) for read in one.reads)) for one in first]
+    found = [(one.node_id, one.slice_number, *(str(read) for read in one.ranges)) for one in first]
     assert found == [(0, 0, "1:t:0[0, 84)"), (0, 1, "1:t:0[84, 168)")]  # node 1 has nothing to read, and no task
     cluster.rows[STORE] = (0, 99)
     assert planner(cluster, maxRecordsPerPartition=4).partitions(start, end) == first
@@ -294,7 +294,7 @@ def test_tasks_are_told_what_is_known_of_offsets() -> None:
 
     def rules(cluster: FakeCluster, filters: str | None = None, assign: str | None = None) -> list[OffsetRule]:
         one = planner(cluster, filters=filters, assign=assign, subscribe=None if assign else "t")
-        return [read.offset_rule for part in one.partitions(start, end) for read in part.reads]
+        return [part.offset_rule_of(read.partition) for part in one.partitions(start, end) for read in part.ranges]
 
     assert rules(FakeCluster(partitions=1)) == [OffsetRule.ALWAYS]
     assert rules(FakeCluster(partitions=1), filters='{"t": ["a"]}') == [OffsetRule.UNKNOWN]
@@ -302,7 +302,7 @@ def test_tasks_are_told_what_is_known_of_offsets() -> None:
     # A partition was added since the batch was planned: what had offsets keeps them.
     assert rules(FakeCluster(partitions=2)) == [OffsetRule.IF_COMPLETE]
     two = planner(FakeCluster(partitions=2)).partitions({"1:t:0": {"0-1": 0}}, {"1:t:0": {"0-1": 4 * ROW}})
-    assert [read.offset_rule for one in two for read in one.reads] == [OffsetRule.UNKNOWN] * 2
+    assert [one.offset_rule_of(read.partition) for one in two for read in one.ranges] == [OffsetRule.UNKNOWN] * 2
 
 
 # The group
@@ -497,7 +497,7 @@ def test_a_partition_that_the_master_misses_for_a_moment_is_no_loss() -> None:
 
 def test_ranges_are_what_the_reader_takes() -> None:
     (one,) = planner(FakeCluster(partitions=1)).partitions(as_json({"1:t:0": 2}), as_json({"1:t:0": 4}))
-    assert one.reads[0].range == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
+    assert one.ranges[0] == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
     assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_source.losses import find_lost
 from spark_source.offsets import Offsets
-from spark_source.planning import plan, ranges, share_rows
+from spark_source.planning import nodes_by_store, plan, ranges, share_rows
 from tubeclient.assignment import assign
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
@@ -139,9 +139,9 @@ def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
     start = Offsets.of({A0: 6 * ROW})
     entered = plan(start, [A0, B0], bounds, None)
     assert entered == {A0: 6 * ROW, B0: 3 * ROW}
-    assert ranges(start, entered, {A0: 0, B0: 0}) == {}
+    assert ranges(start, entered, nodes_by_store({A0: 0, B0: 0})) == {}
     read = plan(entered, [A0, B0], bounds, None)
-    assert ranges(entered, read, {A0: 0, B0: 0}) == {0: (OffsetRange(B0, 3 * ROW, 5 * ROW),)}
+    assert ranges(entered, read, nodes_by_store({A0: 0, B0: 0})) == {0: (OffsetRange(B0, 3 * ROW, 5 * ROW),)}
 
 
 def test_a_partition_that_is_gone_keeps_its_place() -> None:
@@ -204,7 +204,7 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     end = plan(case.start, case.partitions, case.bounds, limit)
     assume(end)
     assignment = assign(strategy, end, nodes)
-    dealt = ranges(case.start, end, {key: node for node, keys in enumerate(assignment) for key in keys})
+    dealt = ranges(case.start, end, nodes_by_store({key: node for node, keys in enumerate(assignment) for key in keys}))
     assert all(dealt.values())
     assert all(one.partition in assignment[node] for node, of_node in dealt.items() for one in of_node)
     flat = [one for of_node in dealt.values() for one in of_node]
@@ -215,4 +215,4 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
 
 def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:
     with pytest.raises(KeyError):
-        ranges(Offsets.of({A0: 0}), Offsets.of({A0: ROW}), {B0: 0})
+        ranges(Offsets.of({A0: 0}), Offsets.of({A0: ROW}), nodes_by_store({B0: 0}))

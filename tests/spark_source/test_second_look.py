@@ -57,7 +57,7 @@ def test_a_partition_that_one_answer_misses_is_no_loss(
     if entry == "latest":
         assert one.latest(BOTH, None) == end
     else:
-        assert [str(read.range.partition) for task in one.partitions(BOTH, end) for read in task.reads] == ["1:t:10000"]
+        assert [str(read.partition) for task in one.partitions(BOTH, end) for read in task.ranges] == ["1:t:10000"]
     assert cluster.count(ASKED) == 1
     assert "going on" not in caplog.text
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
 from spark_source.batch_reader import TubeBatchReader
-from spark_source.node_partition import NodePartition, PlannedRange
+from spark_source.node_partition import NodePartition
 from spark_source.offset_rule import OffsetRule
 from spark_source.planner_process import PLANNER_MODULE, set_up_planner_process
 from spark_source.sink import TubeBatchWriter, TubeStreamWriter
@@ -26,7 +26,7 @@ from spark_source.stream_reader import TubeStreamReader
 from spark_source.task_read import attempt_name
 from spark_source.task_write import Written
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
 
 SECRET = "hunter2-hunter2"
 
@@ -124,15 +124,17 @@ def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
 
 @pytest.mark.parametrize("ranges", [0, 1, 3])
 def test_a_task_arrives_as_it_was_sent(ranges: int) -> None:
-    reads = tuple(
-        PlannedRange(OffsetRange(PartitionKey(1, "t", number), 28 * number, 280), OffsetRule.ALWAYS)
-        for number in range(ranges)
-    )
-    task = NodePartition(3, reads, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
+    some = tuple(OffsetRange(PartitionKey(1, "t", 10_000 * n), 28 * n, 280) for n in range(ranges))
+    rules = {StoreKey(1, "t", n): OffsetRule.ALWAYS for n in range(1, ranges)}
+    task = NodePartition(3, some, rules, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
     copy = pickle.loads(pickled(task))
     assert copy == task
-    assert (copy.visit_token, copy.reads) == (7, reads)
-    assert all(type(one.range.partition) is PartitionKey for one in copy.reads)
+    assert copy.visit_token == 7
+    assert all((type(one), type(one.partition)) == (OffsetRange, PartitionKey) for one in copy.ranges)
+    assert [copy.offset_rule_of(one.partition) for one in copy.ranges[:2]] == [
+        OffsetRule.UNKNOWN,
+        OffsetRule.ALWAYS,
+    ][:ranges]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -183,14 +185,14 @@ def test_commits_count_rows_by_topic(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_task_is_small() -> None:
-    reads = tuple(PlannedRange(OffsetRange(PartitionKey(1, "t", n), 0, 28), OffsetRule.ALWAYS) for n in range(100))
-    sent = NodePartition(0, reads, (BrokerInfo(1, "h", 1),))
-    assert len(pickled(sent)) < 100 * 60
+    ranges = tuple(OffsetRange(PartitionKey(1, "t", n), 0, 28) for n in range(100))
+    sent = NodePartition(0, ranges, {StoreKey(1, "t", 0): OffsetRule.ALWAYS}, (BrokerInfo(1, "h", 1),))
+    assert len(pickled(sent)) < 100 * 20
     assert pickle.loads(pickled(sent)) == sent
 
 
 def test_a_task_reads_under_the_name_of_its_node_and_slice() -> None:
-    assert attempt_name(NodePartition(3, (), (), 2)) == "spark.n3.s2"
+    assert attempt_name(NodePartition(3, (), {}, (), 2)) == "spark.n3.s2"
 
 
 def test_readers_open_nothing_by_being_made() -> None:

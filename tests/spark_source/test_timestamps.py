@@ -22,9 +22,9 @@ def batch(cluster: FakeCluster, **more: object) -> dict[str, tuple[int, int]]:
     """Start and end in rows, by partition."""
     chosen = options(**more)
     return {
-        str(read.range.partition): (read.range.start // ROW, read.range.end // ROW)
+        str(read.partition): (read.start // ROW, read.end // ROW)
         for one in plan_batch(chosen, cluster, ProgressTable(chosen))
-        for read in one.reads
+        for read in one.ranges
     }
 
 

@@ -18,14 +18,14 @@ def to_bounds(answer: Fields, broker_id: int) -> dict[StoreKey, StoreBounds]:
     """admin_query_pubinfo. A store that was never written to is left out."""
     found = {}
     for topic in answer.objects("dataSet"):
-        # The answer has a line for each partition, thousands maybe, and all of a store's say the same.
-        of_topic: dict[int, StoreBounds] = {}
-        for item in topic.objects("offsetInfo"):
-            store_id = item.number("partitionId", high=_MAX_INT32) // MAX_STORE_PARTITIONS
-            if store_id not in of_topic:
-                of_topic[store_id] = StoreBounds(item.number("offsetMin"), item.number("offsetMax"))
         name = topic.text("topicName")
-        found.update({StoreKey(broker_id, name, store_id): bounds for store_id, bounds in of_topic.items()})
+        # There is a line for each partition, thousands maybe, and all of a store's say the same.
+        lines: dict[int, int] = {}
+        for line, partition_id in enumerate(topic.column("offsetInfo", "partitionId", high=_MAX_INT32)):
+            lines.setdefault(partition_id // MAX_STORE_PARTITIONS, line)
+        for store_id, line in lines.items():
+            item = topic.item("offsetInfo", line)
+            found[StoreKey(broker_id, name, store_id)] = StoreBounds(item.number("offsetMin"), item.number("offsetMax"))
     return found
 
 

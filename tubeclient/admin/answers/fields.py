@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from tubeclient.errors import ProtocolError
 
@@ -51,6 +51,18 @@ class Fields:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
         return self._wrong(name, f"a whole number from {low} to {high}")
+
+    def column(self, name: str, field: str, *, high: int = _MAX_INT64) -> list[int]:
+        """A whole number from 0 to `high` of each object of a list, which may have thousands."""
+        items = self._list(name)
+        found: list[Any] = [item.get(field) if isinstance(item, dict) else None for item in items]
+        if all(type(one) is int and 0 <= one <= high for one in found):
+            return found
+        return [self._object(name, item).number(field, high=high) for item in items]
+
+    def item(self, name: str, index: int) -> Fields:
+        """One object of a list."""
+        return self._object(name, self._list(name)[index])
 
     def known_number(self, name: str) -> int | None:
         """A whole number from 0 on; None where the server has none, which it says with -1, -2 or "-"."""
