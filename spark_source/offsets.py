@@ -79,9 +79,11 @@ class Offsets(Mapping[PartitionKey, int]):
         """
         joined: dict[StoreKey, Sequence[Run]] = {}
         for store in sorted(runs):
-            of_store: list[Run] = []
-            for run in runs[store]:
-                _append(of_store, *run)
+            of_store = list(runs[store])
+            if len(of_store) > 1:
+                apart, of_store = of_store, []
+                for run in apart:
+                    _append(of_store, *run)
             if of_store:
                 joined[store] = of_store
         made = cls.__new__(cls)

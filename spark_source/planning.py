@@ -50,10 +50,14 @@ def plan(
     for store, window in windows.items():
         end = window.low + rows.get(store, 0) * INDEX_ENTRY_BYTES
         runs = start.runs[store]
-        if any(run.offset < end and not window.ids.isdisjoint(run.ids) for run in runs):
-            moved[store] = [piece for run in runs for piece in _advanced(run, window.ids, end)]
+        for run in runs:
+            if run.offset < end and not window.ids.isdisjoint(run.ids):
+                moved[store] = [piece for run in runs for piece in _advanced(run, window.ids, end)]
+                break
     for store, ids in readable.by_store.items():
-        new = ids.difference(*(run.ids for run in start.runs.get(store, ())))
+        new = ids
+        for run in start.runs.get(store, ()):
+            new = new.difference(run.ids)
         if new and store in bounds:
             entering = [Run(number, number, bounds[store].min_offset) for number in new]
             moved[store] = sorted([*moved.get(store, start.runs.get(store, ())), *entering])
