@@ -75,6 +75,11 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             lambda: group_positions(options, view, lookup, progress),
             options.group_fallback,
         )
+        suspected = {one.identity for one in find_lost(start, bounds)}
+        if suspected:
+            # Nothing is called lost at the first look.
+            bounds = lookup.bounds(view)
+        lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
         ending = without_times(options.end, partitions, lookup, view, bounds, zone, "latest")
     finally:
         lookup.close()
@@ -84,7 +89,6 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
             f"{one.low} to {one.high}; name an offset in there, or latest"
         )
-    lost = find_lost(start, bounds)
     if lost and options.fail_on_data_loss:
         raise data_loss(lost)
     for one in lost:

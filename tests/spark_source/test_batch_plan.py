@@ -94,6 +94,21 @@ def test_offsets_outside_of_what_is_there(starting: str, ending: str, error: typ
         plan(FakeCluster(partitions=1, rows=(2, 9)), startingOffsets=starting, endingOffsets=ending)
 
 
+def test_nothing_is_lost_at_the_first_look() -> None:
+    """A broker that starts may tell less than it holds; and at the second look more may have expired."""
+    cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
+    first, second = key("1:t:0").store, key("1:t:10000").store
+    cluster.next_rows = [{first: (2, 4), second: (2, 9)}, {first: (2, 9), second: (5, 9)}]
+    starting = '{"1:t:0": 140, "default": "earliest"}'
+    assert plan(cluster, startingOffsets=starting) == {0: [("1:t:0", 5, 9)], 1: [("1:t:10000", 5, 9)]}
+    assert cluster.count("bounds") == 2
+
+    cluster.next_rows = [{first: (6, 9), second: (2, 9)}, {first: (6, 9), second: (2, 9)}]
+    with pytest.raises(DataLoss, match="partition 1:t:0 was to be read from 140 on"):
+        plan(cluster, startingOffsets=starting)
+    assert cluster.count("bounds") == 4
+
+
 def test_loss_can_be_accepted(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(partitions=1, rows=(2, 9))
     with caplog.at_level(logging.WARNING):
