@@ -260,8 +260,8 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # fastcrc is optional.
-    "tubeclient": Layer({"google.protobuf", "fastcrc"}, {"asyncio"}),
+    # fastcrc and orjson are optional.
+    "tubeclient": Layer({"google.protobuf", "fastcrc", "orjson"}, {"asyncio"}),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
         {"google.protobuf", "fastcrc", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}

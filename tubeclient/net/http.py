@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import time
 import urllib.error
 import urllib.parse
@@ -11,6 +10,7 @@ import urllib.request
 from typing import Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
+from tubeclient.net.web_json import parse_json
 
 __all__ = ["parse_answer", "query_broker", "query_master"]
 
@@ -85,8 +85,7 @@ def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
     it is a master that may not answer now.
     """
     try:
-        # Apache's servers build their JSON by hand, and line breaks can stand inside its strings.
-        parsed = json.loads(body, strict=False)
+        parsed = parse_json(body)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"http://{address} answered {method} with something that is not JSON") from error
     if not isinstance(parsed, dict):
