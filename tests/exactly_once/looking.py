@@ -11,7 +11,17 @@ from deltalake import DeltaTable
 
 from offsets_store.schema import INITIAL
 from tests.exactly_once.judge import Place, Row
-from tubeclient import ClientSettings, OffsetLookup, OffsetRange, RangeReader, fetch_view, reader_groups_of
+from tubeclient import (
+    ClientSettings,
+    ClusterView,
+    OffsetLookup,
+    OffsetRange,
+    RangeReader,
+    StoreBounds,
+    StoreKey,
+    fetch_view,
+    reader_groups_of,
+)
 from tubeclient.wire.payload import decode_payload
 
 __all__ = ["ends_of_brokers", "first_beginning", "held_by_brokers", "in_table", "row_count"]
@@ -24,10 +34,8 @@ _GROUPS = reader_groups_of("judge")
 
 def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | None = None) -> list[Row]:
     """Every message of the topic, from the first that is there to the last, or to those before `until`."""
-    view = fetch_view(settings, [topic], _GROUPS)
-    with closing(OffsetLookup(settings, _GROUPS)) as lookup:
-        bounds = lookup.bounds(view)
-    ends = {str(key): bounds[key.store].max_offset for key in view.partitions()} if until is None else until
+    view, bounds = _look(settings, topic)
+    ends = _ends(view, bounds) if until is None else until
     with RangeReader(settings, _GROUPS) as reader:
         return [
             Row(Place(str(key), message.messageId), int(decode_payload(message.payLoadData, message.flag)[0]))
@@ -39,9 +47,16 @@ def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | Non
 
 def ends_of_brokers(settings: ClientSettings, topic: str) -> Positions:
     """The offset after the last message of each partition, at this moment."""
+    return _ends(*_look(settings, topic))
+
+
+def _look(settings: ClientSettings, topic: str) -> tuple[ClusterView, Mapping[StoreKey, StoreBounds]]:
     view = fetch_view(settings, [topic], _GROUPS)
     with closing(OffsetLookup(settings, _GROUPS)) as lookup:
-        bounds = lookup.bounds(view)
+        return view, lookup.bounds(view)
+
+
+def _ends(view: ClusterView, bounds: Mapping[StoreKey, StoreBounds]) -> Positions:
     return {str(key): bounds[key.store].max_offset for key in view.partitions()}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from spark_source.node_partition import NodePartition
 from spark_source.options import SourceOptions, parse_options
 from spark_source.planner import StreamPlanner
 from spark_source.progress_table import ProgressTable
@@ -165,6 +166,14 @@ def as_json(positions: Mapping[str, int]) -> dict[str, Any]:
     from spark_source.offsets import Offsets
 
     return Offsets.of({key(name): rows * ROW for name, rows in positions.items()}).to_dict()
+
+
+def in_rows(partitions: Iterable[NodePartition]) -> dict[int, list[tuple[str, int, int]]]:
+    """Partition, start and end in rows, by node."""
+    return {
+        one.node_id: [(str(read.partition), read.start // ROW, read.end // ROW) for read in one.ranges]
+        for one in partitions
+    }
 
 
 def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_source.source import TubeSource
 from spark_source.stream_reader import TubeStreamReader
+from tests.spark_source.own_session import new_session
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,16 +41,7 @@ class FlakySource(TubeSource):
 
 def main(options: dict[str, str], folder: Path) -> None:
     """Read all there is into JSON files, in a session of its own that gives each task two attempts."""
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[2, 2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
+    spark = new_session({"spark.master": "local[2, 2]"})
     spark.dataSource.register(FlakySource)
     query = (
         spark.readStream.format("flaky_tubeclient")

@@ -9,6 +9,7 @@ from pyspark import TaskContext
 
 from spark_source.sink import TubeBatchWriter
 from spark_source.source import TubeSource
+from tests.spark_source.own_session import new_session
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,16 +53,8 @@ def fail_once(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.Record
 
 def main(options: dict[str, str], count: int) -> None:
     """Write `count` numbered rows of two partitions, in a session of its own that gives each task three attempts."""
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[2, 3]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
-        .getOrCreate()
+    spark = new_session(
+        {"spark.master": "local[2, 3]", "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS)}
     )
     rows = spark.range(0, count, 1, 2).selectExpr("format_string('%06d', id) AS value")
     spark.dataSource.register(FlakySink)

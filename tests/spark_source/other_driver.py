@@ -51,6 +51,21 @@ def environment(python: Path) -> dict[str, str]:
     }
 
 
+def texts(bodies: Iterable[bytes]) -> list[str]:
+    """As the driver answers them."""
+    return sorted(body.decode() for body in bodies)
+
+
+def places(folder: Path) -> dict[str, str]:
+    """Where a query keeps its checkpoint, and its rows."""
+    return {"checkpoint": str(folder / "checkpoint"), "rows": str(folder / "rows")}
+
+
+def sink(feed: Feed) -> dict[str, str]:
+    """Options of a write to the feed's topic."""
+    return {"masterServers": feed.tube.master_address, "topic": feed.topic}
+
+
 class CallFailed(Exception):
     """What the driver's call raised, as text."""
 
@@ -103,7 +118,7 @@ class OtherDriver:
 
     def wait_for_rows(self, rows: Path, feeds: Iterable[Feed]) -> None:
         """Until a query that runs has written all that was sent, each message once."""
-        wanted = sorted(body.decode() for feed in feeds for body in feed.sent)
+        wanted = texts(body for feed in feeds for body in feed.sent)
         wait_for(lambda: rows.exists() and self._rows(rows) == wanted, f"{len(wanted)} rows", seconds=60)
 
     def _rows(self, rows: Path) -> list[str]:

@@ -11,17 +11,14 @@ from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.batch_reader import plan_batch
 from spark_source.offset_rule import OffsetRule
 from spark_source.progress_table import ProgressTable
-from tests.spark_source.fakes import ROW, FakeCluster, key, options
+from tests.spark_source.fakes import ROW, FakeCluster, in_rows, key, options
 from tubeclient.errors import ConfigurationError, DataLoss
 
 
 def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int, int]]]:
     """Partition, start and end in rows, by node."""
     chosen = options(**more)
-    return {
-        one.node_id: [(str(read.partition), read.start // ROW, read.end // ROW) for read in one.ranges]
-        for one in plan_batch(chosen, cluster, ProgressTable(chosen))
-    }
+    return in_rows(plan_batch(chosen, cluster, ProgressTable(chosen)))
 
 
 def test_everything_is_read_by_default() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark_source.connect_server import ConnectServer
 from tests.spark_source.feed import Feed
-from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver
+from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver, places, sink, texts
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -20,10 +20,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherDriver]:
     folder = tmp_path_factory.mktemp("connect")
     with ConnectServer(folder) as server, OtherDriver(HERE, folder, {"spark.remote": server.url}) as driver:
         yield driver
-
-
-def texts(bodies: list[bytes]) -> list[str]:
-    return sorted(body.decode() for body in bodies)
 
 
 def test_the_session_is_a_remote_one(client: OtherDriver) -> None:
@@ -40,34 +36,32 @@ def test_batch_reads_views_and_writes(client: OtherDriver, feed: Feed, plain_fee
         ["app", 30],
         ["web", 30],
     ]
-    sink = {"masterServers": plain_feed.tube.master_address, "topic": plain_feed.topic}
-    client.call("write", bodies=["x", "y", "z"], options=sink)
+    client.call("write", bodies=["x", "y", "z"], options=sink(plain_feed))
     assert client.call("read", options=plain_feed.options()) == ["x", "y", "z"]
 
 
 def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
-    places = {"checkpoint": str(tmp_path / "checkpoint"), "rows": str(tmp_path / "rows")}
+    own = places(tmp_path)
     options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=80)
     feed.send(200)
     client.call("listen")
     try:
-        assert client.run_available("q", options=options, **places) == [(0, 80), (1, 80), (2, 40)]
+        assert client.run_available("q", options=options, **own) == [(0, 80), (1, 80), (2, 40)]
         wait_for(lambda: client.call("heard") == [[0, 120], [1, 40], [2, 0]], "the lag of three batches")
     finally:
         client.call("stop_listening")
     feed.wait_until_free()
     feed.send(50)
-    assert client.run_available("q", options=options, **places) == [(3, 50)]
+    assert client.run_available("q", options=options, **own) == [(3, 50)]
     feed.wait_until_free()
-    assert client.call("rows", rows=places["rows"]) == texts(feed.sent)
+    assert client.call("rows", rows=own["rows"]) == texts(feed.sent)
 
 
 def test_a_topic_is_copied_by_streams(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
     feed.send(40)
-    sink = {"masterServers": plain_feed.tube.master_address, "topic": plain_feed.topic}
     options = feed.options(startingOffsets="earliest")
     for call in ("start_copy", "start_copy_by_batches"):
-        client.call(call, name="copy", options=options, checkpoint=str(tmp_path / call), sink=sink)
+        client.call(call, name="copy", options=options, checkpoint=str(tmp_path / call), sink=sink(plain_feed))
         try:
             assert client.call("wait", name="copy", seconds=60), "the query did not end"
         finally:

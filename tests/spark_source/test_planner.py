@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from spark_source.offset_rule import OffsetRule
 from spark_source.offsets import Offsets
 from spark_source.snapshot import MIN_REFRESH_SECONDS
-from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
-from tubeclient.errors import ConfigurationError, ConnectionLost, DataLoss, NodeIdConflict, TubeError
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
+from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict, TubeError
 from tubeclient.keys import OffsetRange, StoreKey, TopicLayout
-
-
-def ranges_of(partitions: Any) -> dict[int, list[tuple[str, int, int]]]:
-    """Partition, start and end in rows, by node."""
-    return {
-        one.node_id: [(str(read.partition), read.start // ROW, read.end // ROW) for read in one.ranges]
-        for one in partitions
-    }
-
 
 # The beginning
 
@@ -99,7 +89,7 @@ def test_only_assigned_partitions_are_read() -> None:
     start = one.initial()
     assert start == as_json({"1:t:0": 0, "1:t:2": 0})
     end = one.latest(start, None)
-    assert ranges_of(one.partitions(start, end)) == {0: [("1:t:0", 0, 10)], 1: [("1:t:2", 0, 10)]}
+    assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 0, 10)], 1: [("1:t:2", 0, 10)]}
 
 
 def test_what_is_read_has_to_exist() -> None:
@@ -176,7 +166,7 @@ def test_new_messages_make_a_batch_of_at_most_the_allowed_rows() -> None:
     start = one.initial()
     end = one.latest(start, 20)
     assert end == as_json({"1:t:0": 10, "1:t:1": 10, "1:t:10000": 10, "1:t:10001": 10})
-    assert ranges_of(one.partitions(start, end)) == {
+    assert in_rows(one.partitions(start, end)) == {
         0: [("1:t:0", 0, 10), ("1:t:10000", 0, 10)],
         1: [("1:t:1", 0, 10), ("1:t:10001", 0, 10)],
     }
@@ -215,53 +205,6 @@ def test_a_range_of_a_vanished_broker_is_an_error() -> None:
     one = planner(cluster)
     with pytest.raises(TubeError, match="no broker 2, which should hold 2:old:0"):
         one.partitions(as_json({"2:old:0": 0}), as_json({"2:old:0": 4}))
-
-
-def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
-    start, end = as_json({"1:t:0": 0, "2:t:0": 1}), as_json({"1:t:0": 4, "2:t:0": 4})
-    with pytest.raises(DataLoss, match="partition 2:t:0 was to be read from 28 on, but the cluster does not list it"):
-        planner(FakeCluster()).partitions(start, end)
-    one = planner(FakeCluster(), failOnDataLoss="false")
-    for _ in range(2):
-        assert ranges_of(one.partitions(start, end)) == {0: [("1:t:0", 0, 4)]}
-    assert caplog.text.count("going on: partition 2:t:0") == 1
-
-
-def test_a_topic_that_went_and_came_again_is_told_of_twice(caplog: pytest.LogCaptureFixture) -> None:
-    clock, cluster = FakeClock(), FakeCluster(partitions=1)
-    one = planner(cluster, clock, failOnDataLoss="false")
-    start = as_json({"1:t:0": 10})
-    assert one.latest(start, None) is start
-    layouts, cluster.layouts = cluster.layouts, []
-    clock.now += 60
-    assert one.latest(start, None) is start
-    cluster.layouts, cluster.rows[STORE] = layouts, (0, 4)
-    clock.now += 60
-    assert one.latest(start, None) == as_json({"1:t:0": 4})
-    assert "the cluster does not list it any more" in caplog.text
-    assert (
-        "the broker's data ends at 112: it lost its tail (at most 6 messages), or the topic was deleted or made"
-        in caplog.text
-    )
-
-
-def test_a_topic_that_goes_while_the_query_runs_is_a_loss() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    one = planner(cluster, clock)
-    start = one.initial()
-    one.latest(start, None)
-    cluster.layouts = []
-    clock.now += 60
-    with pytest.raises(DataLoss, match=r"partition 1:t:0 .* its topic was taken away, .*\(and 1 more"):
-        one.latest(start, None)
-
-
-def test_an_assigned_partition_that_is_gone_is_a_loss_and_one_that_never_was_an_error() -> None:
-    given: dict[str, Any] = {"subscribe": None, "assign": '["1:t:0", "1:t:7"]'}
-    with pytest.raises(ConfigurationError, match="assign names partition 1:t:7"):
-        planner(FakeCluster(), **given).latest(as_json({"1:t:0": 4}), None)
-    with pytest.raises(DataLoss, match="partition 1:t:7 was to be read from 28 on"):
-        planner(FakeCluster(), **given).latest(as_json({"1:t:0": 4, "1:t:7": 1}), None)
 
 
 def test_partitions_that_appear_are_read_from_their_beginning() -> None:
@@ -401,151 +344,7 @@ def test_available_now_includes_new_partitions_and_ends() -> None:
     assert seen == [as_json({"1:t:0": 10, "1:t:1": 0}), as_json({"1:t:0": 10, "1:t:1": 10})]
 
 
-# Loss
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            (7, 10),
-            r"1:t:0 was to be read from 140 on, but the broker holds it from 196 on: at most 2 messages have exp",
-        ),
-        (
-            (0, 3),
-            r"1:t:0 was to be read from 140 on, but the broker's data ends at 84: .*at most 2 messages\), or",
-        ),
-    ],
-)
-@pytest.mark.parametrize("available_now", [False, True])
-def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message: str, available_now: bool) -> None:
-    cluster = FakeCluster(rows=rows)
-    one = planner(cluster)
-    if available_now:
-        one.freeze_target()
-    with pytest.raises(DataLoss, match=message + r".*\(and 1 more partitions like it\). Set failOnDataLoss") as caught:
-        one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
-    assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
-
-
-def test_a_passing_wrong_look_is_no_loss() -> None:
-    cluster = FakeCluster(rows=(0, 10))
-    cluster.next_rows = [{STORE: (0, 3)}]
-    assert planner(cluster).latest(as_json({"1:t:0": 5, "1:t:1": 5}), None) == as_json({"1:t:0": 10, "1:t:1": 10})
-
-
-def test_loss_can_be_accepted_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 3))
-    one = planner(cluster, clock, failOnDataLoss="false")
-    start = as_json({"1:t:0": 0, "1:t:1": 4})
-    cluster.rows[STORE] = (2, 9)
-    for _ in range(50):
-        clock.now += 0.1
-        assert one.latest(start, 1) == as_json({"1:t:0": 3, "1:t:1": 4})
-    assert caplog.text.count("going on: partition 1:t:0") == 1
-    assert "at most 2 messages have expired" in caplog.text
-    assert cluster.count("bounds") == 50 + 1  # the second look is taken once
-
-
-def test_after_a_lost_tail_that_was_accepted_what_comes_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where the topic was made anew, and it takes years until it is as long as it was."""
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 3))
-    one = planner(cluster, clock, failOnDataLoss="false")
-    start = as_json({"1:t:0": 1000, "1:t:1": 2})
-    end = one.latest(start, None)
-    assert end == as_json({"1:t:0": 3, "1:t:1": 3})
-    assert ranges_of(one.partitions(start, end)) == {1: [("1:t:1", 2, 3)]}
-    assert one.latest(end, None) is end
-    cluster.rows[STORE] = (0, 7)
-    clock.now += 1
-    more = one.latest(end, None)
-    assert ranges_of(one.partitions(end, more)) == {0: [("1:t:0", 3, 7)], 1: [("1:t:1", 3, 7)]}
-    assert caplog.text.count("going on: partition 1:t:0") == 1
-    assert "at most 997 messages" in caplog.text
-
-
-@pytest.mark.parametrize("available_now", [False, True])
-def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest.LogCaptureFixture) -> None:
-    start = as_json({"1:t:0": 10, "1:t:1": 10, "2:t:0": 5})
-    one, lenient = planner(FakeCluster()), planner(FakeCluster(), failOnDataLoss="false")
-    for each in (one, lenient):
-        if available_now:
-            each.freeze_target()
-    with pytest.raises(DataLoss, match=r"partition 2:t:0 .* from 140 on, but the cluster does not list it any more"):
-        one.latest(start, None)
-    for _ in range(3):
-        assert lenient.latest(start, None) == start
-    assert caplog.text.count("going on: partition 2:t:0") == 1
-
-
-def test_a_topic_that_is_no_longer_subscribed_is_left_where_it_is() -> None:
-    start = as_json({"1:t:0": 10, "1:t:1": 10, "2:old:0": 5})
-    assert planner(FakeCluster()).latest(start, None) == start
-    fewer = planner(FakeCluster(), subscribe=None, assign='["1:t:0"]')
-    assert fewer.latest(as_json({"1:t:0": 10, "1:t:1": 5}), None) == as_json({"1:t:0": 10, "1:t:1": 5})
-
-
-def test_a_partition_that_the_master_misses_for_a_moment_is_no_loss() -> None:
-    cluster = FakeCluster(stores=2, partitions=1)
-    whole = cluster.layouts
-    cluster.layouts = [TopicLayout("t", 1, 1, 1)]
-    one = planner(cluster)
-    one.freeze_target()
-    cluster.layouts = whole
-    one.latest(as_json({"1:t:0": 10, "1:t:10000": 5}), None)
-
-
 def test_ranges_are_what_the_reader_takes() -> None:
     (one,) = planner(FakeCluster(partitions=1)).partitions(as_json({"1:t:0": 2}), as_json({"1:t:0": 4}))
     assert one.ranges[0] == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
     assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"
-
-
-# Spark 4.0 and 4.1, which ask for the latest offset without saying where the batch begins
-
-
-def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> None:
-    cluster, clock = FakeCluster(partitions=1, rows=(0, 4)), FakeClock()
-    one = planner(cluster, clock, startingOffsets="earliest")
-    end = one.latest_from_here()
-    assert end == as_json({"1:t:0": 4})
-    assert ranges_of(one.partitions(one.initial(), end)) == {0: [("1:t:0", 0, 4)]}
-    assert one.latest_from_here() == end
-    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
-    cluster.rows[STORE] = (2, 6)
-    clock.now += 10
-    assert one.latest_from_here() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
-
-
-def test_without_being_told_a_first_batch_from_latest_has_nothing_of_it() -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    one = planner(cluster, clock)
-    end = one.latest_from_here()
-    cluster.rows[STORE] = (0, 13)
-    assert one.initial() == end == as_json({"1:t:0": 10, "1:t:1": 10})
-    clock.now += 60
-    more = one.latest_from_here()
-    assert ranges_of(one.partitions(end, more)) == {0: [("1:t:0", 10, 13)], 1: [("1:t:1", 10, 13)]}
-
-
-def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
-    """Of which Spark tells by asking for an empty batch there."""
-    seen = as_json({"1:t:0": 5})
-    one = planner(FakeCluster(rows=(1, 9)), startingOffsets='{"default": 28000}')  # long out of date, and not looked at
-    assert one.partitions(seen, seen) == []
-    end = one.latest_from_here()
-    assert end == as_json({"1:t:0": 9, "1:t:1": 1})
-    assert ranges_of(one.partitions(seen, end)) == {0: [("1:t:0", 5, 9)]}
-    assert one.latest_from_here() == as_json({"1:t:0": 9, "1:t:1": 9})
-    lost = planner(FakeCluster(rows=(1, 9)))
-    lost.partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 0}))
-    with pytest.raises(DataLoss, match="was to be read from 0 on, but the broker holds it from 28 on"):
-        lost.latest_from_here()
-
-
-def test_without_being_told_a_closed_partition_stays_where_it_is() -> None:
-    cluster = FakeCluster(partitions=1)
-    cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
-    one, seen = planner(cluster), as_json({"1:t:0": 5})
-    one.partitions(seen, seen)
-    assert one.latest_from_here() == seen

@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import OffsetsTable
 from tests.spark_source.feed import Feed
-from tests.spark_source.other_driver import ROOT, SMALL, CallFailed, OtherDriver
+from tests.spark_source.other_driver import ROOT, SMALL, CallFailed, OtherDriver, places, sink, texts
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -39,19 +39,6 @@ def long_tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTube
 @pytest.fixture
 def topic(long_tube: EmbeddedTubeMQ, request: pytest.FixtureRequest) -> Feed:
     return Feed.create(long_tube, request.node.originalname.removeprefix("test_"), stores=2, partitions=2)
-
-
-def texts(bodies: list[bytes]) -> list[str]:
-    return sorted(body.decode() for body in bodies)
-
-
-def places(folder: Path) -> dict[str, str]:
-    """Where a query keeps its checkpoint, and its rows."""
-    return {"checkpoint": str(folder / "checkpoint"), "rows": str(folder / "rows")}
-
-
-def sink(feed: Feed) -> dict[str, str]:
-    return {"masterServers": feed.tube.master_address, "topic": feed.topic}
 
 
 def test_it_is_4_0(spark: OtherDriver) -> None:

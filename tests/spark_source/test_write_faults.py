@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +13,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.spark_source.flaky_writer import BATCH_ROWS
+from tests.spark_source.own_session import run_module
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[2]
 TOPIC = "rows"
 ROW = 28
 
@@ -67,16 +64,7 @@ def write_while(
 
 def test_a_task_that_failed_once_is_repeated_and_loses_nothing(tube: EmbeddedTubeMQ) -> None:
     count = 10_000  # of each half, more than may be on its way at once
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark_source.flaky_writer", json.dumps(sink(tube)), str(count)],
-        cwd=ROOT,
-        env={**os.environ, **python},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    done = run_module("tests.spark_source.flaky_writer", json.dumps(sink(tube)), str(count))
     assert done.returncode == 0, done.stderr[-4000:]
     assert "this attempt was made to fail" in done.stderr
     found = bodies(tube, TOPIC)
