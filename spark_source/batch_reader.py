@@ -75,11 +75,12 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             lambda: group_positions(options, view, lookup, progress),
             options.group_fallback,
         )
-        suspected = {one.identity for one in find_lost(start, bounds)}
-        if suspected:
+        lost = find_lost(start, bounds)
+        if lost:
             # Nothing is called lost at the first look.
+            suspected = {one.identity for one in lost}
             bounds = lookup.bounds(view)
-        lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
+            lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
         ending = without_times(options.end, partitions, lookup, view, bounds, zone, "latest")
     finally:
         lookup.close()

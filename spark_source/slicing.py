@@ -66,8 +66,6 @@ def cut(ranges: Sequence[OffsetRange], count: int) -> list[tuple[OffsetRange, ..
 
     Borders are multiples of an index entry's size. `count` is from 1 to the number of entries.
     """
-    if count == 1:
-        return [tuple(ranges)]
     entries = sum(one.max_messages for one in ranges)
     pieces: list[tuple[OffsetRange, ...]] = []
     piece: list[OffsetRange] = []
