@@ -26,8 +26,7 @@ VERSION: str = pyspark.__version__
 
 HAS_ARROW_STREAM_WRITES = hasattr(datasource, "DataSourceStreamArrowWriter")
 
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+try:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
@@ -35,23 +34,17 @@ if TYPE_CHECKING:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-
-    HAS_READ_LIMITS: bool
-else:
-    try:
-        from pyspark.sql.streaming.datasource import (
-            ReadAllAvailable,
-            ReadLimit,
-            ReadMaxRows,
-            ReadMinRows,
-            SupportsTriggerAvailableNow,
-        )
-
-        HAS_READ_LIMITS = True
-    except ImportError:
-        HAS_READ_LIMITS = False
+except ImportError:
+    HAS_READ_LIMITS = False
+    if not TYPE_CHECKING:
         # Nobody makes any of these there.
         ReadLimit = type("ReadLimit", (), {})
         ReadAllAvailable, ReadMaxRows, ReadMinRows = (type(name, (ReadLimit,), {}) for name in ("All", "Max", "Min"))
         SupportsTriggerAvailableNow = type("SupportsTriggerAvailableNow", (), {})
+else:
+    HAS_READ_LIMITS = True
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
     DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
