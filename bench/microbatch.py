@@ -47,7 +47,6 @@ _GOALS_MS = {100: 10.0, 10_000: 50.0}
 _IDLE_TRIGGER_SECONDS = 0.011
 _GOAL_IDLE_CALLS = 2.0
 _GOAL_WORKER_MB = 300.0
-_STORE_PARTITIONS = 10
 _TOPIC_STORES = 100
 _SOURCE_COUNT = 16
 
@@ -68,14 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _planning(partitions: int, options: argparse.Namespace) -> None:
-    topics = _topics(partitions)
+    topics = _topics(partitions, options.store_partitions)
     with embedded_tubemq(topics) as settings, Producer(settings) as producer:
         names = [topic.name for topic in topics]
         producer.publish(names)
         reader = TubeStreamReader(_options(settings, f"planning_{partitions}", names))
         try:
             print(
-                f"\n{partitions:,} partitions, {_STORE_PARTITIONS} to a store, {options.batches} batches; milliseconds"
+                f"\n{partitions:,} partitions, {options.store_partitions} to a store, {options.batches} batches; "
+                "milliseconds"
             )
             _send_to_all(producer, topics)
             times = _batches(reader, producer, topics, options.batches)
@@ -220,10 +220,10 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _topics(partitions: int) -> list[TopicConfig]:
-    stores = max(1, partitions // _STORE_PARTITIONS)
+def _topics(partitions: int, store_partitions: int) -> list[TopicConfig]:
+    stores = max(1, partitions // store_partitions)
     return [
-        TopicConfig(f"planning{first}", stores=min(_TOPIC_STORES, stores - first), partitions=_STORE_PARTITIONS)
+        TopicConfig(f"planning{first}", stores=min(_TOPIC_STORES, stores - first), partitions=store_partitions)
         for first in range(0, stores, _TOPIC_STORES)
     ]
 
@@ -261,6 +261,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--partitions", type=int, nargs="*", default=list(_GOALS_MS), help="numbers of partitions (%(default)s)"
+    )
+    parser.add_argument(
+        "--store-partitions",
+        type=int,
+        default=10,
+        help="partitions of each store (%(default)s); a broker opens two "
+        "files for each store, and few systems let it open more than 20 000",
     )
     parser.add_argument("--batches", type=int, default=60, help="counted batches of each (%(default)s)")
     parser.add_argument("--idle-seconds", type=float, default=5.0, help="how long to idle (%(default)s)")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from typing import Any
 
 from embedded_tubemq.admin import AdminError, Parameters, failed, succeeded
@@ -58,11 +57,11 @@ class BrokerAdmin:
         for topic in self._topics(parameters.texts("topicName")):
             # A topic whose stores were never used is left out, as TubeMQ does.
             items = [
-                {"partitionId": partition, **ends}
-                for store_id, partitions in groupby(topic.partition_ids(), lambda one: one // MAX_STORE_PARTITIONS)
+                {"partitionId": partition, "offsetMin": first, "offsetMax": end, "dataMin": data, "dataMax": data_end}
+                for store_id in range(topic.stores)
                 if (store := self._broker.stores.existing(topic.name, store_id))
-                for ends in [_ends(store)]
-                for partition in partitions
+                for first, end, data, data_end in [(*store.bounds, store.data_min, store.data_max)]
+                for partition in topic.partition_ids_of(store_id)
             ]
             if items:
                 data.append({"topicName": topic.name, "offsetInfo": items, "itemCount": len(items)})
@@ -232,12 +231,3 @@ class BrokerAdmin:
         if config is None or not config.has_partition(partition):
             raise AdminError(f"there is no partition {topic}:{partition} on this broker")
         return self._broker.stores.of_partition(topic, partition)
-
-
-def _ends(store: Store) -> dict[str, int]:
-    return {
-        "offsetMin": store.min_offset,
-        "offsetMax": store.max_offset,
-        "dataMin": store.data_min,
-        "dataMax": store.data_max,
-    }

@@ -64,7 +64,12 @@ class TopicConfig:
 
     def partition_ids(self) -> list[int]:
         """All partition ids, in order."""
-        return [store * MAX_STORE_PARTITIONS + n for store in range(self.stores) for n in range(self.partitions)]
+        return [partition for store in range(self.stores) for partition in self.partition_ids_of(store)]
+
+    def partition_ids_of(self, store: int) -> range:
+        """The partition ids of one store, in order."""
+        first = store * MAX_STORE_PARTITIONS
+        return range(first, first + self.partitions)
 
     def to_json(self) -> dict[str, Any]:
         """Fields that outlive the process."""

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from embedded_tubemq.admin import AdminError, Parameters, failed
+from tubeclient.net.web_json import write_json
 
 __all__ = ["HttpServer"]
 
@@ -48,4 +49,4 @@ class HttpServer:
         except Exception as error:
             _LOG.exception("%s failed", request.path)
             answer = failed(AdminError(f"internal error: {error}", 500))
-        return web.json_response(answer)
+        return web.Response(body=write_json(answer), content_type="application/json", charset="utf-8")

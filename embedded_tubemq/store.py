@@ -66,6 +66,8 @@ class Store:
         self.min_offset = 0
         if self._state_path.exists():
             self.min_offset = min(json.loads(self._state_path.read_text())["minOffset"], self.max_offset)
+        self.data_min = self._position(self.min_offset)
+        """Position of the oldest record that is still served."""
         self._map: mmap.mmap | None = None
         # Ids are unique within a store, also after a tail was lost, and not in order, as TubeMQ's are: a counter that
         # starts at the time, or behind the last id where clocks went back, times an odd number.
@@ -76,13 +78,6 @@ class Store:
     def bounds(self) -> StoreBounds:
         """Smallest and end offset."""
         return StoreBounds(self.min_offset, self.max_offset)
-
-    @property
-    def data_min(self) -> int:
-        """Position of the oldest record that is still served."""
-        if self.min_offset >= self.max_offset:
-            return self.data_max
-        return int(self.entries(self.min_offset, self.min_offset + INDEX_ENTRY_BYTES)["position"][0])
 
     def append(self, message: NewMessage, now_ms: int) -> Appended:
         """Append one message; it is in the files when this returns."""
@@ -151,6 +146,7 @@ class Store:
         """Serve nothing below the offset `up_to` any more; the newest messages cannot be skipped beyond the end."""
         up_to -= up_to % INDEX_ENTRY_BYTES
         self.min_offset = max(self.min_offset, min(up_to, self.max_offset))
+        self.data_min = self._position(self.min_offset)
         write_atomically(self._state_path, json.dumps({"minOffset": self.min_offset}).encode())
 
     def truncate(self, end: int) -> None:
@@ -161,7 +157,7 @@ class Store:
         end = max(self.min_offset, end - end % INDEX_ENTRY_BYTES)
         if end >= self.max_offset:
             return
-        position = int(self.entries(end, end + INDEX_ENTRY_BYTES)["position"][0])
+        position = self._position(end)
         os.ftruncate(self._index_fd, end)
         os.ftruncate(self._data_fd, position)
         self.max_offset, self.data_max = end, position
@@ -171,6 +167,11 @@ class Store:
         self._unmap()
         os.close(self._index_fd)
         os.close(self._data_fd)
+
+    def _position(self, offset: int) -> int:
+        """Where in the data file the record of an offset begins, or the next one will."""
+        entries = self.entries(offset, offset + INDEX_ENTRY_BYTES)
+        return int(entries["position"][0]) if len(entries) else self.data_max
 
     def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
         _write_fully(self._data_fd, b"".join(data))

@@ -11,10 +11,10 @@ from spark_source.node_partition import NodePartition
 from spark_source.offset_rule import OffsetRule
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
-from spark_source.planning import nodes_by_store, ranges
+from spark_source.planning import PlainRange, StoreNodes, nodes_by_store, ranges
 from spark_source.slicing import slices
 from tubeclient.assignment import assign
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["Deal", "deal"]
@@ -34,8 +34,8 @@ class Deal:
         return cls(by_node, {key: node for node, keys in enumerate(by_node) for key in keys})
 
     @cached_property
-    def by_store(self) -> Mapping[StoreKey, Mapping[int, tuple[PartitionKey, int]]]:
-        """The partition and its node by store and partition id."""
+    def by_store(self) -> Mapping[StoreKey, StoreNodes]:
+        """The same by store."""
         return nodes_by_store(self.node_of)
 
     def changes(self, former: Deal | None) -> str:
@@ -59,12 +59,12 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
     """
     rules = _offset_rules(options, end, view)
 
-    def rules_of(of_task: Sequence[OffsetRange]) -> dict[StoreKey, OffsetRule]:
-        stores = {one.partition.store for one in of_task} if rules else set()
+    def rules_of(of_task: Sequence[PlainRange]) -> dict[StoreKey, OffsetRule]:
+        stores = {partition.store for partition, _, _ in of_task} if rules else set()
         return {store: rules[store] for store in sorted(stores & rules.keys())}
 
-    def brokers_of(of_task: Sequence[OffsetRange]) -> tuple[BrokerInfo, ...]:
-        by_id = {one.partition.broker_id: one.partition for one in of_task}
+    def brokers_of(of_task: Sequence[PlainRange]) -> tuple[BrokerInfo, ...]:
+        by_id = {partition.broker_id: partition for partition, _, _ in of_task}
         return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
 
     cut = slices(
@@ -96,8 +96,8 @@ def _offset_rules(options: SourceOptions, end: Offsets, view: ClusterView) -> di
         return {}  # other partitions may share the store
     rules = {}
     for store, runs in end.runs.items():
-        layout = view.layout_of(store)
         if len(runs) == len(runs[0].ids) == 1 and not options.filters.get(store.topic):
+            layout = view.layout_of(store)
             alone_now = layout is not None and layout.partitions_per_store == 1
             rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE
     return rules

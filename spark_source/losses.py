@@ -83,12 +83,14 @@ def find_gone(
     is_read: Callable[[PartitionKey], bool],
 ) -> list[GonePartition]:
     """Return the partitions with a position that the cluster has no more, of those that are still to be read."""
-    there = PartitionSet.of(configured)
+    there, known = PartitionSet.of(configured), Offsets.of(positions)
+    if known.spans == there.spans:
+        return []
     gone = [
         (PartitionKey(store.broker_id, store.topic, number), run.offset)
-        for store, runs in Offsets.of(positions).runs.items()
+        for store, runs in known.runs.items()
+        for listed in [there.ids_of(store)]
         for run in runs
-        if not (listed := there.ids_of(store)).issuperset(run.ids)
         for number in run.ids
         if number not in listed
     ]

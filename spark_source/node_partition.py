@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
 from spark_source.offset_rule import OffsetRule
+from spark_source.planning import PlainRange
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
 
 __all__ = ["NodePartition"]
@@ -19,7 +20,7 @@ class NodePartition(InputPartition):
     """Ranges of one node, and the brokers that hold them. Travels to the executor; holds no password."""
 
     node_id: int
-    ranges: tuple[OffsetRange, ...]
+    plain_ranges: Sequence[PlainRange]
     offset_rules: Mapping[StoreKey, OffsetRule]
     """What is known about the offsets of a store's messages; nothing of those that are not named."""
     brokers: tuple[BrokerInfo, ...]
@@ -32,17 +33,22 @@ class NodePartition(InputPartition):
         """By column: Spark pickles each object that is not Python's own with a call of a Python function, and there may
         be thousands of ranges.
         """
-        ranges = list(zip(*((*one.partition, one.start, one.end) for one in self.ranges), strict=True))
+        columns = list(zip(*((*key, start, end) for key, start, end in self.plain_ranges), strict=True))
         return {
             **vars(self),
-            "ranges": ranges,
+            "plain_ranges": columns,
             "offset_rules": [(*one, rule) for one, rule in self.offset_rules.items()],
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        ranges = (OffsetRange(PartitionKey(*key), at, end) for *key, at, end in zip(*state["ranges"], strict=True))
+        ranges = [(PartitionKey(*key), at, end) for *key, at, end in zip(*state["plain_ranges"], strict=True)]
         rules = {StoreKey(*store): rule for *store, rule in state["offset_rules"]}
-        vars(self).update({**state, "ranges": tuple(ranges), "offset_rules": rules})
+        vars(self).update({**state, "plain_ranges": ranges, "offset_rules": rules})
+
+    @property
+    def ranges(self) -> list[OffsetRange]:
+        """What the task reads, one behind the other."""
+        return [OffsetRange(*one) for one in self.plain_ranges]
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
         """The broker that holds `key`."""

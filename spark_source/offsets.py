@@ -56,7 +56,7 @@ class Offsets(Mapping[PartitionKey, int]):
     Kept by store and run, as they are written: a query of 10 000 partitions has some hundred stores.
     """
 
-    __slots__ = ("_dict", "_positions", "_runs")
+    __slots__ = ("_dict", "_positions", "_runs", "_spans")
 
     def __init__(self, positions: Mapping[PartitionKey, int]) -> None:
         checked = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
@@ -66,6 +66,7 @@ class Offsets(Mapping[PartitionKey, int]):
         self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
         self._positions: dict[PartitionKey, int] | None = checked
         self._dict: dict[str, dict[str, int]] | None = None
+        self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
 
     @classmethod
     def of(cls, positions: Mapping[PartitionKey, int]) -> Offsets:
@@ -87,7 +88,7 @@ class Offsets(Mapping[PartitionKey, int]):
             if of_store:
                 joined[store] = of_store
         made = cls.__new__(cls)
-        made._runs, made._positions, made._dict = joined, None, None  # type: ignore[misc]
+        made._runs, made._positions, made._dict, made._spans = joined, None, None, None  # type: ignore[misc]
         return made
 
     @classmethod
@@ -127,6 +128,13 @@ class Offsets(Mapping[PartitionKey, int]):
     def runs(self) -> Mapping[StoreKey, Sequence[Run]]:
         """The runs of each store, as long as can be; stores and runs are sorted."""
         return self._runs
+
+    @property
+    def spans(self) -> Mapping[StoreKey, Sequence[tuple[int, int]]]:
+        """First and last id of the runs, by store: as a PartitionSet's, unless neighbours stand apart."""
+        if self._spans is None:
+            self._spans = {store: [(run.first, run.last) for run in runs] for store, runs in self._runs.items()}
+        return self._spans
 
     def __getitem__(self, key: PartitionKey) -> int:
         return self._by_key[key]

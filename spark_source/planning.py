@@ -9,9 +9,10 @@ A partition ahead of the window reads nothing in this batch and is never moved b
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets, Run
@@ -19,12 +20,17 @@ from spark_source.partition_set import PartitionSet
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
 
 __all__ = [
+    "PlainRange",
+    "StoreNodes",
     "nodes_by_store",
     "plan",
     "ranges",
     "rows_to_read",
     "share_rows",
 ]
+
+PlainRange: TypeAlias = tuple[PartitionKey, int, int]
+"""What an OffsetRange is made of. There may be thousands in a batch, and these cost a fifth."""
 
 _Sharer = TypeVar("_Sharer", StoreKey, int)
 """Who gets a share: a store of the rows of a batch, a node of its tasks."""
@@ -46,20 +52,21 @@ def plan(
     windows = _windows(start, readable, bounds)
     behind = {store: window.rows for store, window in windows.items() if window.rows}
     rows = share_rows(behind, max_rows, _turn(windows))
-    moved: dict[StoreKey, list[Run]] = {}
+    moved: dict[StoreKey, Sequence[Run]] = {}
     for store, window in windows.items():
         end = window.low + rows.get(store, 0) * INDEX_ENTRY_BYTES
-        runs = start.runs[store]
-        for run in runs:
-            if run.offset < end and not window.ids.isdisjoint(run.ids):
-                moved[store] = [piece for run in runs for piece in _advanced(run, window.ids, end)]
-                break
-    for store, ids in readable.by_store.items():
-        new = ids
-        for run in start.runs.get(store, ()):
-            new = new.difference(run.ids)
-        if new and store in bounds:
-            entering = [Run(number, number, bounds[store].min_offset) for number in new]
+        if window.ids is None:
+            if any(run.offset < end for run in window.runs):
+                moved[store] = [Run(run.first, run.last, max(run.offset, end)) for run in window.runs]
+        elif any(run.offset < end and not window.ids.isdisjoint(run.ids) for run in window.runs):
+            moved[store] = [piece for run in window.runs for piece in _advanced(run, window.ids, end)]
+    for store, held in bounds.items():
+        known = windows.get(store)
+        if known is not None and known.ids is None:
+            continue
+        new = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
+        if new:
+            entering = [Run(number, number, held.min_offset) for number in new]
             moved[store] = sorted([*moved.get(store, start.runs.get(store, ())), *entering])
     return Offsets.of_runs({**start.runs, **moved}) if moved else start
 
@@ -81,22 +88,31 @@ def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Map
 class _Window(NamedTuple):
     """What a store has for its readable partitions: index entries from `low` on."""
 
+    runs: Sequence[Run]
+    """Where the store's partitions stand."""
     low: int
     rows: int
-    ids: frozenset[int]
-    """Of the readable partitions; `start` need not know all of them."""
+    ids: frozenset[int] | None
+    """Of the readable partitions; `start` need not know all of them. None where they are just those that it knows."""
 
 
 def _windows(start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, Bounds]) -> dict[StoreKey, _Window]:
     """The windows of all stores with readable partitions."""
     windows = {}
+    all_known = start.spans == readable.spans
     for store, runs in start.runs.items():
-        ids, held = readable.ids_of(store), bounds.get(store)
-        offsets = [run.offset for run in runs if not ids.isdisjoint(run.ids)]
-        if offsets and held is not None:
+        held = bounds.get(store)
+        if held is None:
+            continue
+        ids: frozenset[int] | None = None
+        if all_known or start.spans[store] == readable.spans.get(store):
+            offsets = [run.offset for run in runs]
+        else:
+            ids = readable.ids_of(store)
+            offsets = [run.offset for run in runs if not ids.isdisjoint(run.ids)]
+        if offsets:
             low = max(min(offsets), held.min_offset)
-            rows = max(0, held.max_offset - low) // INDEX_ENTRY_BYTES
-            windows[store] = _Window(low, rows, ids)
+            windows[store] = _Window(runs, low, max(0, held.max_offset - low) // INDEX_ENTRY_BYTES, ids)
     return windows
 
 
@@ -130,31 +146,47 @@ def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 
     return shares
 
 
-def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, dict[int, tuple[PartitionKey, int]]]:
-    """Return the same by store and partition id: thousands of partitions are found faster so."""
-    found: dict[StoreKey, dict[int, tuple[PartitionKey, int]]] = defaultdict(dict)
-    for key, node in node_of.items():
-        found[key.store][key.partition_id] = key, node
-    return dict(found)
+class StoreNodes(NamedTuple):
+    """Which node has which partition of a store."""
+
+    ids: Sequence[int]
+    """Partition ids, sorted."""
+    members: Sequence[tuple[PartitionKey, int]]
+    """Each partition and its node, in the order of `ids`."""
+
+    def span(self, first: int, last: int) -> Sequence[tuple[PartitionKey, int]]:
+        """The members from one id to another, both included; KeyError where one between them has no node."""
+        at = bisect_left(self.ids, first)
+        end = at + last + 1 - first
+        if end > len(self.ids) or self.ids[at] != first or self.ids[end - 1] != last:
+            raise KeyError(f"a partition from {first} to {last} has no node")
+        return self.members[at:end]
 
 
-def ranges(
-    start: Offsets, end: Offsets, dealt: Mapping[StoreKey, Mapping[int, tuple[PartitionKey, int]]]
-) -> dict[int, tuple[OffsetRange, ...]]:
+def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, StoreNodes]:
+    """Return the same by store: thousands of partitions are found faster so."""
+    found: dict[StoreKey, list[tuple[PartitionKey, int]]] = defaultdict(list)
+    for one in sorted(node_of.items()):
+        found[one[0].store].append(one)
+    return {store: StoreNodes([key.partition_id for key, _ in some], some) for store, some in found.items()}
+
+
+def ranges(start: Offsets, end: Offsets, dealt: Mapping[StoreKey, StoreNodes]) -> dict[int, Sequence[PlainRange]]:
     """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
 
     A partition that only `end` knows enters with this batch and is not read in it. `dealt` is as `nodes_by_store` makes
     it. ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no node.
     """
-    by_node: dict[int, list[OffsetRange]] = defaultdict(list)
+    by_node: dict[int, list[PlainRange]] = defaultdict(list)
     for store, steps in _steps(start, end):
-        of_store = dealt[store]
+        nodes = dealt[store]
         for first, last, at, until in steps:
-            OffsetRange(of_store[first][0], at, until)  # one is checked for all
-            for number in range(first, last + 1):
-                key, node = of_store[number]
-                by_node[node].append(OffsetRange._make((key, at, until)))
-    return {node: tuple(by_node[node]) for node in sorted(by_node)}
+            members = nodes.span(first, last)
+            if until < at:
+                OffsetRange(members[0][0], at, until)  # is the error
+            for key, node in members:
+                by_node[node].append((key, at, until))
+    return {node: by_node[node] for node in sorted(by_node)}
 
 
 def _steps(start: Offsets, end: Offsets) -> Iterator[tuple[StoreKey, list[tuple[int, int, int, int]]]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.planning import share_rows
+from spark_source.planning import PlainRange, share_rows
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
 __all__ = ["Slice", "cut", "slices"]
@@ -27,11 +27,11 @@ class Slice(NamedTuple):
     number: int
     """Counts the slices of a node, from 0."""
     node_id: int
-    ranges: tuple[OffsetRange, ...]
+    ranges: Sequence[PlainRange]
 
 
 def slices(
-    by_node: Mapping[int, Sequence[OffsetRange]],
+    plain_by_node: Mapping[int, Sequence[PlainRange]],
     *,
     min_tasks: int | None,
     max_rows: int | None,
@@ -44,9 +44,10 @@ def slices(
     wait for each other's reader groups. With `min_tasks` there are about as many slices (see above; never more than
     index entries), with `max_rows` each has at most so many entries, and with both there are enough for either.
     """
-    counts = dict.fromkeys(by_node, 1)
     if min_tasks is None and max_rows is None:
-        return [Slice(0, node, tuple(of_node)) for node, of_node in sorted(by_node.items())]
+        return [Slice(0, node, of_node) for node, of_node in sorted(plain_by_node.items())]
+    by_node = {node: [OffsetRange(*one) for one in of_node] for node, of_node in plain_by_node.items()}
+    counts = dict.fromkeys(by_node, 1)
     entries = {node: sum(one.max_messages for one in of_node) for node, of_node in by_node.items()}
     if min_tasks is not None and min_tasks > len(by_node):
         for node, share in share_rows(entries, min_tasks).items():

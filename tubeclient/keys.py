@@ -89,7 +89,7 @@ class _Range(NamedTuple):
 class OffsetRange(_Range):
     """The messages of one partition whose index offsets lie in [start, end), both multiples of 28 bytes.
 
-    ConfigurationError for others; `_make`, for who makes thousands of what is known to be right, does not look.
+    ConfigurationError for others.
     """
 
     __slots__ = ()

@@ -92,6 +92,9 @@ def test_a_tail_is_lost_but_nothing_below_the_start(folder: Path) -> None:
     assert payloads(store) == EXPECTED[2:7]
     store.truncate(0)
     assert store.bounds == (2 * UNIT, 2 * UNIT)
+    store.append(NewMessage(0, b"longer than what was there before"), START_MS)
+    assert store.data_min == int(store.entries(2 * UNIT, 3 * UNIT)["position"][0])
+    store.truncate(0)
     store.close()
     store = Store(folder, START_MS)
     assert store.bounds == (2 * UNIT, 2 * UNIT)

@@ -48,11 +48,11 @@ class Cluster:
         dealt = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
         cut = slices(dealt, min_tasks=3, max_rows=7, reader_groups=8)
         return [
-            (one.partition.store, at)
+            (key.store, at)
             for piece in cut
-            for one in piece.ranges
-            for at in range(one.start // ROW, one.end // ROW)
-            if self.index[one.partition.store][at] == one.partition
+            for key, first, end in piece.ranges
+            for at in range(first // ROW, end // ROW)
+            if self.index[key.store][at] == key
         ]
 
 

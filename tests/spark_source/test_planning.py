@@ -13,6 +13,7 @@ from spark_source.losses import find_lost
 from spark_source.offsets import Offsets
 from spark_source.planning import nodes_by_store, plan, ranges, share_rows
 from tubeclient.assignment import assign
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
 
@@ -141,7 +142,7 @@ def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
     assert entered == {A0: 6 * ROW, B0: 3 * ROW}
     assert ranges(start, entered, nodes_by_store({A0: 0, B0: 0})) == {}
     read = plan(entered, [A0, B0], bounds, None)
-    assert ranges(entered, read, nodes_by_store({A0: 0, B0: 0})) == {0: (OffsetRange(B0, 3 * ROW, 5 * ROW),)}
+    assert ranges(entered, read, nodes_by_store({A0: 0, B0: 0})) == {0: [(B0, 3 * ROW, 5 * ROW)]}
 
 
 def test_a_partition_that_is_gone_keeps_its_place() -> None:
@@ -206,8 +207,8 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     assignment = assign(strategy, end, nodes)
     dealt = ranges(case.start, end, nodes_by_store({key: node for node, keys in enumerate(assignment) for key in keys}))
     assert all(dealt.values())
-    assert all(one.partition in assignment[node] for node, of_node in dealt.items() for one in of_node)
-    flat = [one for of_node in dealt.values() for one in of_node]
+    assert all(key in assignment[node] for node, of_node in dealt.items() for key, _, _ in of_node)
+    flat = [OffsetRange(*one) for of_node in dealt.values() for one in of_node]
     assert len({one.partition for one in flat}) == len(flat)
     moved = {key: at - case.start[key] for key, at in end.items() if case.start.get(key, at) != at}
     assert {one.partition: one.end - one.start for one in flat} == moved
@@ -216,3 +217,13 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
 def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:
     with pytest.raises(KeyError):
         ranges(Offsets.of({A0: 0}), Offsets.of({A0: ROW}), nodes_by_store({B0: 0}))
+    three = {PartitionKey(1, "t", number): 0 for number in range(3)}
+    for missing in three:
+        others = nodes_by_store({key: 0 for key in three if key != missing})
+        with pytest.raises(KeyError):
+            ranges(Offsets.of(three), Offsets.of(dict.fromkeys(three, ROW)), others)
+
+
+def test_a_batch_that_goes_backward_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="ends before it starts"):
+        ranges(Offsets.of({A0: ROW}), Offsets.of({A0: 0}), nodes_by_store({A0: 0}))

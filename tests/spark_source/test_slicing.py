@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_source.planning import PlainRange
 from spark_source.slicing import Slice, cut, slices
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey
@@ -39,14 +40,14 @@ some = st.none() | st.integers(1, 60)
 groups = st.integers(1, 9)
 
 
-def rows(ranges: Sequence[OffsetRange]) -> int:
-    return sum(one.max_messages for one in ranges)
+def rows(ranges: Sequence[PlainRange]) -> int:
+    return sum(OffsetRange(*one).max_messages for one in ranges)
 
 
-def joined(pieces: Sequence[Sequence[OffsetRange]]) -> list[OffsetRange]:
+def joined(pieces: Sequence[Sequence[PlainRange]]) -> list[OffsetRange]:
     """The ranges of `pieces` one behind the other, neighbours that touch made one again."""
     whole: list[OffsetRange] = []
-    for one in (one for of_piece in pieces for one in of_piece):
+    for one in (OffsetRange(*one) for of_piece in pieces for one in of_piece):
         if whole and whole[-1].partition == one.partition and whole[-1].end == one.start:
             whole[-1] = OffsetRange(one.partition, whole[-1].start, one.end)
         else:
@@ -68,7 +69,7 @@ def test_slices_cover_what_each_node_reads_once_and_in_order(
         mine = of_node(found, node)
         assert [one.number for one in mine] == list(range(len(mine)))
         assert joined([one.ranges for one in mine]) == list(ranges)
-        assert all(one.end > one.start for each in mine for one in each.ranges)
+        assert all(end > start for each in mine for _, start, end in each.ranges)
 
 
 @given(nodes(), some, st.integers(1, 60), groups)
@@ -102,7 +103,7 @@ def test_the_wish_puts_no_partition_into_more_slices_than_there_are_reader_group
     by_node: ByNode, min_tasks: int, reader_groups: int
 ) -> None:
     found = slices(by_node, min_tasks=min_tasks, max_rows=None, reader_groups=reader_groups)
-    readers = Counter(one.partition for each in found for one in each.ranges)
+    readers = Counter(key for each in found for key, _, _ in each.ranges)
     assert max(readers.values(), default=0) <= max(2, reader_groups)
 
 

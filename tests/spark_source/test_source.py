@@ -124,7 +124,7 @@ def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
 
 @pytest.mark.parametrize("ranges", [0, 1, 3])
 def test_a_task_arrives_as_it_was_sent(ranges: int) -> None:
-    some = tuple(OffsetRange(PartitionKey(1, "t", 10_000 * n), 28 * n, 280) for n in range(ranges))
+    some = [OffsetRange(PartitionKey(1, "t", 10_000 * n), 28 * n, 280) for n in range(ranges)]
     rules = {StoreKey(1, "t", n): OffsetRule.ALWAYS for n in range(1, ranges)}
     task = NodePartition(3, some, rules, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
     copy = pickle.loads(pickled(task))
@@ -185,7 +185,7 @@ def test_commits_count_rows_by_topic(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_task_is_small() -> None:
-    ranges = tuple(OffsetRange(PartitionKey(1, "t", n), 0, 28) for n in range(100))
+    ranges = [(PartitionKey(1, "t", n), 0, 28) for n in range(100)]
     sent = NodePartition(0, ranges, {StoreKey(1, "t", 0): OffsetRule.ALWAYS}, (BrokerInfo(1, "h", 1),))
     assert len(pickled(sent)) < 100 * 20
     assert pickle.loads(pickled(sent)) == sent

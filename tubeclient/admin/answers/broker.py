@@ -20,12 +20,11 @@ def to_bounds(answer: Fields, broker_id: int) -> dict[StoreKey, StoreBounds]:
     for topic in answer.objects("dataSet"):
         name = topic.text("topicName")
         # There is a line for each partition, thousands maybe, and all of a store's say the same.
-        lines: dict[int, int] = {}
-        for line, partition_id in enumerate(topic.column("offsetInfo", "partitionId", high=_MAX_INT32)):
-            lines.setdefault(partition_id // MAX_STORE_PARTITIONS, line)
-        for store_id, line in lines.items():
-            item = topic.item("offsetInfo", line)
-            found[StoreKey(broker_id, name, store_id)] = StoreBounds(item.number("offsetMin"), item.number("offsetMax"))
+        ids = topic.column("offsetInfo", "partitionId", high=_MAX_INT32)
+        line_of = {partition_id // MAX_STORE_PARTITIONS: line for line, partition_id in enumerate(ids)}
+        starts, ends = (topic.column("offsetInfo", field, line_of.values()) for field in ("offsetMin", "offsetMax"))
+        for store_id, start, end in zip(line_of, starts, ends, strict=True):
+            found[StoreKey(broker_id, name, store_id)] = StoreBounds(start, end)
     return found
 
 

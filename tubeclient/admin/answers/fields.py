@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 from tubeclient.errors import ProtocolError
@@ -52,17 +52,18 @@ class Fields:
             return value
         return self._wrong(name, f"a whole number from {low} to {high}")
 
-    def column(self, name: str, field: str, *, high: int = _MAX_INT64) -> list[int]:
-        """A whole number from 0 to `high` of each object of a list, which may have thousands."""
-        items = self._list(name)
-        found: list[Any] = [item.get(field) if isinstance(item, dict) else None for item in items]
-        if all(type(one) is int and 0 <= one <= high for one in found):
+    def column(self, name: str, field: str, lines: Iterable[int] | None = None, *, high: int = _MAX_INT64) -> list[int]:
+        """A whole number from 0 to `high` of each object of a list, which may have thousands, or of some of them."""
+        items: list[Any] = self._list(name)
+        if lines is not None:
+            items = [items[line] for line in lines]
+        try:
+            found = [item[field] for item in items]
+        except (TypeError, LookupError):
+            found = [None]  # looked at one by one below
+        if set(map(type, found)) <= {int} and 0 <= min(found, default=0) <= max(found, default=0) <= high:
             return found
         return [self._object(name, item).number(field, high=high) for item in items]
-
-    def item(self, name: str, index: int) -> Fields:
-        """One object of a list."""
-        return self._object(name, self._list(name)[index])
 
     def known_number(self, name: str) -> int | None:
         """A whole number from 0 on; None where the server has none, which it says with -1, -2 or "-"."""
