@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from embedded_tubemq.admin import AdminError, Parameters, failed
-from tubeclient.net.web_json import write_json
+from tubeclient.wire.web_json import write_json
 
 __all__ = ["HttpServer"]
 

@@ -11,7 +11,7 @@ columns. Importing this package does not import deltalake.
 
 from __future__ import annotations
 
-from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, SupersededRun
+from offsets_store.errors import CommitConflict, OffsetsTableError, RunAlive, SchemaMismatch, SupersededRun
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress
 from offsets_store.run import OffsetsRun
 from offsets_store.table import OffsetsTable
@@ -24,6 +24,7 @@ __all__ = [
     "OffsetsTable",
     "OffsetsTableError",
     "PartitionProgress",
+    "RunAlive",
     "SchemaMismatch",
     "SupersededRun",
 ]

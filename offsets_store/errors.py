@@ -3,6 +3,7 @@
     OffsetsTableError           the table cannot be used; the message says what, where and what to do
     ├── SchemaMismatch          it is a Delta table, but not one of ours
     ├── CommitConflict          another writer kept winning
+    ├── RunAlive                another run of the group wrote a moment ago
     └── SupersededRun           a newer run of the same group has taken over
 
 No message holds the value of a storage option, and no error keeps delta-rs's own one as its cause: its text may.
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-__all__ = ["CommitConflict", "OffsetsTableError", "SchemaMismatch", "SupersededRun", "display_uri", "scrub"]
+__all__ = ["CommitConflict", "OffsetsTableError", "RunAlive", "SchemaMismatch", "SupersededRun", "display_uri", "scrub"]
 
 
 class OffsetsTableError(Exception):
@@ -29,6 +30,27 @@ class SchemaMismatch(OffsetsTableError):
 
 class CommitConflict(OffsetsTableError):
     """Other writers changed the group's rows at each try."""
+
+
+class RunAlive(OffsetsTableError):
+    """A run of the group may be alive, as it wrote less than a lease ago.
+
+    `epoch` is that run's, in milliseconds since 1970; `updated_at` is when it last wrote.
+    """
+
+    def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int) -> None:
+        super().__init__(
+            f"group {consumer_group!r}: the run that started at {_moment(epoch)} (epoch {epoch}) wrote offsets at"
+            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}, less than {lease_ms / 1000:g} s ago, and may"
+            " be alive. Stop it and wait that long, or force the take-over: the other run then stops at its next commit"
+        )
+        self.consumer_group = consumer_group
+        self.epoch = epoch
+        self.updated_at = updated_at
+        self.lease_ms = lease_ms
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RunAlive, (self.consumer_group, self.epoch, self.updated_at, self.lease_ms)
 
 
 class SupersededRun(OffsetsTableError):

@@ -7,14 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from offsets_store.errors import display_uri
+from offsets_store.delta_rs import DeltaRsStorage
+from offsets_store.errors import RunAlive, display_uri
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, newest_run, positions_of, progress_of
 from offsets_store.run import OffsetsRun
 from offsets_store.storage import Storage
 from tubeclient.keys import PartitionKey
 
-__all__ = ["OffsetsTable", "now_ms"]
+__all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
+
+LEASE_MS = 30_000
+"""After so long without a commit a run counts as dead, as long as a master waits for a client by default."""
 
 
 def now_ms() -> int:
@@ -26,10 +30,10 @@ class OffsetsTable:
     """The Delta table that keeps how far consumer groups have read.
 
     `uri` is a path or a URI that delta-rs knows; the table is made by the first write. `storage_options` are delta-rs's
-    (credentials, endpoints) and appear in no message and no repr. One table serves many groups, of one TubeMQ cluster:
-    two clusters may use the same group and topic names for different data. Opening costs nothing: the storage is first
-    touched by the first call. Safe for use by several threads. Every method raises `OffsetsTableError` where the table
-    cannot be used.
+    (credentials, endpoints) and appear in no message and no repr; `storage` writes the table by other means. One table
+    serves many groups, of one TubeMQ cluster: two clusters may use the same group and topic names for different data.
+    Opening costs nothing: the storage is first touched by the first call. Safe for use by several threads. Every method
+    raises `OffsetsTableError` where the table cannot be used.
     """
 
     def __init__(
@@ -39,12 +43,13 @@ class OffsetsTable:
         *,
         clock_ms: Callable[[], int] = now_ms,
         client_version: str | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self._uri = uri
         self._options = dict(storage_options or {})
         self._clock_ms = clock_ms
         self._client_version = client_version or _installed_version()
-        self._storage = Storage(uri, self._options)
+        self._storage: Storage = storage or DeltaRsStorage(uri, self._options)
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -61,13 +66,20 @@ class OffsetsTable:
         """
         return positions_of(frozenset(topics), self._rows(consumer_group))
 
-    def open_run(self, key: GroupKey, source_count: int) -> OffsetsRun:
-        """Begin a run of the group: one query's life, which may record positions until a newer run does.
+    def open_run(
+        self, key: GroupKey, source_count: int, *, lease_ms: int = LEASE_MS, force: bool = False
+    ) -> OffsetsRun:
+        """Begin a run of the group: one reader's life, which may record positions until a newer run does.
+
+        Raises RunAlive where another run wrote less than `lease_ms` ago, unless `force` says that it is over, or has to
+        be: whoever holds the group's nodes at the master knows that nobody else does.
 
         The run's epoch is this moment in milliseconds, but always above every epoch the group has in the table, so that
         a clock that went backwards cannot make a new run older than a dead one. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
+        if newest is not None and not force and self._age_ms(newest) < lease_ms:
+            raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
         epoch = self._clock_ms() if newest is None else max(self._clock_ms(), newest.run_epoch + 1)
         return OffsetsRun(self._storage, self._lock, key, source_count, epoch, self._clock_ms, self._client_version)
 
@@ -78,7 +90,10 @@ class OffsetsTable:
         Takes some tens of milliseconds and touches nothing that a running query uses: call it now and then from a
         thread or a job of its own. `retention_hours` None keeps a week, as far as time travel then reaches back.
         """
-        return Storage(self._uri, self._options).maintain(retention_hours)
+        return self._storage.maintain(retention_hours)
+
+    def _age_ms(self, row: Row) -> float:
+        return self._clock_ms() - row.updated_at.timestamp() * 1000
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._lock:

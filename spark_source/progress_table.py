@@ -55,7 +55,8 @@ class ProgressTable:
             # By its text, a pattern is one thing whatever it matches: the run goes on when topics come and go.
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
-            self._run = self._table().open_run(key, source_count)
+            # Whoever holds all nodes of the group at the master knows that no other run does.
+            self._run = self._table().open_run(key, source_count, force=True)
 
     def positions(self, topics: Iterable[str]) -> Mapping[PartitionKey, int]:
         """Return the group's positions in `topics`, of whatever run."""

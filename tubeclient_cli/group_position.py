@@ -41,7 +41,7 @@ def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int])
         if not complete or source_count is None or (kept is not None and kept.positions == complete):
             return
         seen = {row.partition: row for row in kept.partitions} if kept is not None else {}
-        run = table.open_run(key, source_count)
+        run = table.open_run(key, source_count, force=True)  # the query has ended
         run.clear_initial()
         run.record([seen.get(p, PartitionProgress(p, at))._replace(next_offset=at) for p, at in complete.items()])
     except OffsetsTableError as error:

@@ -15,7 +15,7 @@ Open = Callable[[], OffsetsTable]
 def test_the_first_answer_is_found_by_the_next_run(open_table: Open, clock: Clock) -> None:
     open_table().open_run(KEY, 1).keep_initial("latest", {FIRST: 280, SECOND: 0})
     clock.now += 1
-    run = open_table().open_run(KEY, 1)
+    run = open_table().open_run(KEY, 1, force=True)
     assert run.initial_offsets("latest") == {FIRST: 280, SECOND: 0}
     assert run.initial_offsets("earliest") is None
     assert open_table().latest(KEY) is None
@@ -25,7 +25,7 @@ def test_the_first_answer_is_found_by_the_next_run(open_table: Open, clock: Cloc
 def test_an_answer_that_names_no_partition_is_an_answer(open_table: Open) -> None:
     run = open_table().open_run(KEY, 1)
     run.keep_initial("latest", {})
-    assert open_table().open_run(KEY, 1).initial_offsets("latest") == {}
+    assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {}
 
 
 def test_a_new_answer_takes_the_place_of_the_old_one(open_table: Open) -> None:
@@ -42,12 +42,12 @@ def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: O
     run.keep_initial("latest", {FIRST: 280})
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28}
     run.record(at({FIRST: 56}))
-    assert open_table().open_run(KEY, 1).initial_offsets("latest") == {FIRST: 280}
+    assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {FIRST: 280}
     before = DeltaTable(uri).version()
     run.clear_initial()
     assert run.record(at({FIRST: 84})) is True
     assert DeltaTable(uri).version() == before + 1
-    assert open_table().open_run(KEY, 1).initial_offsets("latest") is None
+    assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") is None
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 84}
 
 

@@ -45,19 +45,19 @@ def test_what_is_recorded_is_read_back_by_another_process(
 def test_the_same_positions_again_are_no_commit(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str
 ) -> None:
-    run = table.open_run(KEY, 2)
+    run = table.open_run(KEY, 2, force=True)
     run.record(at({FIRST: 28}))
     version = DeltaTable(uri).version()
     assert run.record(at({FIRST: 28})) is False
     # Not even where only the broker's end moved, and not by the next run either: a replayed batch is not news.
     assert run.record([PartitionProgress(FIRST, 28, 2_800_000, 1)]) is False
-    assert open_table().open_run(KEY, 2).record(at({FIRST: 28})) is False
+    assert open_table().open_run(KEY, 2, force=True).record(at({FIRST: 28})) is False
     assert DeltaTable(uri).version() == version
     assert run.record(at({FIRST: 56})) is True
 
 
 def test_each_commit_replaces_the_rows_and_leaves_one_file(table: OffsetsTable, uri: str) -> None:
-    run = table.open_run(KEY, 2)
+    run = table.open_run(KEY, 2, force=True)
     run.record(at({FIRST: 28, SECOND: 28}))
     for step in range(2, 8):
         run.record(at({FIRST: 28 * step}))
@@ -68,7 +68,7 @@ def test_each_commit_replaces_the_rows_and_leaves_one_file(table: OffsetsTable, 
 
 
 def test_history_is_the_tables_versions(table: OffsetsTable, uri: str) -> None:
-    run = table.open_run(KEY, 2)
+    run = table.open_run(KEY, 2, force=True)
     for offset in (28, 56, 84):
         run.record(at({FIRST: offset}))
     newest = DeltaTable(uri).version()
@@ -78,21 +78,21 @@ def test_history_is_the_tables_versions(table: OffsetsTable, uri: str) -> None:
 
 def test_sequences_grow_over_runs_and_topic_sets_and_name_the_transactions(table: OffsetsTable, uri: str) -> None:
     both = GroupKey("clicks_etl", ["views", "clicks"])
-    table.open_run(KEY, 1).record(at({FIRST: 28}))
-    table.open_run(both, 1).record(at({FIRST: 56}))
-    table.open_run(KEY, 1).record(at({FIRST: 84}))
+    table.open_run(KEY, 1, force=True).record(at({FIRST: 28}))
+    table.open_run(both, 1, force=True).record(at({FIRST: 56}))
+    table.open_run(KEY, 1, force=True).record(at({FIRST: 84}))
     found = DeltaTable(uri)
     assert found.transaction_version("tubeclient:clicks_etl:clicks") == 3
     assert found.transaction_version("tubeclient:clicks_etl:clicks,views") == 2
 
 
 def test_a_sequence_is_not_used_again_after_rows_were_deleted(table: OffsetsTable, uri: str) -> None:
-    run = table.open_run(KEY, 1)
+    run = table.open_run(KEY, 1, force=True)
     run.record(at({FIRST: 28}))
     run.record(at({FIRST: 56}))
     DeltaTable(uri).delete("consumerGroup = 'clicks_etl'")
     assert table.latest(KEY) is None
-    table.open_run(KEY, 1).record(at({FIRST: 84}))
+    table.open_run(KEY, 1, force=True).record(at({FIRST: 84}))
     found = table.latest(KEY)
     assert found is not None
     assert found.sequence == 3
@@ -101,8 +101,8 @@ def test_a_sequence_is_not_used_again_after_rows_were_deleted(table: OffsetsTabl
 def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable) -> None:
     """A group that changes its topics goes on where it was in those it keeps."""
     views = PartitionKey(1, "views", 0)
-    table.open_run(KEY, 1).record(at({FIRST: 280, SECOND: 280}))
-    table.open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1).record(at({FIRST: 56, views: 84}))
+    table.open_run(KEY, 1, force=True).record(at({FIRST: 280, SECOND: 280}))
+    table.open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1, force=True).record(at({FIRST: 56, views: 84}))
     # SECOND is known from the older record only; FIRST went back, and the newer record counts, not the higher one.
     assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 56, SECOND: 280}
     assert table.positions("clicks_etl", ["views", "clicks"]) == {FIRST: 56, SECOND: 280, views: 84}
@@ -111,9 +111,9 @@ def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable)
 
 @pytest.mark.parametrize("group", ["it's a/b=c %41 ü", "a' OR '1'='1", 'quo"ted', "%"])
 def test_group_names_are_data_not_syntax(table: OffsetsTable, group: str) -> None:
-    table.open_run(KEY, 1).record(at({FIRST: 28}))
+    table.open_run(KEY, 1, force=True).record(at({FIRST: 28}))
     odd = GroupKey(group, ["clicks"])
-    run = table.open_run(odd, 1)
+    run = table.open_run(odd, 1, force=True)
     run.record(at({FIRST: 280}))
     run.record(at({FIRST: 560}))
     assert table.positions(group, ["clicks"]) == {FIRST: 560}
@@ -121,7 +121,7 @@ def test_group_names_are_data_not_syntax(table: OffsetsTable, group: str) -> Non
 
 
 def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable, uri: str) -> None:
-    run = table.open_run(KEY, 1)
+    run = table.open_run(KEY, 1, force=True)
     with pytest.raises(ValueError, match="named twice"):
         run.record([*at({FIRST: 28}), *at({FIRST: 56})])
     with pytest.raises(ValueError, match="other topics were handed in: views"):
@@ -143,7 +143,7 @@ _offsets = st.dictionaries(
 def test_the_table_holds_exactly_what_was_recorded_last(
     open_table: Callable[[], OffsetsTable], offsets: dict[PartitionKey, int]
 ) -> None:
-    open_table().open_run(KEY, 1).record(at(offsets))
+    open_table().open_run(KEY, 1, force=True).record(at(offsets))
     assert open_table().positions("clicks_etl", ["clicks"]) == offsets
 
 

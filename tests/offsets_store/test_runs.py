@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import threading
 from collections.abc import Callable
 from multiprocessing.synchronize import Event
@@ -10,8 +11,9 @@ from multiprocessing.synchronize import Event
 import pytest
 from deltalake import DeltaTable
 
-from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, SupersededRun
-from offsets_store.storage import Conflict, Storage
+from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
+from offsets_store.delta_rs import DeltaRsStorage
+from offsets_store.storage import Conflict
 from tests.offsets_store.conftest import FIRST, KEY, Clock, at
 
 Open = Callable[[], OffsetsTable]
@@ -21,11 +23,30 @@ def test_epochs_only_grow_even_if_the_clock_goes_backwards(open_table: Open, clo
     first = open_table().open_run(KEY, 1)
     assert first.epoch == clock.now
     first.record(at({FIRST: 28}))
-    assert open_table().open_run(KEY, 1).epoch == first.epoch + 1
+    assert open_table().open_run(KEY, 1, force=True).epoch == first.epoch + 1
     clock.now -= 3_600_000
-    assert open_table().open_run(KEY, 1).epoch == first.epoch + 1
+    assert open_table().open_run(KEY, 1, force=True).epoch == first.epoch + 1
     clock.now += 7_200_000
     assert open_table().open_run(KEY, 1).epoch == clock.now
+
+
+def test_a_run_takes_over_when_the_last_row_is_older_than_the_lease_or_by_force(open_table: Open, clock: Clock) -> None:
+    first = open_table().open_run(KEY, 1)
+    first.record(at({FIRST: 28}))
+    clock.now += 29_999
+    with pytest.raises(RunAlive, match=f"epoch {first.epoch}.* less than 30 s ago.*force the take-over") as caught:
+        open_table().open_run(KEY, 1)
+    assert (caught.value.epoch, caught.value.consumer_group) == (first.epoch, "clicks_etl")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(RunAlive):  # the whole group's, whatever its topics
+        open_table().open_run(GroupKey("clicks_etl", ["views"]), 1)
+    assert open_table().open_run(KEY, 1, lease_ms=29_999).epoch == clock.now
+    assert open_table().open_run(KEY, 1, force=True).epoch == clock.now
+    clock.now += 1
+    second = open_table().open_run(KEY, 1)
+    second.record(at({FIRST: 56}))
+    with pytest.raises(SupersededRun, match=f"epoch {second.epoch}"):
+        first.record(at({FIRST: 84}))
 
 
 def test_an_older_run_stops_once_the_newer_one_has_written(open_table: Open, clock: Clock) -> None:
@@ -80,9 +101,9 @@ class Meddler:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], times: int = 1) -> None:
         self.left = times
         self.thread: threading.Thread | None = threading.current_thread()
-        original = Storage.replace
+        original = DeltaRsStorage.replace
 
-        def replace(storage: Storage, key: GroupKey, rows: list[object], sequence: int) -> None:
+        def replace(storage: DeltaRsStorage, key: GroupKey, rows: list[object], sequence: int) -> None:
             if self.left and threading.current_thread() is self.thread:
                 self.left -= 1
                 self.thread = None
@@ -90,7 +111,7 @@ class Meddler:
                 self.thread = threading.current_thread()
             original(storage, key, rows, sequence)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(Storage, "replace", replace)
+        monkeypatch.setattr(DeltaRsStorage, "replace", replace)
 
 
 def test_a_commit_between_look_and_write_is_noticed(
@@ -99,7 +120,7 @@ def test_a_commit_between_look_and_write_is_noticed(
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
     clock.now += 1
-    new = open_table().open_run(KEY, 1)
+    new = open_table().open_run(KEY, 1, force=True)
     Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 56}))
@@ -112,7 +133,7 @@ def test_a_late_commit_of_an_older_run_is_overruled(
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
     clock.now += 1
-    new = open_table().open_run(KEY, 1)
+    new = open_table().open_run(KEY, 1, force=True)
     meddler = Meddler(monkeypatch, lambda: old.record(at({FIRST: 56})))
     assert new.record(at({FIRST: 84})) is True
     assert meddler.left == 0
@@ -129,7 +150,7 @@ def test_runs_that_differ_in_topics_are_fenced_between_look_and_write_too(
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
     clock.now += 1
-    new = open_table().open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1)
+    new = open_table().open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1, force=True)
     Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 56}))
@@ -140,32 +161,32 @@ def test_a_table_made_between_look_and_write_is_noticed(
 ) -> None:
     old = open_table().open_run(KEY, 1)
     clock.now += 1
-    new = open_table().open_run(KEY, 1)
+    new = open_table().open_run(KEY, 1, force=True)
     Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 56}))
 
 
 def test_a_war_of_writers_ends_in_an_error(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    def always_lose(storage: Storage, key: GroupKey, rows: object, sequence: int) -> None:
+    def always_lose(storage: DeltaRsStorage, key: GroupKey, rows: object, sequence: int) -> None:
         raise Conflict("concurrent transaction")
 
     run = open_table().open_run(KEY, 1)
-    monkeypatch.setattr(Storage, "replace", always_lose)
+    monkeypatch.setattr(DeltaRsStorage, "replace", always_lose)
     with pytest.raises(CommitConflict, match="lost against another writer of the group"):
         run.record(at({FIRST: 56}))
 
 
 def test_a_commit_whose_answer_got_lost_is_still_ones_own(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     run = open_table().open_run(KEY, 1)
-    original = Storage.replace
+    original = DeltaRsStorage.replace
 
-    def lose_the_answer(storage: Storage, key: GroupKey, rows: list[object], sequence: int) -> None:
+    def lose_the_answer(storage: DeltaRsStorage, key: GroupKey, rows: list[object], sequence: int) -> None:
         original(storage, key, rows, sequence)  # type: ignore[arg-type]
         raise OffsetsTableError("connection reset")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Storage, "replace", lose_the_answer)
+        patched.setattr(DeltaRsStorage, "replace", lose_the_answer)
         with pytest.raises(OffsetsTableError, match="connection reset"):
             run.record(at({FIRST: 28}))
     assert run.record(at({FIRST: 28})) is False
@@ -177,15 +198,15 @@ def test_a_sequence_that_was_tried_in_vain_does_not_hide_a_newer_run(
 ) -> None:
     old = open_table().open_run(KEY, 1)
 
-    def fail(storage: Storage, key: GroupKey, rows: object, sequence: int) -> None:
+    def fail(storage: DeltaRsStorage, key: GroupKey, rows: object, sequence: int) -> None:
         raise OffsetsTableError("connection refused")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Storage, "replace", fail)
+        patched.setattr(DeltaRsStorage, "replace", fail)
         with pytest.raises(OffsetsTableError, match="connection refused"):
             old.record(at({FIRST: 28}))
     clock.now += 1
-    open_table().open_run(KEY, 1).record(at({FIRST: 84}))
+    open_table().open_run(KEY, 1, force=True).record(at({FIRST: 84}))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 56}))
 
@@ -198,7 +219,7 @@ def _record_many(
     The two sides never have a position in common: what the table has already is not written again, so runs in step
     with each other would both get through.
     """
-    run = OffsetsTable(uri).open_run(GroupKey(group, ["clicks"]), 1)
+    run = OffsetsTable(uri).open_run(GroupKey(group, ["clicks"]), 1, force=True)
     try:
         for step in range(1, 5_000):
             other_committed = other.is_set()

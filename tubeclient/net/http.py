@@ -10,7 +10,7 @@ import urllib.request
 from typing import Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
-from tubeclient.net.web_json import parse_json
+from tubeclient.wire.web_json import parse_json
 
 __all__ = ["parse_answer", "query_broker", "query_master"]
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.net import web_json
-from tubeclient.net.web_json import parse_json, write_json
+from tubeclient.wire import web_json
+from tubeclient.wire.web_json import parse_json, write_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.text(),
@@ -69,7 +69,7 @@ def test_the_faster_one_is_used_where_it_is_installed(monkeypatch: pytest.Monkey
 def test_pythons_own_is_used_where_it_is_not() -> None:
     program = (
         "import sys; sys.modules['orjson'] = None\n"
-        "from tubeclient.net.web_json import parse_json, write_json\n"
+        "from tubeclient.wire.web_json import parse_json, write_json\n"
         "raise SystemExit(parse_json(write_json([1])) != [1])"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
