@@ -264,7 +264,7 @@ LAYERS = {
     "tubeclient": Layer({"google.protobuf", "fastcrc", "orjson"}, {"asyncio"}),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
-        {"google.protobuf", "fastcrc", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
+        {"google.protobuf", "fastcrc", "orjson", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
     ),
     "tubeclient/flows": Layer(
         {"google.protobuf", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors", "tubeclient.metadata"},
