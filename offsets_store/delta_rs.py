@@ -9,33 +9,56 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from offsets_store.errors import OffsetsTableError, SchemaMismatch, display_uri, scrub
+from offsets_store.history import HISTORY_COMMITS, expendable, files_to_delete
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
 from offsets_store.schema import COLUMNS, PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
 from offsets_store.storage import Conflict
+from offsets_store.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    import pyarrow
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 
 __all__ = ["DeltaRsStorage"]
 
 _NAMES: Final = [column.name for column in COLUMNS]
 
+_LOG: Final = "_delta_log"
+_WEEK_HOURS: Final = 168
+# What one maintenance deletes of a log at most: where none ran for long, the next ones do the rest.
+_MOST_ENTRIES: Final = 2_000
+
 # delta-rs gives up after three minutes by itself, too long for a planner that holds up a query. The user's values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
 
 
+class _Seen(NamedTuple):
+    """What the table holds of one group at one version; None is the version of a table that is not there."""
+
+    consumer_group: str
+    version: int | None
+    rows: list[Row]
+
+
 class DeltaRsStorage:
-    """The Delta table at `uri`, which need not exist before the first write; `Storage` says what each method does."""
+    """The Delta table at `uri`, which need not exist before the first write; `Storage` says what each method does.
+
+    What was read or written last is remembered: where nobody else wrote, a commit reads nothing.
+    """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
         self._uri = uri
         self._options = dict(storage_options)
         self._table: DeltaTable | None = None
+        self._seen: _Seen | None = None
+        self._sequences: dict[str, int | None] = {}
+        # With a handle of its own: this one belongs to the thread that writes.
+        self._upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
 
     def __repr__(self) -> str:
         return f"DeltaRsStorage({display_uri(self._uri)!r})"
@@ -43,52 +66,51 @@ class DeltaRsStorage:
     def rows(self, consumer_group: str) -> list[Row]:
         with self._explained("read"):
             table = self._newest()
-            if table is None:
-                return []
-            import pyarrow as pa
-            from deltalake import QueryBuilder
-
-            # Not DeltaTable.to_pyarrow_table: its reader threads abort one process in ten at exit (deltalake 1.6.6).
-            query = f"SELECT * FROM offsets WHERE {_column(PARTITION_COLUMN)} = {_text(consumer_group)}"
-            found = pa.table(QueryBuilder().register("offsets", table).execute(query).read_all())
-        return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in _NAMES), strict=True)))
+            version = None if table is None else table.version()
+            if self._seen is None or self._seen[:2] != (consumer_group, version):
+                self._seen = _Seen(consumer_group, version, [] if table is None else _read(table, consumer_group))
+        return list(self._seen.rows)
 
     def transaction_version(self, key: GroupKey) -> int | None:
         with self._explained("read"):
-            return None if self._table is None else self._table.transaction_version(key.transaction_id)
+            if self._table is not None and key.transaction_id not in self._sequences:
+                self._sequences[key.transaction_id] = self._table.transaction_version(key.transaction_id)
+        return self._sequences.get(key.transaction_id)
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
-        import pyarrow as pa
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        from deltalake import write_deltalake
         from deltalake.exceptions import CommitFailedError
 
-        columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
-        data = pa.table(dict(zip(_NAMES, columns, strict=True)), schema=arrow_schema())
-        # The second identity is the fence between runs that differ in their topics: delta-rs sees that their
-        # predicates have no row in common and would let both through.
-        identities = [key.transaction_id, f"tubeclient:{key.consumer_group}"]
-        properties = CommitProperties(
-            app_transactions=[Transaction(identity, sequence) for identity in identities],
-            custom_metadata={"sequence": str(sequence)},
-        )
-        own_group = f"{_column(PARTITION_COLUMN)} = {_text(key.consumer_group)}"
-        own_topics = f"{_column('topicSet')} = {_text(key.topic_set)}"
+        if self._seen is None or self._seen.consumer_group != key.consumer_group:
+            raise Conflict("the group was not looked at before this commit")
+        # The whole partition is replaced: to pick single rows, delta-rs would read and compare the old ones.
+        written = [*rows, *(row for row in self._seen.rows if not row.belongs_to(key))]
         with self._explained("write"):
             table = self._table or self._create()
             if self._table is None:
                 self._table = table
                 if table.version() > 0:
                     raise Conflict("the table was made and written by somebody else in this moment")
+            before = table.version()
             try:
                 write_deltalake(
                     table,
-                    data,
+                    _as_arrow(written),
                     mode="overwrite",
-                    predicate=f"{own_group} AND {own_topics}",
-                    commit_properties=properties,
+                    predicate=_of_group(key.consumer_group),
+                    commit_properties=_properties(key, sequence),
+                    post_commithook_properties=_no_hooks(),
                 )
             except CommitFailedError as error:
+                self._forget()
                 raise Conflict(self._scrub(error)) from None
+            after = table.version()
+        if after == before + 1:
+            self._seen = _Seen(key.consumer_group, after, written)
+            self._sequences[key.transaction_id] = sequence
+        else:
+            self._forget()
+        self._upkeep.committed(before, after)
 
     def maintain(self, retention_hours: int | None) -> int:
         with self._explained("clean up"):
@@ -96,22 +118,63 @@ class DeltaRsStorage:
             if table is None:
                 return 0
             table.create_checkpoint()
+            gone = self._shorten(table)
             table.cleanup_metadata()
             # "full": tombstones older than the retention are gone from the log, their files must be found by listing.
-            gone = table.vacuum(
-                retention_hours=retention_hours,
+            vacuumed = table.vacuum(
+                retention_hours=_own_retention_hours(table) if retention_hours is None else retention_hours,
                 dry_run=False,
                 enforce_retention_duration=retention_hours is None,
                 full=True,
+                post_commithook_properties=_no_hooks(),
             )
-        return len(gone)
+        return gone + len(vacuumed)
+
+    def _shorten(self, table: DeltaTable) -> int:
+        """Delete what only versions beyond the kept history need; returns how many data files went."""
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import FileSelector
+
+        store = DeltaStorageHandler(self._uri, self._effective_options())
+        names = [info.base_name for info in store.get_file_info_selector(FileSelector(_LOG))]
+        in_use = {uri.rpartition("/")[2] for uri in table.file_uris()}
+        gone = 0
+        for entry in expendable(names, HISTORY_COMMITS)[:_MOST_ENTRIES]:
+            # Another writer's maintenance may be at it as well: whatever is missing was deleted by that.
+            with contextlib.suppress(FileNotFoundError):
+                path = f"{_LOG}/{entry.name}"
+                # Data first: the entry is what names them.
+                if entry.is_commit:
+                    for file in files_to_delete(store.open_input_file(path).read().decode(), in_use):
+                        with contextlib.suppress(FileNotFoundError):
+                            store.delete_file(file)
+                            gone += 1
+                store.delete_file(path)
+        return gone
 
     def _newest(self) -> DeltaTable | None:
         if self._table is None:
+            self._forget()
             self._table = self._open()
-        else:
+        elif self._may_have_moved(self._table):
+            before = self._table.version()
             self._table.update_incremental()
+            if self._table.version() != before:
+                self._forget()
         return self._table
+
+    def _may_have_moved(self, table: DeltaTable) -> bool:
+        """Whether there may be a newer version; on a local disk that is told without listing the log's folder."""
+        folder = _local_folder(self._uri)
+        if folder is None:
+            return True
+        own, following = (folder / _LOG / f"{table.version() + more:020}.json" for more in (0, 1))
+        # The log is cleaned up from its beginning: while our own entry is there, a following one would be, too.
+        return following.exists() or not own.exists()
+
+    def _forget(self) -> None:
+        self._seen = None
+        self._sequences = {}
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -190,11 +253,58 @@ class DeltaRsStorage:
         except (DeltaError, OSError, ValueError, _arrow_error()) as error:
             # The handle may be half way between two versions.
             self._table = None
+            self._forget()
             # Not "from error": its text may hold what the storage options hold.
             raise OffsetsTableError(
                 f"could not {action} the offsets table at {display_uri(self._uri)}: {type(error).__name__}:"
                 f" {self._scrub(error)}. Check the path, the storage options, and that the place can be written"
             ) from None
+
+
+def _read(table: DeltaTable, consumer_group: str) -> list[Row]:
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    # Not DeltaTable.to_pyarrow_table: its reader threads abort one process in ten at exit (deltalake 1.6.6).
+    query = f"SELECT * FROM offsets WHERE {_of_group(consumer_group)}"
+    found = pa.table(QueryBuilder().register("offsets", table).execute(query).read_all())
+    return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in _NAMES), strict=True)))
+
+
+def _as_arrow(rows: Sequence[Row]) -> pyarrow.Table:
+    import pyarrow as pa
+
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
+    return pa.table(dict(zip(_NAMES, columns, strict=True)), schema=arrow_schema())
+
+
+def _properties(key: GroupKey, sequence: int) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    # The second identity is the fence between all runs of the group, whatever their topics: delta-rs lets no commit
+    # through that names an identity which another commit named since.
+    identities = [key.transaction_id, f"tubeclient:{key.consumer_group}"]
+    return CommitProperties(
+        app_transactions=[Transaction(identity, sequence) for identity in identities],
+        custom_metadata={"sequence": str(sequence)},
+    )
+
+
+def _own_retention_hours(table: DeltaTable) -> int | None:
+    """A week for a table as we make it; None, which is the table's own retention, for one that somebody set."""
+    name = "delta.deletedFileRetentionDuration"
+    return _WEEK_HOURS if table.metadata().configuration.get(name) == TABLE_PROPERTIES[name] else None
+
+
+def _no_hooks() -> PostCommitHookProperties:
+    """By itself delta-rs would write each hundredth commit's checkpoint, and clean up, while the committer waits."""
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def _of_group(consumer_group: str) -> str:
+    return f"{_column(PARTITION_COLUMN)} = {_text(consumer_group)}"
 
 
 def _arrow_error() -> Any:

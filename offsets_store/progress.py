@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,6 +28,9 @@ class GroupKey:
     pattern: str | None = None
     """A regular expression that topics' names match as a whole."""
 
+    topic_set: str = field(repr=False, compare=False, default="")
+    """The topics joined by commas, or `pattern:` and the pattern, as the table's column `topicSet` has them."""
+
     def __init__(self, consumer_group: str, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
         names = tuple(sorted(set(topics)))
         if not consumer_group:
@@ -39,11 +42,7 @@ class GroupKey:
         object.__setattr__(self, "consumer_group", consumer_group)
         object.__setattr__(self, "topics", names)
         object.__setattr__(self, "pattern", pattern)
-
-    @property
-    def topic_set(self) -> str:
-        """The topics joined by commas, or `pattern:` and the pattern, as the table's column `topicSet` has them."""
-        return ",".join(self.topics) if self.pattern is None else f"pattern:{self.pattern}"
+        object.__setattr__(self, "topic_set", ",".join(names) if pattern is None else f"pattern:{pattern}")
 
     def covers(self, topic: str) -> bool:
         """Whether a topic belongs to this key."""

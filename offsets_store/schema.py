@@ -66,9 +66,11 @@ COLUMNS: Final = (
 TABLE_PROPERTIES: Final = {
     # Keeps delta-spark and Databricks from raising the protocol behind delta-rs's back.
     "delta.enableDeletionVectors": "false",
-    # A commit per batch makes many small versions; a week of them is a history that people look at.
+    # A commit per batch makes many small versions; a week of them, if they are few, is a history that people look at.
     "delta.logRetentionDuration": "interval 7 days",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
+    # Each checkpoint names all files that were deleted within this time, one for each commit. The files themselves are
+    # kept for a week by our own maintenance.
+    "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 
 
