@@ -11,6 +11,7 @@ columns. Importing this package does not import deltalake.
 
 from __future__ import annotations
 
+from offsets_store.companion import Companion
 from offsets_store.errors import CommitConflict, OffsetsTableError, RunAlive, SchemaMismatch, SupersededRun
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress
 from offsets_store.run import OffsetsRun
@@ -18,6 +19,7 @@ from offsets_store.table import OffsetsTable
 
 __all__ = [
     "CommitConflict",
+    "Companion",
     "GroupKey",
     "GroupProgress",
     "OffsetsRun",

@@ -11,6 +11,7 @@ from offsets_store.schema import INITIAL, POSITION
 from tubeclient.keys import PartitionKey
 
 __all__ = [
+    "COMPANION",
     "Row",
     "Stamp",
     "initial_of",
@@ -24,6 +25,10 @@ __all__ = [
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
 """Stands for "the first answer named no partition at all", which has to be remembered as well."""
+
+
+COMPANION = "+companion"
+"""Ends the `clientVersion` of rows that a run's companion wrote, in a form that every writer of Delta keeps."""
 
 
 class Row(NamedTuple):
@@ -49,6 +54,11 @@ class Row(NamedTuple):
     @property
     def partition(self) -> PartitionKey:
         return PartitionKey(self.broker_id, self.topic, self.partition_id)
+
+    @property
+    def by_companion(self) -> bool:
+        """Whether not the run of this epoch wrote it, but a companion in its name."""
+        return self.client_version.endswith(COMPANION)
 
     def belongs_to(self, key: GroupKey) -> bool:
         return self.consumer_group == key.consumer_group and self.topic_set == key.topic_set
@@ -125,7 +135,8 @@ def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | Non
     rows = sorted((r for r in group_rows if r.belongs_to(key) and r.kind == POSITION), key=lambda r: r.partition)
     if not rows:
         return None
-    last = rows[0]
+    # A companion renews the rows of those partitions alone that moved.
+    last = max(rows, key=lambda row: row.sequence)
     return GroupProgress(
         group=key,
         partitions=tuple(PartitionProgress(r.partition, r.next_offset, r.end_offset, r.node_id) for r in rows),

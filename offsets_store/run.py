@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
-from offsets_store.errors import CommitConflict, SupersededRun
+from offsets_store.errors import SupersededRun
+from offsets_store.group_writer import TRIES, GroupWriter
 from offsets_store.progress import GroupKey, PartitionProgress
-from offsets_store.rows import Row, Stamp, initial_of, initial_rows, newest_run, next_sequence, position_rows
+from offsets_store.rows import Row, Stamp, initial_of, initial_rows, newest_run, position_rows
 from offsets_store.schema import INITIAL, POSITION
-from offsets_store.storage import Conflict, Storage
+from offsets_store.storage import Storage
 from tubeclient.keys import PartitionKey
 
 __all__ = ["OffsetsRun"]
 
-# A lost commit means that another run of the group wrote in the few milliseconds since our look. It is told apart by
-# looking again; more than a few in a row is two runs at war.
-_TRIES = 8
 
-
-class OffsetsRun:
+class OffsetsRun(GroupWriter):
     """What one query's run may do with its group's rows. Made by `OffsetsTable.open_run`.
 
     Each commit replaces the rows of the run's group and topic set as a whole, so the table stays small; older states
     are versions of the Delta table. Before each commit the newest version is read: a run of the group with a newer
     epoch, or another run with the same one, makes this run raise `SupersededRun` and write nothing. Older runs are
-    overruled.
+    overruled. What a companion wrote in this run's name is this run's own.
     """
 
     def __init__(
@@ -39,22 +35,13 @@ class OffsetsRun:
         clock_ms: Callable[[], int],
         client_version: str,
     ) -> None:
-        self._storage = storage
-        self._lock = lock
-        self._key = key
-        self._source_count = source_count
+        super().__init__(storage, lock, key, source_count, clock_ms, client_version)
         self._epoch = epoch
-        self._clock_ms = clock_ms
-        self._client_version = client_version
         self._own_sequences: set[int] = set()
         self._clear_initial = False
 
     def __repr__(self) -> str:
         return f"OffsetsRun({self._key}, epoch={self._epoch})"
-
-    @property
-    def group(self) -> GroupKey:
-        return self._key
 
     @property
     def epoch(self) -> int:
@@ -64,21 +51,29 @@ class OffsetsRun:
     def record(self, progress: Sequence[PartitionProgress]) -> bool:
         """Make `progress` the group's position: all partitions of the batch's offsets, read or not.
 
+        A partition stays where this run's companion put it, if that is further on: it heard of a later batch sooner.
         Returns False, and writes nothing, where the table has these very positions already, so recording a batch twice
         is harmless. Raises SupersededRun where a newer run of the group has written, OffsetsTableError where the table
         cannot be used; then the table is as it was.
         """
-        wanted = {p.partition: p.next_offset for p in progress}
-        if len(wanted) != len(progress):
-            raise ValueError("a partition is named twice in the recorded progress")
-        self._check_topics(wanted)
+        wanted = self._wanted(progress)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
+            ahead = {
+                row.partition: row
+                for row in mine
+                if row.kind == POSITION
+                and row.by_companion
+                and row.run_epoch == self._epoch
+                and row.next_offset > wanted.get(row.partition, row.next_offset)
+            }
+            target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
             positions = {row.partition: row.next_offset for row in mine if row.kind == POSITION}
-            if positions == wanted and len(kept) + len(positions) == len(mine):
+            if positions == target and len(kept) + len(positions) == len(mine):
                 return None
-            return [*position_rows(self._key, progress, stamp), *kept]
+            behind = [p for p in progress if p.partition not in ahead]
+            return [*position_rows(self._key, behind, stamp), *ahead.values(), *kept]
 
         changed = self._commit(rows)
         self._clear_initial = False
@@ -108,44 +103,25 @@ class OffsetsRun:
         """Let the next `record` drop the kept first answer, in its own commit: the first batch is complete."""
         self._clear_initial = True
 
-    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None]) -> bool:
-        reason = ""
-        with self._lock:
-            for _ in range(_TRIES):
-                found = self._storage.rows(self._key.consumer_group)
-                self._refuse_newer(found)
-                sequence = next_sequence(found, self._storage.transaction_version(self._key))
-                stamp = self._stamp(sequence)
-                rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
-                if rows is None:
-                    return False
-                # Noted before the try: a commit whose answer got lost is ours all the same.
-                self._own_sequences = {*sorted(self._own_sequences)[-_TRIES:], sequence}
-                try:
-                    self._storage.replace(self._key, rows, sequence)
-                except Conflict as conflict:
-                    self._own_sequences.discard(sequence)
-                    reason = str(conflict)
-                else:
-                    return True
-        raise CommitConflict(
-            f"{self._key}: {_TRIES} commits in a row lost against another writer of the group ({reason});"
-            " stop the other query of this group, or give one of the two a consumerGroup of its own"
-        )
-
-    def _stamp(self, sequence: int) -> Stamp:
-        updated_at = datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
-        return Stamp(self._source_count, self._epoch, sequence, updated_at, self._client_version)
-
-    def _refuse_newer(self, found: Sequence[Row]) -> None:
+    def _epoch_over(self, found: Sequence[Row]) -> int:
         newest = newest_run(found)
-        if newest is None or newest.run_epoch < self._epoch:
-            return
-        # The same epoch under a sequence that is not ours: two runs that started in one millisecond.
-        if newest.run_epoch > self._epoch or newest.sequence not in self._own_sequences:
-            raise SupersededRun(self._key.consumer_group, self._epoch, newest.run_epoch, newest.updated_at)
+        if newest is not None and newest.run_epoch > self._epoch:
+            raise self._superseded_by(newest)
+        # The same epoch under a sequence that is not ours: two runs that started in one millisecond. But a companion's
+        # sequences are nobody's own.
+        twin = newest_run(row for row in found if row.run_epoch == self._epoch and not row.by_companion)
+        if twin is not None and twin.sequence not in self._own_sequences:
+            raise self._superseded_by(twin)
+        return self._epoch
 
-    def _check_topics(self, partitions: Mapping[PartitionKey, int]) -> None:
-        strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
-        if strange:
-            raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")
+    def _trying(self, sequence: int, found: Sequence[Row]) -> None:
+        # Noted before the try: a commit whose answer got lost is ours all the same. Of earlier ones, those count that
+        # a companion left in the table, however long ago, and those of the last tries.
+        in_table = self._own_sequences & {row.sequence for row in found}
+        self._own_sequences = {*in_table, *sorted(self._own_sequences)[-TRIES:], sequence}
+
+    def _lost(self, sequence: int) -> None:
+        self._own_sequences.discard(sequence)
+
+    def _superseded_by(self, newer: Row) -> SupersededRun:
+        return SupersededRun(self._key.consumer_group, self._epoch, newer.run_epoch, newer.updated_at)

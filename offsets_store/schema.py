@@ -55,12 +55,15 @@ COLUMNS: Final = (
     Column("nodeId", "int", True, "The node of the group that read the partition; null where there is none."),
     Column("sourceCount", "int", False, "How many nodes the group had."),
     Column(
-        "runEpoch", "bigint", False, "The run that wrote the row: milliseconds since 1970 at its start, made unique."
+        "runEpoch",
+        "bigint",
+        False,
+        "The run that wrote the row: milliseconds since 1970 at its start, made unique; 0 where only a listener does.",
     ),
     Column("sequence", "bigint", False, "Counts the group's commits, over all its topic sets."),
     Column("startingOffsets", "string", True, "Only for `initial`: the starting options that the row answers."),
     Column("updatedAt", "timestamp", False, "When the row was written, UTC."),
-    Column("clientVersion", "string", False, "Which release wrote the row."),
+    Column("clientVersion", "string", False, "Which release wrote the row; `+companion` behind it if not the run did."),
 )
 
 TABLE_PROPERTIES: Final = {

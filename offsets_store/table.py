@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from offsets_store.companion import Companion
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
 from offsets_store.progress import GroupKey, GroupProgress
@@ -82,6 +83,14 @@ class OffsetsTable:
             raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
         epoch = self._clock_ms() if newest is None else max(self._clock_ms(), newest.run_epoch + 1)
         return OffsetsRun(self._storage, self._lock, key, source_count, epoch, self._clock_ms, self._client_version)
+
+    def join_run(self, key: GroupKey, source_count: int) -> Companion:
+        """Write beside the group's run, in the name of whatever run wrote last: for who knows that a batch is complete.
+
+        The companion moves the group forward only, and the run goes on as if it had written itself. Touches nothing
+        yet. It keeps no other query away: with none but companions writing, two queries of one group mix.
+        """
+        return Companion(self._storage, self._lock, key, source_count, self._clock_ms, self._client_version)
 
     def maintain(self, retention_hours: int | None = None) -> int:
         """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.

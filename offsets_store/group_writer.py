@@ -1,0 +1,92 @@
+"""Writing a group's rows: look at the newest version, decide, commit; and look again if another writer was faster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+from offsets_store.errors import CommitConflict
+from offsets_store.progress import GroupKey, PartitionProgress
+from offsets_store.rows import Row, Stamp, next_sequence
+from offsets_store.storage import Conflict, Storage
+from tubeclient.keys import PartitionKey
+
+__all__ = ["TRIES", "GroupWriter"]
+
+# A lost commit means that somebody else of the group wrote in the few milliseconds since our look. Who it was is told
+# by looking again; more than a few in a row is two runs at war.
+TRIES = 8
+
+
+class GroupWriter:
+    """What all who write one key's rows share. Those who inherit say under which epoch, and which rows."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        lock: threading.Lock,
+        key: GroupKey,
+        source_count: int,
+        clock_ms: Callable[[], int],
+        client_version: str,
+    ) -> None:
+        self._storage = storage
+        self._lock = lock
+        self._key = key
+        self._source_count = source_count
+        self._clock_ms = clock_ms
+        self._client_version = client_version
+
+    @property
+    def group(self) -> GroupKey:
+        return self._key
+
+    def _epoch_over(self, found: Sequence[Row]) -> int:
+        """Under which epoch to write on top of the group's rows `found`; raises where that may not be."""
+        raise NotImplementedError
+
+    def _trying(self, sequence: int, found: Sequence[Row]) -> None:
+        """The commit `sequence` is about to be tried."""
+
+    def _lost(self, sequence: int) -> None:
+        """It lost: that sequence is somebody else's."""
+
+    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None]) -> bool:
+        """Put what `make_rows` makes of the key's rows in their place; False where it is None: nothing to write."""
+        reason = ""
+        with self._lock:
+            for _ in range(TRIES):
+                found = self._storage.rows(self._key.consumer_group)
+                epoch = self._epoch_over(found)
+                sequence = next_sequence(found, self._storage.transaction_version(self._key))
+                updated_at = datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
+                stamp = Stamp(self._source_count, epoch, sequence, updated_at, self._client_version)
+                rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
+                if rows is None:
+                    return False
+                self._trying(sequence, found)
+                try:
+                    self._storage.replace(self._key, rows, sequence)
+                except Conflict as conflict:
+                    self._lost(sequence)
+                    reason = str(conflict)
+                else:
+                    return True
+        raise CommitConflict(
+            f"{self._key}: {TRIES} commits in a row lost against another writer of the group ({reason});"
+            " stop the other query of this group, or give one of the two a consumerGroup of its own"
+        )
+
+    def _wanted(self, progress: Sequence[PartitionProgress]) -> dict[PartitionKey, int]:
+        """Partition to next offset; ValueError for a partition that is named twice or is none of the key's."""
+        wanted = {p.partition: p.next_offset for p in progress}
+        if len(wanted) != len(progress):
+            raise ValueError("a partition is named twice in the recorded progress")
+        self._check_topics(wanted)
+        return wanted
+
+    def _check_topics(self, partitions: Iterable[PartitionKey]) -> None:
+        strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
+        if strange:
+            raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")
