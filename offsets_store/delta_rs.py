@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from offsets_store.errors import OffsetsTableError, SchemaMismatch, display_uri, scrub
-from offsets_store.history import HISTORY_COMMITS, expendable, files_to_delete
+from offsets_store.log_retention import HISTORY_COMMITS, expendable, files_to_delete
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
 from offsets_store.schema import COLUMNS, PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
