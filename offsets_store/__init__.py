@@ -12,21 +12,28 @@ columns. Importing this package does not import deltalake.
 from __future__ import annotations
 
 from offsets_store.companion import Companion
-from offsets_store.errors import CommitConflict, OffsetsTableError, RunAlive, SchemaMismatch, SupersededRun
+from offsets_store.errors import CommitConflict, OffsetsTableError, RunAlive, SchemaMismatch, SupersededRun, VersionGone
+from offsets_store.history import GroupCommit, GroupHistory, Move
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress
 from offsets_store.run import OffsetsRun
+from offsets_store.shared_run import SharedRun
 from offsets_store.table import OffsetsTable
 
 __all__ = [
     "CommitConflict",
     "Companion",
+    "GroupCommit",
+    "GroupHistory",
     "GroupKey",
     "GroupProgress",
+    "Move",
     "OffsetsRun",
     "OffsetsTable",
     "OffsetsTableError",
     "PartitionProgress",
     "RunAlive",
     "SchemaMismatch",
+    "SharedRun",
     "SupersededRun",
+    "VersionGone",
 ]

@@ -7,12 +7,15 @@ whoever keeps no offsets.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from offsets_store.errors import OffsetsTableError, SchemaMismatch, display_uri, scrub
+from offsets_store.errors import OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
+from offsets_store.history import TableCommit
 from offsets_store.log_retention import HISTORY_COMMITS, expendable, files_to_delete
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
@@ -35,6 +38,10 @@ _MOST_ENTRIES: Final = 2_000
 
 # delta-rs gives up after three minutes by itself, too long for a planner that holds up a query. The user's values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
+
+
+# What `replace` writes, as the log repeats it.
+_OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'")
 
 
 class _Seen(NamedTuple):
@@ -68,7 +75,7 @@ class DeltaRsStorage:
             table = self._newest()
             version = None if table is None else table.version()
             if self._seen is None or self._seen[:2] != (consumer_group, version):
-                self._seen = _Seen(consumer_group, version, [] if table is None else _read(table, consumer_group))
+                self._seen = _Seen(consumer_group, version, [] if table is None else _rows_of(table, consumer_group))
         return list(self._seen.rows)
 
     def transaction_version(self, key: GroupKey) -> int | None:
@@ -151,6 +158,31 @@ class DeltaRsStorage:
                             gone += 1
                 store.delete_file(path)
         return gone
+
+    def commits(self, limit: int) -> list[TableCommit]:
+        """The table's last commits, newest first, at most `limit`; [] where there is no table."""
+        with self._explained("read the log of"):
+            table = self._open()
+            return [] if table is None else [_commit_of(entry) for entry in table.history(limit)]
+
+    def rows_at(self, consumer_group: str, version: int) -> list[Row]:
+        """The group's rows as of a version of the table. Raises VersionGone where that cannot be read any more."""
+        with self._explained("read"):
+            table = self._open()
+            if table is None:
+                raise VersionGone(display_uri(self._uri), version, newest=-1)
+            newest = table.version()
+            try:
+                table.load_as_version(version)
+                return _rows_of(table, consumer_group)
+            except Exception as error:
+                # Log entries that were cleaned up, and files, each show in ways of their own; what else may be wrong,
+                # such as no access, is wrong with the newest version as well.
+                table = self._open()
+                if version == newest or table is None:
+                    raise
+                _rows_of(table, consumer_group)
+                raise VersionGone(display_uri(self._uri), version, newest, self._scrub(error)) from None
 
     def _newest(self) -> DeltaTable | None:
         if self._table is None:
@@ -261,7 +293,8 @@ class DeltaRsStorage:
             ) from None
 
 
-def _read(table: DeltaTable, consumer_group: str) -> list[Row]:
+def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
+    """The group's rows in the version that `table` stands at."""
     import pyarrow as pa
     from deltalake import QueryBuilder
 
@@ -305,6 +338,25 @@ def _no_hooks() -> PostCommitHookProperties:
 
 def _of_group(consumer_group: str) -> str:
     return f"{_column(PARTITION_COLUMN)} = {_text(consumer_group)}"
+
+
+def _commit_of(entry: Mapping[str, Any]) -> TableCommit:
+    """A commit as the log tells it; other writers leave out what they like."""
+    sequence = str(entry.get("sequence", ""))
+    predicate = (entry.get("operationParameters") or {}).get("predicate")
+    return TableCommit(
+        version=entry["version"],
+        committed_at=datetime.fromtimestamp(entry.get("timestamp", 0) / 1000, UTC),
+        operation=str(entry.get("operation", "")),
+        group=_group_of(predicate),
+        sequence=int(sequence) if sequence.isdecimal() else None,
+    )
+
+
+def _group_of(predicate: str | None) -> str | None:
+    """The group whose rows a commit of `replace` put in place of others; None for any other predicate."""
+    found = _OWN_PREDICATE.fullmatch(predicate or "")
+    return found[1].replace("''", "'") if found else None
 
 
 def _arrow_error() -> Any:

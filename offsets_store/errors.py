@@ -4,6 +4,7 @@
     ├── SchemaMismatch          it is a Delta table, but not one of ours
     ├── CommitConflict          another writer kept winning
     ├── RunAlive                another run of the group wrote a moment ago
+    ├── VersionGone             a version of the table cannot be read, most often as it is older than what is kept
     └── SupersededRun           a newer run of the same group has taken over
 
 No message holds the value of a storage option, and no error keeps delta-rs's own one as its cause: its text may.
@@ -17,7 +18,16 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-__all__ = ["CommitConflict", "OffsetsTableError", "RunAlive", "SchemaMismatch", "SupersededRun", "display_uri", "scrub"]
+__all__ = [
+    "CommitConflict",
+    "OffsetsTableError",
+    "RunAlive",
+    "SchemaMismatch",
+    "SupersededRun",
+    "VersionGone",
+    "display_uri",
+    "scrub",
+]
 
 
 class OffsetsTableError(Exception):
@@ -30,6 +40,30 @@ class SchemaMismatch(OffsetsTableError):
 
 class CommitConflict(OffsetsTableError):
     """Other writers changed the group's rows at each try."""
+
+
+class VersionGone(OffsetsTableError):
+    """A version of the Delta table that is not there, or not any more.
+
+    `version` was asked for, `newest` is the table's newest; -1 where there is no table.
+    """
+
+    def __init__(self, uri: str, version: int, newest: int, reason: str = "") -> None:
+        if 0 <= version <= newest:
+            text = (
+                f"is not kept any more ({reason}). The table keeps its log for delta.logRetentionDuration and its files"
+                " for as long as its vacuum says, a week by default; `history` shows what there is"
+            )
+        else:
+            text = f"does not exist; {f'the newest is {newest}' if newest >= 0 else 'there is no table yet'}"
+        super().__init__(f"version {version} of the offsets table at {uri} {text}")
+        self.uri = uri
+        self.version = version
+        self.newest = newest
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return VersionGone, (self.uri, self.version, self.newest, self.reason)
 
 
 class RunAlive(OffsetsTableError):

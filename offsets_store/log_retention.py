@@ -18,7 +18,9 @@ HISTORY_COMMITS: Final = 1_000
 """At least so many of the newest commits can be read by time travel, as far as they are younger than the retention."""
 
 # Commits, checkpoints of any kind, checksums; for commits compacted into one the last one's version counts.
-_ENTRY: Final = re.compile(r"(?:\d{20}\.)?(\d{20})\.(?:(checkpoint\.parquet)|(json)|checkpoint\..+|compacted\.json|crc)")
+_ENTRY: Final = re.compile(
+    r"(?:\d{20}\.)?(\d{20})\.(?:(checkpoint\.parquet)|(json)|checkpoint\..+|compacted\.json|crc)"
+)
 
 
 class Entry(NamedTuple):

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 
 __all__ = ["GroupKey", "GroupProgress", "PartitionProgress"]
+
+_PATTERN_MARK: Final = "pattern:"
+"""Topic names have no colon."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -42,7 +45,14 @@ class GroupKey:
         object.__setattr__(self, "consumer_group", consumer_group)
         object.__setattr__(self, "topics", names)
         object.__setattr__(self, "pattern", pattern)
-        object.__setattr__(self, "topic_set", ",".join(names) if pattern is None else f"pattern:{pattern}")
+        object.__setattr__(self, "topic_set", ",".join(names) if pattern is None else f"{_PATTERN_MARK}{pattern}")
+
+    @classmethod
+    def of(cls, consumer_group: str, topic_set: str) -> GroupKey:
+        """From the text of `topic_set`. ValueError where it is none."""
+        if topic_set.startswith(_PATTERN_MARK):
+            return cls(consumer_group, pattern=topic_set.removeprefix(_PATTERN_MARK))
+        return cls(consumer_group, topic_set.split(","))
 
     def covers(self, topic: str) -> bool:
         """Whether a topic belongs to this key."""

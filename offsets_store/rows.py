@@ -21,6 +21,7 @@ __all__ = [
     "position_rows",
     "positions_of",
     "progress_of",
+    "topic_sets_of",
 ]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
@@ -135,8 +136,8 @@ def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | Non
     rows = sorted((r for r in group_rows if r.belongs_to(key) and r.kind == POSITION), key=lambda r: r.partition)
     if not rows:
         return None
-    # A companion renews the rows of those partitions alone that moved.
-    last = max(rows, key=lambda row: row.sequence)
+    # Companions, and consumers that share a run, each renew the rows of their own partitions.
+    last = max(rows, key=lambda row: (row.run_epoch, row.sequence))
     return GroupProgress(
         group=key,
         partitions=tuple(PartitionProgress(r.partition, r.next_offset, r.end_offset, r.node_id) for r in rows),
@@ -146,6 +147,12 @@ def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | Non
         updated_at=last.updated_at,
         client_version=last.client_version,
     )
+
+
+def topic_sets_of(group_rows: Iterable[Row]) -> list[GroupKey]:
+    """The topic sets that the group has positions for, sorted by their text."""
+    names = {(row.consumer_group, row.topic_set) for row in group_rows if row.kind == POSITION}
+    return [GroupKey.of(group, topic_set) for group, topic_set in sorted(names)]
 
 
 def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:

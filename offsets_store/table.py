@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from offsets_store.companion import Companion
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
+from offsets_store.history import GroupHistory, history_of, rows_at_sequence
 from offsets_store.progress import GroupKey, GroupProgress
-from offsets_store.rows import Row, newest_run, positions_of, progress_of
+from offsets_store.rows import Row, newest_run, positions_of, progress_of, topic_sets_of
 from offsets_store.run import OffsetsRun
+from offsets_store.shared_run import SharedRun
 from offsets_store.storage import Storage
 from tubeclient.keys import PartitionKey
 
@@ -60,6 +62,34 @@ class OffsetsTable:
         """What is kept for exactly this group and topic set; None if nothing is."""
         return progress_of(key, self._rows(key.consumer_group))
 
+    def all_latest(self, consumer_group: str) -> list[GroupProgress]:
+        """The same for each topic set of the group that positions are kept for, sorted by its text."""
+        rows = self._rows(consumer_group)
+        return [found for key in topic_sets_of(rows) if (found := progress_of(key, rows)) is not None]
+
+    def history(self, consumer_group: str, limit: int = 20) -> GroupHistory:
+        """The last commits that changed the group's rows, newest first, at most `limit`: who moved what when.
+
+        From the Delta log and time travel, read with delta-rs: some milliseconds for each commit on a local disk.
+        """
+        return history_of(DeltaRsStorage(self._uri, self._options), consumer_group, limit)
+
+    def at_version(self, key: GroupKey, version: int) -> GroupProgress | None:
+        """What was kept as of a version of the Delta table; None if nothing was.
+
+        Raises VersionGone where it does not exist, or not any more.
+        """
+        return progress_of(key, DeltaRsStorage(self._uri, self._options).rows_at(key.consumer_group, version))
+
+    def at_sequence(self, key: GroupKey, sequence: int) -> GroupProgress | None:
+        """What was kept right after the group's commit number `sequence`; None if nothing was for `key`.
+
+        Raises OffsetsTableError where the group has no such commit, or the table does not keep it any more.
+        """
+        return progress_of(
+            key, rows_at_sequence(DeltaRsStorage(self._uri, self._options), key.consumer_group, sequence)
+        )
+
     def positions(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, int]:
         """Where the group's next batch starts in each known partition of `topics`, whatever else it subscribed then.
 
@@ -91,6 +121,15 @@ class OffsetsTable:
         yet. It keeps no other query away: with none but companions writing, two queries of one group mix.
         """
         return Companion(self._storage, self._lock, key, source_count, self._clock_ms, self._client_version)
+
+    def share_run(self, key: GroupKey, source_count: int) -> SharedRun:
+        """Take part in the group's newest run, as one of several consumers that each record their own partitions.
+
+        Call it once the group's master has let the consumer in: it says who may read. Writes nothing yet.
+        """
+        newest = newest_run(self._rows(key.consumer_group))
+        epoch = None if newest is None else newest.run_epoch
+        return SharedRun(self._storage, self._lock, key, source_count, epoch, self._clock_ms, self._client_version)
 
     def maintain(self, retention_hours: int | None = None) -> int:
         """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.

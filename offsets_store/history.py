@@ -1,0 +1,202 @@
+"""Who moved what when: the commits of one group, found by comparing the versions of the table.
+
+The rows of a version say what is true. The log says when a version was written, and spares looking at those of other
+groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple, Protocol
+
+from offsets_store.errors import OffsetsTableError, VersionGone
+from offsets_store.rows import Row
+from offsets_store.schema import POSITION
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+
+__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "Versions", "history_of", "rows_at_sequence"]
+
+# How many commits of the table are looked through, first and then: each is a file of the log, and most may be others'.
+_LOOK_STEPS: Final = (100, 1_000, 20_000)
+
+
+class TableCommit(NamedTuple):
+    """One commit of the table, as its log has it."""
+
+    version: int
+    committed_at: datetime
+    """UTC."""
+    operation: str
+    group: str | None
+    """The only group whose rows it changed; None where the log does not say."""
+    sequence: int | None
+    """The group's own number of the commit; None where the log does not say."""
+
+
+class Versions(Protocol):
+    """The table's past. Raises `OffsetsTableError` where the table cannot be read."""
+
+    def commits(self, limit: int) -> list[TableCommit]:
+        """The last commits, newest first, at most `limit`."""
+
+    def rows_at(self, consumer_group: str, version: int) -> list[Row]:
+        """The group's rows as of a version; VersionGone where it cannot be read any more."""
+
+
+class Move(NamedTuple):
+    """How one commit moved one partition. Index offsets; None where the partition was not known before, or after."""
+
+    partition: PartitionKey
+    start: int | None
+    end: int | None
+
+    @property
+    def rows(self) -> int | None:
+        """At most so many rows lie between; below 0 for a move back, None where one side is not known."""
+        if self.start is None or self.end is None:
+            return None
+        return (self.end - self.start) // INDEX_ENTRY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCommit:
+    """One commit that changed a group's rows."""
+
+    version: int
+    """Of the Delta table; `OffsetsTable.at_version` gives the state after it."""
+
+    committed_at: datetime
+    """UTC."""
+
+    operation: str
+    """As the Delta log calls it: WRITE, or what somebody did by hand, such as DELETE."""
+
+    topic_set: str
+    """The topics that the commit is about, as the column `topicSet` has them."""
+
+    sequence: int | None
+    """The commit's number within the group; None where no row is of this commit, as after a DELETE."""
+
+    run_epoch: int | None
+    """The run that wrote it: milliseconds since 1970 at its start."""
+
+    client_version: str | None
+    """The release that wrote it."""
+
+    moves: tuple[Move, ...]
+    """Sorted by partition; () where only the kept beginning of a new query changed, or nothing moved."""
+
+    before_is_known: bool = True
+    """False for the oldest commit whose predecessor is not kept any more: every `Move.start` is None then."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """What is known of a group's past."""
+
+    commits: tuple[GroupCommit, ...]
+    """Newest first."""
+
+    cut: bool
+    """Whether there was more that the table does not keep any more; false where only the limit ended the list."""
+
+
+class _State(NamedTuple):
+    commit: TableCommit
+    rows: Sequence[Row]
+
+
+def history_of(versions: Versions, consumer_group: str, limit: int) -> GroupHistory:
+    """Return the group's last commits, at most `limit`, which has to be 1 or more."""
+    if limit < 1:
+        raise ValueError(f"a history of {limit} commits says nothing; ask for 1 or more")
+    found: list[GroupCommit] = []
+    after: _State | None = None
+    for state in _states(versions, consumer_group):
+        if after is not None and (commit := _compare(state.rows, after)) is not None:
+            found.append(commit)
+            if len(found) == limit:
+                return GroupHistory(tuple(found), cut=False)
+        after = state
+    if after is None:
+        return GroupHistory((), cut=bool(versions.commits(1)))
+    cut = after.commit.version > 0
+    if (commit := _compare([], after, before_is_known=not cut)) is not None:
+        found.append(commit)
+    return GroupHistory(tuple(found), cut)
+
+
+def rows_at_sequence(versions: Versions, consumer_group: str, sequence: int) -> list[Row]:
+    """Return the group's rows right after its commit number `sequence`; OffsetsTableError where there is none."""
+    above: int | None = None
+    for state in _states(versions, consumer_group, up_to=sequence):
+        number = max((row.sequence for row in state.rows), default=0)
+        if number == sequence:
+            return list(state.rows)
+        if number < sequence:
+            raise OffsetsTableError(
+                f"group {consumer_group!r} has no commit {sequence} in the offsets table: "
+                + (f"{number} is followed by {above}" if above is not None else f"its newest is {number}")
+                + "; `history` shows which there are"
+            )
+        above = number
+    raise OffsetsTableError(
+        f"commit {sequence} of group {consumer_group!r} is not kept any more, or never was: the offsets table keeps "
+        "its log for delta.logRetentionDuration, a week by default; `history` shows what there is"
+    )
+
+
+def _states(versions: Versions, consumer_group: str, up_to: int | None = None) -> Iterator[_State]:
+    """The group's rows after each commit that may have changed them, newest first, as far as they are kept.
+
+    Commits whose own number is above `up_to` are left out.
+    """
+    looked_at = 0
+    for step in _LOOK_STEPS:
+        commits = versions.commits(step)
+        for commit in commits[looked_at:]:
+            # Version 0 ends the comparison, whoever made it.
+            others = commit.group is not None and commit.group != consumer_group and commit.version > 0
+            too_new = up_to is not None and commit.sequence is not None and commit.sequence > up_to
+            if others or (commit.group == consumer_group and too_new):
+                continue
+            try:
+                yield _State(commit, versions.rows_at(consumer_group, commit.version))
+            except VersionGone:
+                return
+        looked_at = len(commits)
+        if looked_at < step:
+            return
+
+
+def _compare(before: Sequence[Row], after: _State, *, before_is_known: bool = True) -> GroupCommit | None:
+    """What a commit changed; None if nothing."""
+    old, new = set(before), set(after.rows)
+    if old == new:
+        return None
+    # Rows of this very commit, or, after a DELETE by hand, one of those that are gone.
+    written = max(new - old, key=lambda row: row.sequence, default=None)
+    about = written or max(old - new, key=lambda row: row.sequence)
+    was, now = _positions(before, about.topic_set), _positions(after.rows, about.topic_set)
+    moves = [
+        Move(partition, was.get(partition), now.get(partition))
+        for partition in sorted(was.keys() | now.keys())
+        if was.get(partition) != now.get(partition)
+    ]
+    return GroupCommit(
+        version=after.commit.version,
+        committed_at=after.commit.committed_at,
+        operation=after.commit.operation,
+        topic_set=about.topic_set,
+        sequence=written and written.sequence,
+        run_epoch=written and written.run_epoch,
+        client_version=written and written.client_version,
+        moves=tuple(moves),
+        before_is_known=before_is_known,
+    )
+
+
+def _positions(rows: Sequence[Row], topic_set: str) -> Mapping[PartitionKey, int]:
+    return {row.partition: row.next_offset for row in rows if row.kind == POSITION and row.topic_set == topic_set}

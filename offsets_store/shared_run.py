@@ -1,0 +1,83 @@
+"""A run that several consumers of a group share: each records its own partitions and leaves the others' alone.
+
+Who may read a partition is settled by TubeMQ: the master lets one client be a node, a broker lets one client have a
+partition. So the consumers of a group need not fence each other. They are fenced together, by an epoch: whatever takes
+the group over, such as a Spark query or a reset, draws a newer one, and all of them stop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from offsets_store.errors import SupersededRun
+from offsets_store.group_writer import GroupWriter
+from offsets_store.progress import GroupKey, PartitionProgress
+from offsets_store.rows import Row, Stamp, newest_run, position_rows
+from offsets_store.schema import POSITION
+from offsets_store.storage import Storage
+
+__all__ = ["SharedRun"]
+
+
+class SharedRun(GroupWriter):
+    """One consumer's part in its group's run. Made by `OffsetsTable.share_run`.
+
+    It goes under the newest epoch that the group had when it was made; where the group had none, under that of
+    whichever consumer writes first. A Spark query that wrote under this epoch before stops, should it still run, at its
+    next commit.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        lock: threading.Lock,
+        key: GroupKey,
+        source_count: int,
+        epoch: int | None,
+        clock_ms: Callable[[], int],
+        client_version: str,
+    ) -> None:
+        super().__init__(storage, lock, key, source_count, clock_ms, client_version)
+        self._epoch = clock_ms() if epoch is None else epoch
+        self._adopts = epoch is None
+
+    @property
+    def epoch(self) -> int:
+        """Milliseconds since 1970 at the start of the run that is shared."""
+        return self._epoch
+
+    def record(self, progress: Sequence[PartitionProgress]) -> bool:
+        """Move the partitions of `progress` on, and no others. A partition is never moved back.
+
+        So a consumer that lost a partition without noticing yet cannot undo what its successor recorded. Returns False,
+        and writes nothing, where nothing moves on. Raises SupersededRun where the group was taken over by a newer run,
+        OffsetsTableError where the table cannot be used.
+        """
+        self._wanted(progress)
+
+        def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
+            # Without the kept first answer: a query that begins now begins where the consumers are.
+            positions = {row.partition: row for row in mine if row.kind == POSITION}
+            ahead = [
+                p
+                for p in progress
+                if p.partition not in positions or p.next_offset > positions[p.partition].next_offset
+            ]
+            if not ahead:
+                return None
+            kept = [row for partition, row in positions.items() if partition not in {p.partition for p in ahead}]
+            return [*position_rows(self._key, ahead, stamp), *kept]
+
+        changed = self._commit(rows)
+        if changed:
+            self._adopts = False
+        return changed
+
+    def _epoch_over(self, found: Sequence[Row]) -> int:
+        newest = newest_run(found)
+        if newest is not None and self._adopts:
+            self._epoch, self._adopts = newest.run_epoch, False
+        elif newest is not None and newest.run_epoch > self._epoch:
+            raise SupersededRun(self._key.consumer_group, self._epoch, newest.run_epoch, newest.updated_at)
+        return self._epoch
