@@ -10,12 +10,13 @@ import pytest
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tubeclient.keys import PartitionKey
 
 Open = Callable[[], OffsetsTable]
 
 
-def positions(table: OffsetsTable) -> dict[object, int]:
-    return {**table.positions("clicks_etl", ["clicks"])}
+def positions(table: OffsetsTable) -> dict[PartitionKey, int]:
+    return table.positions("clicks_etl", ["clicks"])
 
 
 def test_each_consumer_moves_its_own_partitions_only(open_table: Open, clock: Clock) -> None:
