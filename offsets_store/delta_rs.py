@@ -14,22 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from offsets_store.errors import OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
+from offsets_store.delta_form import check_schema, rows_from_arrow, rows_to_arrow
+from offsets_store.errors import OffsetsTableError, VersionGone, display_uri, scrub
 from offsets_store.history import TableCommit
 from offsets_store.log_retention import HISTORY_COMMITS, expendable, files_to_delete
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
-from offsets_store.schema import COLUMNS, PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
+from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
 from offsets_store.storage import Conflict
 from offsets_store.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    import pyarrow
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 
 __all__ = ["DeltaRsStorage"]
 
-_NAMES: Final = [column.name for column in COLUMNS]
+# Delta's names of types where Spark's DDL has others.
+_DDL_TYPES: Final = {"integer": "int", "long": "bigint"}
 
 _LOG: Final = "_delta_log"
 _WEEK_HOURS: Final = 168
@@ -80,9 +81,9 @@ class DeltaRsStorage:
 
     def transaction_version(self, key: GroupKey) -> int | None:
         with self._explained("read"):
-            if self._table is not None and key.transaction_id not in self._sequences:
-                self._sequences[key.transaction_id] = self._table.transaction_version(key.transaction_id)
-        return self._sequences.get(key.transaction_id)
+            if self._table is not None and key.group_transaction_id not in self._sequences:
+                self._sequences[key.group_transaction_id] = self._table.transaction_version(key.group_transaction_id)
+        return self._sequences.get(key.group_transaction_id)
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         from deltalake import write_deltalake
@@ -102,7 +103,7 @@ class DeltaRsStorage:
             try:
                 write_deltalake(
                     table,
-                    _as_arrow(written),
+                    rows_to_arrow(written),
                     mode="overwrite",
                     predicate=_of_group(key.consumer_group),
                     commit_properties=_properties(key, sequence),
@@ -114,7 +115,7 @@ class DeltaRsStorage:
             after = table.version()
         if after == before + 1:
             self._seen = _Seen(key.consumer_group, after, written)
-            self._sequences[key.transaction_id] = sequence
+            self._sequences[key.group_transaction_id] = sequence
         else:
             self._forget()
         self._upkeep.committed(before, after)
@@ -250,18 +251,9 @@ class DeltaRsStorage:
         return table
 
     def _check_schema(self, table: DeltaTable) -> None:
-        import pyarrow as pa
-
-        found = {field.name: field.type for field in pa.schema(table.schema())}
-        wrong = [c.name for c, field in zip(COLUMNS, arrow_schema(), strict=True) if found.get(c.name) != field.type]
-        wrong += sorted(found.keys() - set(_NAMES))
-        partitioned_by = table.metadata().partition_columns
-        if wrong or partitioned_by != [PARTITION_COLUMN]:
-            differ = ", ".join(wrong) or f"partition columns {partitioned_by}"
-            raise SchemaMismatch(
-                f"the Delta table at {display_uri(self._uri)} is not an offsets table of this release"
-                f" (differing: {differ}); name a folder of its own as the offsets table"
-            )
+        types = {field.name: getattr(field.type, "type", "") for field in table.schema().fields}
+        found = {name: _DDL_TYPES.get(type_name, type_name) for name, type_name in types.items()}
+        check_schema(found, table.metadata().partition_columns, display_uri(self._uri))
 
     def _effective_options(self) -> dict[str, str] | None:
         if _local_folder(self._uri) is not None:
@@ -301,14 +293,7 @@ def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
     # Not DeltaTable.to_pyarrow_table: its reader threads abort one process in ten at exit (deltalake 1.6.6).
     query = f"SELECT * FROM offsets WHERE {_of_group(consumer_group)}"
     found = pa.table(QueryBuilder().register("offsets", table).execute(query).read_all())
-    return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in _NAMES), strict=True)))
-
-
-def _as_arrow(rows: Sequence[Row]) -> pyarrow.Table:
-    import pyarrow as pa
-
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
-    return pa.table(dict(zip(_NAMES, columns, strict=True)), schema=arrow_schema())
+    return rows_from_arrow(found)
 
 
 def _properties(key: GroupKey, sequence: int) -> CommitProperties:
@@ -316,7 +301,7 @@ def _properties(key: GroupKey, sequence: int) -> CommitProperties:
 
     # The second identity is the fence between all runs of the group, whatever their topics: delta-rs lets no commit
     # through that names an identity which another commit named since.
-    identities = [key.transaction_id, f"tubeclient:{key.consumer_group}"]
+    identities = [key.transaction_id, key.group_transaction_id]
     return CommitProperties(
         app_transactions=[Transaction(identity, sequence) for identity in identities],
         custom_metadata={"sequence": str(sequence)},

@@ -65,6 +65,11 @@ class GroupKey:
         """The application id of this key's Delta transactions; their version is the row's `sequence`."""
         return f"tubeclient:{self.consumer_group}:{self.topic_set}"
 
+    @property
+    def group_transaction_id(self) -> str:
+        """The application id that the transactions of all the group's keys share; their version is `sequence` too."""
+        return f"tubeclient:{self.consumer_group}"
+
     def __str__(self) -> str:
         return f"group {self.consumer_group!r} on {self.topic_set}"
 

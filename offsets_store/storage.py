@@ -25,7 +25,10 @@ class Storage(Protocol):
         """The group's rows, of all its topic sets, in the table's newest version; [] where there is no table."""
 
     def transaction_version(self, key: GroupKey) -> int | None:
-        """The sequence of the last commit for `key` in the version that `rows` saw last."""
+        """The sequence of the last commit of the key's group, by its transactions, in the version that `rows` saw last.
+
+        None where there is none or it is not known: rows that somebody deletes by hand take it with them then.
+        """
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         """Put `rows` in the place of all rows of `key`, in one commit on top of the version that `rows` saw last.

@@ -1,0 +1,45 @@
+"""What every writer of the Delta table does in the same way: rows as Arrow data and back, the check of its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from offsets_store.errors import SchemaMismatch
+from offsets_store.rows import Row
+from offsets_store.schema import COLUMNS, PARTITION_COLUMN, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["NAMES", "check_schema", "rows_from_arrow", "rows_to_arrow"]
+
+NAMES: Final = [column.name for column in COLUMNS]
+
+
+def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
+    """The rows as data for the table."""
+    import pyarrow as pa
+
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
+    return pa.table(dict(zip(NAMES, columns, strict=True)), schema=arrow_schema())
+
+
+def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
+    """The table's data as rows; other columns are passed over."""
+    return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in NAMES), strict=True)))
+
+
+def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place: str) -> None:
+    """Raise SchemaMismatch unless the columns `found`, with types as Spark's DDL has them, are an offsets table's.
+
+    `place` names the table in the message. What may be null is not compared: rows come from this package.
+    """
+    wrong = [column.name for column in COLUMNS if found.get(column.name) != column.type]
+    wrong += sorted(found.keys() - set(NAMES))
+    if wrong or list(partitioned_by) != [PARTITION_COLUMN]:
+        differ = ", ".join(wrong) or f"partition columns {list(partitioned_by)}"
+        raise SchemaMismatch(
+            f"the Delta table at {place} is not an offsets table of this release"
+            f" (differing: {differ}); name a folder of its own as the offsets table"
+        )

@@ -1,0 +1,187 @@
+"""The offsets table through delta-spark, for code in the driver: tables that a catalog manages can be written only so.
+
+A commit takes some tenths of a second and a Spark job. Nothing here needs the Python package delta-spark: a session
+with Delta's jars and confs is enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from offsets_store.delta_form import NAMES, check_schema, rows_from_arrow, rows_to_arrow
+from offsets_store.errors import OffsetsTableError, display_uri, scrub
+from offsets_store.progress import GroupKey
+from offsets_store.rows import Row
+from offsets_store.schema import COLUMNS, PARTITION_COLUMN, TABLE_PROPERTIES
+from offsets_store.storage import Conflict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["DeltaSparkStorage"]
+
+_MISSING: Final = {
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_TABLE_NOT_FOUND",
+    "PATH_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+}
+# Delta's names for "somebody else committed meanwhile, and it matters".
+_CONFLICTS: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+# Commits of other groups may have come after ours before we look for it.
+_LOOK_BACK: Final = (5, 500)
+
+
+class DeltaSparkStorage:
+    """A Delta table in the session `spark`, which need not exist before the first write; see `Storage`.
+
+    `table` is a path or URI, which has a slash in it, or a name in the session's catalogs, as `catalog.schema.table`;
+    a name that has a slash is put in backquotes. Without a JVM, as under Spark Connect, the group's last sequence is
+    known from its rows alone: do not delete them by hand there.
+
+    One commit takes one transaction id of Delta, and it is the group's: delta-spark passes over a commit whose sequence
+    another writer of the group has taken, with whatever topics, and refuses one that such a writer overtakes.
+    """
+
+    def __init__(self, spark: SparkSession, table: str) -> None:
+        self._spark = spark
+        self._table = table
+        escaped = table.replace("`", "``")
+        self._name = f"delta.`{escaped}`" if "/" in table and not table.startswith("`") else table
+        self._snapshot: Any = None
+        self._checked = False
+
+    def __repr__(self) -> str:
+        return f"DeltaSparkStorage({display_uri(self._table)!r})"
+
+    def rows(self, consumer_group: str) -> list[Row]:
+        with self._explained("read"):
+            from pyspark.sql import functions as F
+
+            if self._frame() is None:
+                self._snapshot = None
+                return []
+            # The transactions first: of a commit that comes between the two looks, the rows tell.
+            self._snapshot = self._newest_snapshot()
+            frame = self._spark.table(self._name)
+            return rows_from_arrow(
+                frame.where(F.col(PARTITION_COLUMN) == F.lit(consumer_group)).select(*NAMES).toArrow()
+            )
+
+    def transaction_version(self, key: GroupKey) -> int | None:
+        with self._explained("read"):
+            if self._snapshot is None:
+                return None
+            found = self._snapshot.transactions().get(key.group_transaction_id)
+            return int(found.get()) if found.isDefined() else None
+
+    def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
+        from pyspark.sql import functions as F
+
+        token = uuid.uuid4().hex
+        own_group = F.col(PARTITION_COLUMN) == F.lit(key.consumer_group)
+        with self._explained("write"):
+            if self._frame() is None:
+                self._create()
+            writer = self._data(rows).writeTo(self._name)
+            for name, value in {
+                "txnAppId": key.group_transaction_id,
+                "txnVersion": str(sequence),
+                "userMetadata": json.dumps({"sequence": sequence, "commit": token}),
+            }.items():
+                writer = writer.option(name, value)
+            writer.overwrite(own_group & (F.col("topicSet") == F.lit(key.topic_set)))
+            # Where the sequence was taken, delta-spark wrote nothing and says nothing.
+            if not self._committed(token):
+                raise Conflict(f"another writer of {key} committed sequence {sequence} or a later one")
+
+    def maintain(self, retention_hours: int | None) -> int:
+        """See `Storage`; a checkpoint of delta-spark's drops log entries too.
+
+        Under a week Delta wants spark.databricks.delta.retentionDurationCheck.enabled=false. It lists the folder with
+        spark.sql.sources.parallelPartitionDiscovery.parallelism tasks: set that low, 10 000 take minutes.
+        """
+        with self._explained("clean up"):
+            if self._frame() is None:
+                return 0
+            if (table := self._jvm_table()) is not None:
+                table.deltaLog().checkpoint()
+            vacuum = f"VACUUM {self._name}" + ("" if retention_hours is None else f" RETAIN {retention_hours} HOURS")
+            self._spark.sql(vacuum)
+            ended = self._history(_LOOK_BACK[0]).where("operation = 'VACUUM END'").orderBy("version").tail(1)
+        return int(ended[0]["operationMetrics"].get("numDeletedFiles", 0)) if ended else 0
+
+    def _frame(self) -> DataFrame | None:
+        """The table's newest version; None where there is no table. What columns it has is looked at once."""
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = self._spark.table(self._name)
+            if not self._checked:
+                detail = self._spark.sql(f"DESCRIBE DETAIL {self._name}").select("partitionColumns").collect()
+                found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+                check_schema(found, detail[0]["partitionColumns"], display_uri(self._table))
+                self._checked = True
+        except PySparkException as error:
+            if error.getCondition() in _MISSING:
+                self._checked = False
+                return None
+            raise
+        return frame
+
+    def _data(self, rows: Sequence[Row]) -> DataFrame:
+        return self._spark.createDataFrame(rows_to_arrow(rows)).coalesce(1)
+
+    def _create(self) -> None:
+        columns = ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in COLUMNS)
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in TABLE_PROPERTIES.items())
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta PARTITIONED BY ({PARTITION_COLUMN})"
+            f" COMMENT 'Offsets of TubeMQ consumer groups' TBLPROPERTIES ({properties})"
+        )
+
+    def _committed(self, token: str) -> bool:
+        for limit in _LOOK_BACK:
+            found = self._history(limit).select("userMetadata").collect()
+            if any(token in (row["userMetadata"] or "") for row in found):
+                return True
+            if len(found) < limit:
+                break
+        return False
+
+    def _history(self, limit: int) -> DataFrame:
+        return self._spark.sql(f"DESCRIBE HISTORY {self._name} LIMIT {limit}")
+
+    def _jvm_table(self) -> Any:
+        """Delta's own object of the table; None where there is no JVM to ask, as under Spark Connect."""
+        jvm = getattr(self._spark, "_jvm", None)
+        if jvm is None:
+            return None
+        return jvm.io.delta.tables.DeltaTable.forName(self._spark._jsparkSession, self._name).table()
+
+    def _newest_snapshot(self) -> Any:
+        table = self._jvm_table()
+        return None if table is None else table.update()
+
+    @contextlib.contextmanager
+    def _explained(self, action: str) -> Iterator[None]:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (PySparkException, Py4JError, OSError) as error:
+            text = scrub(str(error), {}, self._table)
+            condition = error.getCondition() if isinstance(error, PySparkException) else None
+            if any(mark in (condition or text) for mark in _CONFLICTS):
+                raise Conflict(text) from None
+            # Not "from error": its text may hold a URI with its secrets.
+            raise OffsetsTableError(
+                f"could not {action} the offsets table {display_uri(self._table)}: {type(error).__name__}: {text}."
+                " Check the name, that the session has Delta's extension and catalog, and its rights there"
+            ) from None
