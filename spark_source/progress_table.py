@@ -1,6 +1,6 @@
 """The planner's use of the offsets table: what was read for certain, and where the query began.
 
-The only module that knows offsets_store, and it imports that only where the user asked for a table.
+The only module of the planner that knows offsets_store, and it imports that only where the user asked for a table.
 """
 
 from __future__ import annotations

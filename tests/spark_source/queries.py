@@ -23,10 +23,16 @@ def batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
 
 @contextlib.contextmanager
 def running(
-    frame: DataFrame, checkpoint: Path, each_batch: Callable[[DataFrame, int], None], **trigger: Any
+    frame: DataFrame,
+    checkpoint: Path,
+    each_batch: Callable[[DataFrame, int], None],
+    *,
+    name: str | None = None,
+    **trigger: Any,
 ) -> Iterator[StreamingQuery]:
     """A query that hands its batches to `each_batch`; stopped at the end."""
     writer = frame.writeStream.foreachBatch(each_batch).option("checkpointLocation", str(checkpoint))
+    writer = writer if name is None else writer.queryName(name)
     query = (writer.trigger(**trigger) if trigger else writer).start()
     try:
         yield query
@@ -34,9 +40,11 @@ def running(
         query.stop()
 
 
-def run_available(frame: DataFrame, checkpoint: Path, each_batch: Callable[[DataFrame, int], None]) -> list[Any]:
+def run_available(
+    frame: DataFrame, checkpoint: Path, each_batch: Callable[[DataFrame, int], None], *, name: str | None = None
+) -> list[Any]:
     """Read what there is and return the progress of each batch. Raises what ended the query early."""
-    with running(frame, checkpoint, each_batch, availableNow=True) as query:
+    with running(frame, checkpoint, each_batch, name=name, availableNow=True) as query:
         assert query.awaitTermination(WAIT_SECONDS), "the query did not end"
         error = query.exception()
         if error is not None:
