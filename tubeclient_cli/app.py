@@ -12,6 +12,8 @@ import typer
 
 from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.offsets import offsets_app
+from tubeclient_cli.pairs import pairs
 
 __all__ = ["app", "ingest", "main"]
 
@@ -23,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(offsets_app)
 
 
 def _version(wanted: bool) -> None:
@@ -132,8 +135,8 @@ def ingest(
         "trigger": trigger,
     }
     try:
-        overrides["source_options"] = _pairs("--option", option)
-        confs = _pairs("--conf", conf)
+        overrides["source_options"] = pairs("--option", option)
+        confs = pairs("--conf", conf)
         code = _ingest(settings, overrides, progress_file, spark_master, confs)
     except ConfigurationError as error:
         typer.echo(f"tubeclient ingest: {error}", err=True)
@@ -217,17 +220,6 @@ _PYTHON_CAUSE = re.compile(
     r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
     re.MULTILINE,
 )
-
-
-def _pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
-    pairs = {}
-    for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            # Not the text: it may hold a secret.
-            raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
-        pairs[name.strip()] = value
-    return pairs
 
 
 def main() -> None:

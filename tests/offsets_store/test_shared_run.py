@@ -104,10 +104,10 @@ def test_what_many_threads_record_is_all_there(open_table: Open) -> None:
     runs = {partition: table.share_run(KEY, 2) for partition in (FIRST, SECOND)}
     failures: list[BaseException] = []
 
-    def work(partition: object) -> None:
+    def work(partition: PartitionKey) -> None:
         try:
             for step in range(1, 11):
-                runs[partition].record(at({partition: 28 * step}))  # type: ignore[index, dict-item]
+                runs[partition].record(at({partition: 28 * step}))
         except BaseException as error:
             failures.append(error)
 

@@ -1,0 +1,239 @@
+"""`tubeclient offsets reset`: each place to go to, what it refuses, and that a dry run is one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ
+from offsets_store import GroupKey, OffsetsTable, SupersededRun
+from tests.jobs.offsets_runner import GROUP, OffsetsCommands, at
+from tests.spark_source.feed import Feed
+from tests.waiting import wait_for
+from tubeclient import Admin, ClientBalanceConsumer, ClientSettings
+from tubeclient.keys import PartitionKey
+
+KEY = GroupKey(GROUP, ["clicks"])
+A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
+LONG_AGO_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    """Ten messages in each of two partitions, in stores of their own: five of 03:04 and five of 03:05; the first of
+    each has expired."""
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube")) as running:
+        feed = Feed.create(running, "clicks", stores=2, partitions=1)
+        feed.send(10, time="202401020304")
+        for store_id in (0, 1):
+            running.expire("clicks", 28, store_id=store_id)
+        feed.send(10, time="202401020305")
+        yield running
+
+
+@pytest.fixture
+def offsets(tube: EmbeddedTubeMQ, tmp_path: Path) -> OffsetsCommands:
+    """A group at 140 and 56, whose last commit is older than the lease."""
+    commands = OffsetsCommands(str(tmp_path / "offsets"), tube)
+    run = OffsetsTable(commands.uri, clock_ms=lambda: time.time_ns() // 1_000_000 - LONG_AGO_MS).open_run(KEY, 2)
+    run.record(at({A: 84, B: 28}))
+    run.record(at({A: 140, B: 56}))
+    return commands
+
+
+def files(folder: str) -> list[tuple[str, int]]:
+    return sorted((str(path), path.stat().st_mtime_ns) for path in Path(folder).rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("earliest", {A: 28, B: 28}),
+        ("latest", {A: 280, B: 280}),
+        ("2024-01-02T03:05Z", {A: 140, B: 140}),
+        ("2024-01-02T11:05+08:00", {A: 140, B: 140}),
+        ("2024-01-02T04:00", {A: 280, B: 280}),  # nothing so late: what comes next
+        ("batch:1", {A: 84, B: 28}),
+        ('{"1:clicks:0": 112}', {A: 112, B: 56}),
+        ('{"1:clicks:0": 112, "default": "latest"}', {A: 112, B: 280}),
+    ],
+)
+def test_where_a_group_goes(offsets: OffsetsCommands, where: str, expected: dict[PartitionKey, int]) -> None:
+    before = offsets.table.latest(KEY)
+    found = offsets.json("reset", "--to", where, "--yes", *offsets.cluster)
+    assert found["changed"] is True
+    after = offsets.table.latest(KEY)
+    assert before is not None
+    assert after is not None
+    assert after.positions == expected
+    assert (after.sequence, after.source_count) == (3, 2)
+    assert after.run_epoch > before.run_epoch
+    assert after.client_version.endswith(" (offsets reset)")
+    assert {row.end_offset for row in after.partitions} == {280}
+    assert [(m["partition"], m["from"], m["to"]) for m in found["moves"]] == [
+        (str(key), before.positions[key], at) for key, at in expected.items() if at != before.positions[key]
+    ]
+
+
+def test_times_are_by_the_zone_that_is_named(offsets: OffsetsCommands) -> None:
+    # The producers' clocks wrote 03:05, wherever they were.
+    more = ["--time-zone", "Asia/Shanghai", "--dry-run", *offsets.cluster]
+    for where in ("2024-01-02T03:05", "2024-01-01T19:05Z"):
+        moves = offsets.json("reset", "--to", where, *more)["moves"]
+        assert [(m["partition"], m["to"]) for m in moves] == [(str(B), 140)], where
+
+
+def test_what_would_move_is_printed_and_a_dry_run_touches_nothing(offsets: OffsetsCommands) -> None:
+    before = files(offsets.uri)
+    text = offsets.text("reset", "--to", '{"1:clicks:0": 84, "1:clicks:10000": 140}', "--dry-run", *offsets.cluster)
+    assert "\n1:clicks:0 140 84 2 again\n1:clicks:10000 56 140 3 skipped\n" in text
+    assert "in all, at most: 2 rows are read again, 3 are skipped" in text
+    assert "refused" not in text
+    assert files(offsets.uri) == before
+
+
+def test_it_asks_and_no_is_no(offsets: OffsetsCommands) -> None:
+    refused = offsets.run("reset", "--to", "batch:1", answer="n\n")
+    assert (refused.exit_code, "nothing was changed" in refused.stderr) == (1, True)
+    assert offsets.positions() == {"1:clicks:0": 140, "1:clicks:10000": 56}
+    offsets.text("reset", "--to", "batch:1", answer="y\n")
+    assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
+    assert "--json asks nothing; add --yes" in offsets.error("reset", "--to", "batch:2", "--json")
+
+
+def test_to_another_groups_position_of_the_table_and_of_the_brokers(
+    offsets: OffsetsCommands, tube: EmbeddedTubeMQ
+) -> None:
+    offsets.table.open_run(GroupKey("other", ["clicks", "views"]), 1).record(at({A: 252, B: 224}))
+    offsets.json("reset", "--to", "group:other", "--yes")
+    assert offsets.positions() == {"1:clicks:0": 252, "1:clicks:10000": 224}
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    Admin(settings).set_offsets("on_the_brokers", {A: 168, B: 196})
+    text = offsets.error("reset", "--to", "group:on_the_brokers", "--force")
+    assert "the offsets table has no position of group on_the_brokers" in text
+    assert text.endswith("add --master-servers to ask the brokers as well")
+    offsets.json("reset", "--to", "group:on_the_brokers", "--yes", "--force", *offsets.cluster)
+    assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 196}
+    text = offsets.error("reset", "--to", "group:nobody", "--force", *offsets.cluster)
+    assert "neither the offsets table nor a broker has a position of group nobody" in text
+
+
+def test_a_new_group_takes_over_anothers_position(offsets: OffsetsCommands) -> None:
+    offsets.json("reset", "--to", f"group:{GROUP}", "--topic", "clicks", "--yes", group="new")
+    assert offsets.positions("new") == {"1:clicks:0": 140, "1:clicks:10000": 56}
+    assert offsets.json("show", group="new")["topicSets"][0]["topicSet"] == "clicks"
+    assert "check both names, or say with --topic" in offsets.error("reset", "--to", "batch:1", group="nobody")
+
+
+def test_partitions_that_came_later_are_read_from_their_beginning(offsets: OffsetsCommands) -> None:
+    third = PartitionKey(1, "clicks", 20_000)
+    old = OffsetsTable(offsets.uri, clock_ms=lambda: time.time_ns() // 1_000_000 - LONG_AGO_MS // 2 - 1_000)
+    old.open_run(KEY, 2, force=True).record(at({A: 140, B: 56, third: 28}))
+    text = offsets.text("reset", "--to", "batch:1", "--yes")
+    assert "1:clicks:20000 28 unknown: read from its beginning" in text
+    assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
+
+
+def test_what_brokers_do_not_hold_becomes_the_nearest_that_they_do(offsets: OffsetsCommands) -> None:
+    found = offsets.json("reset", "--to", '{"1:clicks:0": 0, "1:clicks:10000": 2800}', "--yes", *offsets.cluster)
+    assert offsets.positions() == {"1:clicks:0": 28, "1:clicks:10000": 280}
+    assert found["warnings"] == [
+        "1:clicks:0 would be at 0, and the broker holds 28 to 280: 28 is taken",
+        "1:clicks:10000 would be at 2800, and the broker holds 28 to 280: 280 is taken",
+    ]
+
+
+def test_a_group_that_recorded_a_moment_ago_is_refused_unless_forced(offsets: OffsetsCommands) -> None:
+    query = offsets.table.open_run(KEY, 2)
+    query.record(at({A: 168, B: 56}))
+    assert "less than 30 s ago, and may be alive" in offsets.error("reset", "--to", "batch:1", "--json", "--yes")
+    dry = offsets.json("reset", "--to", "batch:1", "--dry-run")
+    assert "may be alive" in dry["refused"]
+    assert "it would be refused: group 'clicks_etl'" in offsets.text("reset", "--to", "batch:1", "--dry-run")
+    assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 56}
+    offsets.json("reset", "--to", "batch:1", "--yes", "--force")
+    assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
+    with pytest.raises(SupersededRun):
+        query.record(at({A: 196, B: 56}))
+    assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
+
+
+def test_a_group_with_consumers_at_the_master_is_refused_unless_forced(
+    offsets: OffsetsCommands, tube: EmbeddedTubeMQ
+) -> None:
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    more = ["--to", "earliest", "--json", "--yes", *offsets.cluster]
+    with ClientBalanceConsumer(settings, GROUP, ["clicks"], source_count=1, node_id=0) as consumer:
+        text = offsets.error("reset", *more)
+        assert "group clicks_etl is live: the master lists 1 of its consumers" in text
+        assert consumer.consumer_id in text
+        assert offsets.positions() == {"1:clicks:0": 140, "1:clicks:10000": 56}
+        offsets.json("reset", "--force", *more)
+        assert offsets.positions() == {"1:clicks:0": 28, "1:clicks:10000": 28}
+    wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
+
+
+def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
+    offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def somebody_else(*_: object, **__: object) -> bool:
+        offsets.table.open_run(KEY, 2).record(at({A: 168, B: 56}))
+        return True
+
+    monkeypatch.setattr("typer.confirm", somebody_else)
+    done = offsets.run("reset", "--to", "batch:1")
+    assert (done.exit_code, "was moved meanwhile" in done.stderr) == (2, True)
+    assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 56}
+
+
+def test_a_reset_wins_over_where_a_query_began_whose_first_batch_did_not_end(offsets: OffsetsCommands) -> None:
+    offsets.table.open_run(KEY, 2, force=True).keep_initial("group", {A: 140, B: 56})
+    offsets.json("reset", "--to", "batch:1", "--yes", "--force")
+    assert offsets.table.open_run(KEY, 2, force=True).initial_offsets("group") is None
+
+
+def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands) -> None:
+    before = files(offsets.uri)
+    assert "is there already, nothing moves" in offsets.text("reset", "--to", "batch:2", "--yes")
+    assert files(offsets.uri) == before
+
+
+def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsCommands) -> None:
+    offsets.table.open_run(GroupKey(GROUP, pattern="c.*"), 1, force=True).record(at({A: 252}))
+    more = ["--yes", "--force", "--json"]
+    assert "has 2 sets of topics, clicks; pattern:c.*; say with" in offsets.error("reset", "--to", "batch:1", *more)
+    offsets.json("reset", "--to", "batch:1", "--topic", "clicks", "--yes", "--force")
+    assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
+    offsets.json("reset", "--to", "latest", "--topic-pattern", "c.*", "--yes", "--force", *offsets.cluster)
+    assert offsets.positions() == {"1:clicks:0": 280, "1:clicks:10000": 280}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--to", "yesterday"], "--to is 'yesterday'; write earliest, latest, a time as"),
+        (["--to", "batch:x"], "write batch: and a commit's number"),
+        (["--to", "batch:9"], "no commit 9 in the offsets table: its newest is 2"),
+        (["--to", "group:"], "write the other group's name"),
+        (["--to", "1960-01-01"], "is before 1970; write earliest"),
+        (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "--time-zone is 'Moon'; give a zone"),
+        (["--to", '{"1:clicks:0": 5}'], "28"),
+        (["--to", "earliest"], "places that only the brokers know"),
+        (["--to", '{"1:clicks:7": 28}'], "partitions that the table does not have; add --master-servers"),
+        (["--to", "batch:1", "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),
+        (["--to", "batch:1", "--topic-pattern", "("], "no regular expression"),
+        (["--to", "batch:1", "--topic", "a,b"], "--topic: "),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(offsets: OffsetsCommands, arguments: list[str], text: str) -> None:
+    before = files(offsets.uri)
+    assert text in offsets.error("reset", "--yes", "--json", *arguments)
+    assert files(offsets.uri) == before
+
+
+def test_a_partition_that_the_cluster_does_not_have_is_named(offsets: OffsetsCommands) -> None:
+    text = offsets.error("reset", "--to", '{"1:clicks:7": 28}', *offsets.cluster)
+    assert "--to names partition 1:clicks:7, which the topics of group 'clicks_etl' on clicks do not have" in text
