@@ -38,7 +38,7 @@ def main() -> int:
             faults=tuple(names[name] for name in given.fault or names),
             latest=given.latest,
         )
-    return 0 if report.verdict is not None and report.verdict.whole else 1
+    return 0 if report.whole else 1
 
 
 if __name__ == "__main__":

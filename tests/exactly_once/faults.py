@@ -9,14 +9,16 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.conformance.cluster import Cluster
 from tests.exactly_once.job import Job
+from tests.exactly_once.looking import end_of_sink
 from tests.exactly_once.processes import Found, send_signal
 from tests.exactly_once.spark_cluster import SparkCluster
+from tests.exactly_once.watching import OrderWatch
 
-__all__ = ["DRIVER_FAULTS", "FAULTS", "OTHER_FAULTS", "Scene", "kill_in_batch_0"]
+__all__ = ["DRIVER_FAULTS", "FAULTS", "OTHER_FAULTS", "Fault", "Scene", "kill_in_batch_0", "lose_checkpoint"]
 
 _ENDED_SECONDS = 90.0
 _BATCH_SECONDS = 1.0
@@ -30,14 +32,23 @@ class Scene:
     tube: Cluster
     spark: SparkCluster
     job: Job
+    order: OrderWatch
     rng: random.Random
+
+    def kill(self) -> None:
+        """SIGKILL for the driver, and a look at what it left behind."""
+        self.job.kill()
+        self.order.after_kill()
+
+
+Fault: TypeAlias = Callable[[Scene], str]
 
 
 def kill_in_batch_0(scene: Scene) -> str:
     """SIGKILL for the driver when the very first batch is planned and not complete, and a new start."""
     job = scene.job
     job.wait_for(lambda: job.planned == 0, "batch 0 to be planned")
-    job.kill()
+    scene.kill()
     assert job.committed == -1, "batch 0 was complete before the driver could be killed"
     job.start()
     return "in batch 0"
@@ -86,6 +97,7 @@ def stop_driver(scene: Scene) -> str:
     """SIGTERM in the middle of a batch, the job's own end, and a new start."""
     state = _in_mid_batch(scene)
     scene.job.stop()
+    scene.order.after_stop()
     scene.job.start()
     return state
 
@@ -93,20 +105,29 @@ def stop_driver(scene: Scene) -> str:
 def kill_driver(scene: Scene) -> str:
     """SIGKILL in the middle of a batch, and a new start."""
     state = _in_mid_batch(scene)
-    scene.job.kill()
+    scene.kill()
     scene.job.start()
     return state
 
 
 def kill_driver_between_commits(scene: Scene) -> str:
     """SIGKILL as soon as a batch is in the table, which is before Spark notes that it is complete; and a new start."""
-    job = scene.job
-    version = job.version
-    job.wait_for(lambda: job.version > version, "the next commit to the table", poll_seconds=0.001)
-    job.kill()
-    unknown = job.planned > job.committed
-    state = f"batch {job.planned} {'in the table, and unknown to Spark' if unknown else 'complete already'}"
-    job.start()
+    _in_table(scene)
+    scene.kill()
+    state = _known(scene.job)
+    scene.job.start()
+    return state
+
+
+def lose_checkpoint(scene: Scene) -> str:
+    """SIGKILL at any moment, in a batch, or when a batch is in the table and Spark has not noted it; the checkpoint is
+    deleted, and the job starts with a new one.
+    """
+    scene.rng.choice((_any_moment, _in_mid_batch, _in_table))(scene)
+    scene.kill()
+    state = _known(scene.job)
+    scene.job.lose_checkpoint()
+    scene.job.start()
     return state
 
 
@@ -117,16 +138,17 @@ def kill_planner(scene: Scene) -> str:
     send_signal(planner, signal.SIGKILL)
     status = job.run.wait(_ENDED_SECONDS)
     assert status == 1, f"a job whose planner was killed ended with {status}\n{job.run.tail()}"
+    scene.order.after_kill()
     job.start()
     return f"process {planner.pid}"
 
 
-DRIVER_FAULTS: Final = (stop_driver, kill_driver, kill_driver_between_commits, kill_planner)
+DRIVER_FAULTS: Final = (stop_driver, kill_driver, kill_driver_between_commits, lose_checkpoint, kill_planner)
 """After these the job starts again, which is most of the time that they take."""
 
 OTHER_FAULTS: Final = (kill_executor, kill_python_worker, hold_up_python_worker, restart_master, restart_broker)
 
-FAULTS: Final[tuple[Callable[[Scene], str], ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS)
+FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS)
 
 
 def _one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
@@ -158,6 +180,26 @@ def _in_mid_batch(scene: Scene) -> str:
     job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
     time.sleep(scene.rng.uniform(0, _BATCH_SECONDS))
     return _state(job)
+
+
+def _in_table(scene: Scene) -> None:
+    """Return as soon as a batch is in the table, which is before Spark notes that it is complete."""
+    job = scene.job
+    version = job.version
+    job.wait_for(lambda: job.version > version, "the next commit to the table", poll_seconds=0.001)
+
+
+def _any_moment(scene: Scene) -> None:
+    """Wait for a part of what two batches may take."""
+    time.sleep(scene.rng.uniform(0, 2 * _BATCH_SECONDS))
+
+
+def _known(job: Job) -> str:
+    """Say of the newest batch of a job that was killed who knows it."""
+    if job.planned == job.committed:
+        return f"batch {job.planned} complete"
+    in_table = all(end_of_sink(job.table).get(key, -1) >= at for key, at in job.end_of(job.planned).items())
+    return f"batch {job.planned} {'in the table, and unknown to Spark' if in_table else 'running'}"
 
 
 def _state(job: Job) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import sys
 import time
@@ -11,10 +12,13 @@ from pathlib import Path
 
 from tests.exactly_once.processes import Child, Found, marked, send_signal
 from tests.exactly_once.spark_cluster import JAVA_OPTIONS
+from tests.waiting import wait_for
+from tubeclient_cli.checkpoint import parse_offset_log
 
 __all__ = ["Job"]
 
 _END_SECONDS = 120.0
+_KILLED_SECONDS = 10.0
 _SPARK = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
@@ -63,6 +67,8 @@ class Job:
         self._spark_url = spark_url
         self._settings = dict(settings)
         self._source = dict(source)
+        self._lost_batches = 0
+        self._first_end: dict[str, int] | None = None
 
     @property
     def run(self) -> Child:
@@ -99,14 +105,41 @@ class Job:
 
     def kill(self) -> None:
         """SIGKILL for the driver, which is a JVM and the Python process that started it; its children are left."""
-        for process in marked(self._mark):
-            if "org.apache.spark.deploy.SparkSubmit" in process.command:
-                send_signal(process, signal.SIGKILL)
+        for process in self._drivers():
+            send_signal(process, signal.SIGKILL)
         self.run.kill()
+        wait_for(lambda: not self._drivers(), "the driver to be gone", seconds=_KILLED_SECONDS)
+
+    def lose_checkpoint(self) -> None:
+        """Delete it; the next start makes a new one. Not while the job runs."""
+        self._first_end = self.end_of_first_batch
+        self._lost_batches = self.batches
+        shutil.rmtree(self.checkpoint)
 
     def planners(self) -> list[Found]:
         """The source's process beside the driver."""
         return [process for process in marked(self._mark) if "python_streaming_source_runner" in process.command]
+
+    def _drivers(self) -> list[Found]:
+        return [process for process in marked(self._mark) if "org.apache.spark.deploy.SparkSubmit" in process.command]
+
+    @property
+    def batches(self) -> int:
+        """How many batches Spark knows to be complete, in lost checkpoints as well."""
+        return self._lost_batches + self.committed + 1
+
+    @property
+    def end_of_first_batch(self) -> dict[str, int]:
+        """Where the first batch of all was planned to end, by partition key; {} if there is none."""
+        return self._first_end or self.end_of(0)
+
+    def end_of(self, batch_id: int) -> dict[str, int]:
+        """Where a batch of the present checkpoint was planned to end; {} if it was not."""
+        try:
+            text = (self.checkpoint / "offsets" / str(batch_id)).read_text()
+        except FileNotFoundError:
+            return {}
+        return {str(key): at for key, at in parse_offset_log(text).items()}
 
     @property
     def planned(self) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 from deltalake import DeltaTable
 
-from offsets_store.schema import INITIAL
+from offsets_store.schema import INITIAL, POSITION
 from tests.exactly_once.judge import Place, Row
+from tests.exactly_once.order import Positions
 from tubeclient import (
     ClientSettings,
     ClusterView,
@@ -23,11 +25,17 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.wire.payload import decode_payload
+from tubeclient_cli.sink import SinkRecord
 
-__all__ = ["ends_of_brokers", "first_beginning", "held_by_brokers", "in_table", "row_count"]
-
-Positions: TypeAlias = Mapping[str, int]
-"""Index offsets by partition key."""
+__all__ = [
+    "end_of_sink",
+    "ends_of_brokers",
+    "first_beginning",
+    "held_by_brokers",
+    "in_table",
+    "kept",
+    "row_count",
+]
 
 _GROUPS = reader_groups_of("judge")
 
@@ -65,15 +73,38 @@ def first_beginning(path: Path) -> Positions:
 
     Later versions do not have it any more.
     """
-    for version in range(DeltaTable(path).version() + 1):
-        rows = DeltaTable(path, version=version).to_pyarrow_table().to_pylist()
-        found = {
-            f"{row['brokerId']}:{row['topic']}:{row['partitionId']}": row["nextOffset"]
-            for row in rows
-            if row["kind"] == INITIAL
-        }
-        if found:
-            return found
+    versions = range(DeltaTable(path).version() + 1)
+    return next(filter(None, (_of_kind(INITIAL, _rows(DeltaTable(path, version=version))) for version in versions)), {})
+
+
+def kept(path: Path) -> tuple[Positions, Positions]:
+    """The offsets table's positions, and where the query began as far as it keeps that; {} for what there is not."""
+    if not DeltaTable.is_deltatable(str(path)):
+        return {}, {}
+    rows = _rows(DeltaTable(path))
+    return _of_kind(POSITION, rows), _of_kind(INITIAL, rows)
+
+
+def _rows(table: DeltaTable) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
+    return rows
+
+
+def _of_kind(kind: str, rows: list[dict[str, Any]]) -> Positions:
+    return {
+        f"{row['brokerId']}:{row['topic']}:{row['partitionId']}": row["nextOffset"]
+        for row in rows
+        if row["kind"] == kind
+    }
+
+
+def end_of_sink(path: Path) -> Positions:
+    """Where the rows in the job's table end, by its newest commit that says so; {} where none does."""
+    for log in sorted((path / "_delta_log").glob("*.json"), reverse=True):
+        for line in log.read_text().splitlines():
+            record = SinkRecord.parse(json.loads(line).get("commitInfo", {}).get("userMetadata"))
+            if record is not None:
+                return {str(key): at for key, at in record.ends.items()}
     return {}
 
 

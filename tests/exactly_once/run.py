@@ -8,7 +8,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,16 +17,17 @@ from typing import Final
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
-from tests.exactly_once.faults import FAULTS, Scene, kill_in_batch_0
+from tests.exactly_once.faults import FAULTS, Fault, Scene, kill_in_batch_0
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
-from tests.exactly_once.looking import Positions, ends_of_brokers, first_beginning, held_by_brokers, in_table, row_count
+from tests.exactly_once.looking import ends_of_brokers, first_beginning, held_by_brokers, in_table, row_count
+from tests.exactly_once.order import Positions
 from tests.exactly_once.processes import none_left
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.task_figures import task_figures
+from tests.exactly_once.watching import OrderWatch
 from tests.exactly_once.writers import Writers
 from tests.waiting import wait_for
-from tubeclient_cli.checkpoint import parse_offset_log
 
 __all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
 
@@ -52,7 +53,15 @@ class Report:
     batches: int = 0
     seconds: float = 0.0
     tasks: Counter[str] = field(default_factory=Counter)
+    order: OrderWatch | None = None
     verdict: Verdict | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Each message came once, the brokers lost none, and the offsets table was never out of order."""
+        assert self.verdict is not None
+        assert self.order is not None
+        return self.verdict.whole and self.order.looks > 0 and not self.order.wrong
 
     def say(self, text: str) -> None:
         """Note something, with the seconds since the beginning."""
@@ -71,6 +80,7 @@ class Report:
         }
         lines = [f"exactly once on {self.server}, seed {self.seed}", *self.log]
         lines += [f"{name:<38}{figure}" for name, figure in figures.items()]
+        lines += self.order.lines() if self.order is not None else []
         return [*lines, *(self.verdict.lines() if self.verdict is not None else ["no verdict"])]
 
 
@@ -129,12 +139,13 @@ def run(
     seconds: float = math.inf,
     rounds: float = math.inf,
     per_second: float = 200,
-    faults: tuple[Callable[[Scene], str], ...] = FAULTS,
+    first: tuple[Fault, ...] = (),
+    faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
 ) -> Report:
-    """Do what the seed draws: each fault once, in an order of its own, and again and again; no further one once there
-    were `rounds` of all, or `seconds` are over. With `latest` the job begins at the latest messages, of which there are
-    some.
+    """Do what is `first`, and then what the seed draws: each fault once, in an order of its own, and again and again;
+    no further one once there were `rounds` of all, or `seconds` are over. With `latest` the job begins at the latest
+    messages, of which there are some.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -144,36 +155,36 @@ def run(
         scenery(folder, server) as (tube, spark, mark),
         job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
     ):
-        scene = Scene(tube, spark, job, order)
+        report.order = watch = OrderWatch(job)
+        scene = Scene(tube, spark, job, watch, order)
         writers = Writers(tube.settings, TOPIC.name)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()
         try:
-            with writers.writing(per_second):
+            with writers.writing(per_second), watch.watching():
                 before: Positions | None = None
                 if latest:
                     wait_for(lambda: len(writers.acknowledged) >= _EARLIER, "messages to be there before the job")
                     before = ends_of_brokers(tube.settings, TOPIC.name)
                 job.start()
                 _do(report, kill_in_batch_0, scene)
-                for fault in _drawn(order, faults, rounds, started + seconds):
+                for fault in itertools.chain(first, _drawn(order, faults, rounds, started + seconds)):
                     scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
             report.say("the producers have ended")
             report.verdict = _verdict(report, tube, job, writers, before)
+            watch.after_stop()
         finally:
             report.seconds = time.monotonic() - started
-            report.runs, report.batches = len(job.runs), job.committed + 1
+            report.runs, report.batches = len(job.runs), job.batches
             report.tasks = task_figures(job.events)
             for line in report.lines():
                 print(line, flush=True)
     return report
 
 
-def _drawn(
-    order: random.Random, faults: tuple[Callable[[Scene], str], ...], rounds: float, until: float
-) -> Iterator[Callable[[Scene], str]]:
+def _drawn(order: random.Random, faults: tuple[Fault, ...], rounds: float, until: float) -> Iterator[Fault]:
     for done in itertools.count():
         if done >= rounds:
             return
@@ -183,7 +194,7 @@ def _drawn(
             yield fault
 
 
-def _do(report: Report, fault: Callable[[Scene], str], scene: Scene) -> None:
+def _do(report: Report, fault: Fault, scene: Scene) -> None:
     """Do it, and see that batches go on."""
     job = scene.job
     job.check()
@@ -222,8 +233,7 @@ def _beginning(report: Report, job: Job, before: Positions) -> Positions:
     """Where the first run looked and found the end, as it noted itself: not before the end that was seen before it
     was started, and not behind the end of the first batch, which Spark noted."""
     began = first_beginning(job.offsets_table)
-    first_batch = parse_offset_log((job.checkpoint / "offsets" / "0").read_text())
-    ended = {str(key): at for key, at in first_batch.items()}
+    ended = job.end_of_first_batch
     assert began.keys() == before.keys() == ended.keys()
     wrong = {key: (before[key], began[key], ended[key]) for key in began if not before[key] <= began[key] <= ended[key]}
     assert not wrong, f"seen before the start, first look, end of batch 0: {wrong}"
