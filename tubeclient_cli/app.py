@@ -72,7 +72,8 @@ def ingest(
         typer.Option(
             metavar="WHERE",
             help="Where to begin in topics of which the target has no rows of the group: earliest, latest or JSON; "
-            "default: where the offsets table has the group, else earliest. A checkpoint prevails.",
+            "default: where the offsets table has the group, else earliest. group: where the offsets table has it, "
+            "also past the target's rows. A checkpoint prevails.",
         ),
     ] = None,
     source_count: Annotated[

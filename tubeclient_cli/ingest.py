@@ -61,18 +61,18 @@ def run_ingest(
         return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)
     checkpoint = Checkpoint(spark, settings.checkpoint)
     sink = DeltaSink(spark, settings.target, settings.consumer_group)
-    explicit, in_table = settings.starting_offsets is not None, kept_positions(settings)
+    chosen, in_table = settings.starting_offsets, kept_positions(settings)
     try:
         newest = sink.newest_record()
     except UnknownRows:
-        if not explicit and not in_table:
+        if chosen is None and not in_table:
             raise
         newest = None
-    in_sink, fallback = newest.ends if newest is not None else Offsets({}), settings.starting_offsets or "earliest"
-    known = known_positions(in_sink, in_table, settings.topics, explicit)
-    starting = starting_offsets(known, settings.topics, fallback)
+    in_sink = newest.ends if newest is not None else Offsets({})
+    known = known_positions(in_sink, in_table, settings.topics, chosen)
+    starting = starting_offsets(known, settings.topics, chosen or "earliest")
     if checkpoint.query_id() is None:
-        on_start(start_text(known, in_sink, settings.topics, fallback, explicit))
+        on_start(start_text(known, in_sink, in_table, settings.topics, chosen))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
     batches = _Batches(sink, checkpoint, settings.consumer_group, newest, known)

@@ -9,20 +9,45 @@ from typing import Any
 from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
 
-__all__ = ["known_positions", "start_text", "starting_offsets"]
+__all__ = ["GROUP", "ahead_of_sink", "known_positions", "start_text", "starting_offsets"]
+
+GROUP = "group"
+"""The starting place that says: where the group has been read to, by whomever."""
 
 
 def known_positions(
-    in_sink: Mapping[PartitionKey, int], in_table: Mapping[PartitionKey, int], topics: Iterable[str], explicit: bool
+    in_sink: Mapping[PartitionKey, int],
+    in_table: Mapping[PartitionKey, int],
+    topics: Iterable[str],
+    starting: str | None,
 ) -> Offsets:
     """Where the group stands in `topics`: where its rows in the sink end, and else where the offsets table has it.
 
-    The offsets table counts only for topics of which the sink has nothing: it follows the sink by up to a batch, and
-    where it is ahead, the rows went to another sink. It does not count where the user has said where to start.
+    The offsets table follows the sink and never leads it, so the later of the two is the sink; the table counts for
+    topics of which the sink has nothing. Where it is ahead all the same, the rows are not in this sink but elsewhere,
+    and going by it would leave them out for good: that is for the user to say, with `starting` "group", which takes the
+    later of the two in each partition. With any other `starting` the table does not count. None: nothing was said.
     """
+    if starting == GROUP:
+        known = {p: max(at, in_sink.get(p, at)) for p, at in in_table.items()}
+        return _of_topics({**in_sink, **known}, topics)
     known_topics = {partition.topic for partition in in_sink}
-    kept = {} if explicit else {p: at for p, at in in_table.items() if p.topic not in known_topics}
-    return Offsets.of({p: at for p, at in {**kept, **in_sink}.items() if p.topic in set(topics)})
+    kept = {p: at for p, at in in_table.items() if p.topic not in known_topics} if starting is None else {}
+    return _of_topics({**kept, **in_sink}, topics)
+
+
+def ahead_of_sink(
+    in_sink: Mapping[PartitionKey, int], in_table: Mapping[PartitionKey, int], topics: Iterable[str]
+) -> Offsets:
+    """The offsets table's positions that are later than the end of the group's rows, in topics that the sink has."""
+    known_topics = {partition.topic for partition in in_sink}
+    ahead = {p: at for p, at in in_table.items() if p.topic in known_topics and at > in_sink.get(p, 0)}
+    return _of_topics(ahead, topics)
+
+
+def _of_topics(positions: Mapping[PartitionKey, int], topics: Iterable[str]) -> Offsets:
+    names = set(topics)
+    return Offsets.of({partition: at for partition, at in positions.items() if partition.topic in names})
 
 
 def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> str:
@@ -42,12 +67,15 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
 
 
 def start_text(
-    known: Offsets, in_sink: Mapping[PartitionKey, int], topics: tuple[str, ...], fallback: str, explicit: bool
+    known: Offsets,
+    in_sink: Mapping[PartitionKey, int],
+    in_table: Mapping[PartitionKey, int],
+    topics: tuple[str, ...],
+    starting: str | None,
 ) -> str:
     """Say where a new checkpoint begins, and who says so; the arguments are those of the functions above."""
-    sink_topics = {partition.topic for partition in in_sink}
-    of_sink = [partition for partition in known if partition.topic in sink_topics]
-    of_table = [partition for partition in known if partition.topic not in sink_topics]
+    of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
+    of_table = [partition for partition in known if partition not in set(of_sink)]
     unknown = sorted(set(topics).difference(partition.topic for partition in known))
     places = [
         f"{where}, in {_partitions(partitions)}"
@@ -58,9 +86,17 @@ def start_text(
         if partitions
     ]
     if unknown:
-        chosen = "startingOffsets" if explicit else "as nothing is known of the group there"
-        places.append(f"at {fallback} in {', '.join(unknown)} ({chosen})")
-    return f"the checkpoint is new and begins {'; '.join(places)}"
+        chosen = "startingOffsets" if starting is not None else "as nothing is known of the group there"
+        places.append(f"at {starting or 'earliest'} in {', '.join(unknown)} ({chosen})")
+    text = f"the checkpoint is new and begins {'; '.join(places)}"
+    ahead = ahead_of_sink(in_sink, in_table, topics)
+    if ahead and starting != GROUP:
+        text += (
+            f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read on elsewhere, or"
+            " was set forward. This target gets those messages all the same; to leave them out, start with"
+            f" --starting-offsets {GROUP}"
+        )
+    return text
 
 
 def _partitions(partitions: Collection[PartitionKey]) -> str:

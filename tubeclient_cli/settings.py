@@ -54,7 +54,8 @@ class IngestSettings:
 
     starting_offsets: str | None = None
     """Where the job begins in topics of which the target has no rows of the group: earliest, latest or JSON. None:
-    where the offsets table has the group, else earliest."""
+    where the offsets table has the group, else earliest. "group": where the offsets table has it, also where that is
+    past the target's rows."""
 
     source_count: int | None = None
     max_offsets_per_trigger: int | None = None

@@ -47,6 +47,13 @@ class SinkRecord:
     ends: Offsets
     """Everything before these offsets is in the table, from all topics that the group has ever written to it."""
 
+    @property
+    def transaction_id(self) -> str:
+        """The `txnAppId` of the commit, whose `txnVersion` is the batch's number: Delta skips, in silence, a version
+        that is not above the last one of the same id. Every checkpoint counts from 0, so each has an id of its own.
+        """
+        return f"{self.consumer_group}:{self.query_id}"
+
     def to_json(self) -> str:
         """The commit's userMetadata."""
         return json.dumps(
@@ -118,7 +125,7 @@ class DeltaSink:
         (
             rows.write.format("delta")
             .mode("append")
-            .option("txnAppId", f"{record.consumer_group}:{record.query_id}")
+            .option("txnAppId", record.transaction_id)
             .option("txnVersion", record.batch_id)
             .option("userMetadata", record.to_json())
             .save(self._path)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_source.offset_spec import OffsetSpec
 from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.resume import known_positions, start_text, starting_offsets
+from tubeclient_cli.resume import ahead_of_sink, known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
@@ -17,19 +17,33 @@ V = PartitionKey(1, "views", 0)
 
 def test_the_sink_counts_and_the_offsets_table_for_topics_of_which_it_has_nothing() -> None:
     both = ("clicks", "views")
-    assert known_positions({A: 280}, {A: 560, B: 84, V: 28}, both, explicit=False) == {A: 280, V: 28}
-    assert known_positions({}, {A: 560, V: 28}, ("clicks",), explicit=False) == {A: 560}
-    assert known_positions({}, {}, both, explicit=False) == {}
+    assert known_positions({A: 280}, {A: 560, B: 84, V: 28}, both, None) == {A: 280, V: 28}
+    assert known_positions({}, {A: 560, V: 28}, ("clicks",), None) == {A: 560}
+    assert known_positions({}, {}, both, None) == {}
 
 
 def test_where_the_user_says_to_start_prevails_over_the_offsets_table() -> None:
-    assert known_positions({A: 280}, {A: 560, V: 28}, ("clicks", "views"), explicit=True) == {A: 280}
-    assert known_positions({}, {A: 560}, ("clicks",), explicit=True) == {}
+    assert known_positions({A: 280}, {A: 560, V: 28}, ("clicks", "views"), "latest") == {A: 280}
+    assert known_positions({}, {A: 560}, ("clicks",), "earliest") == {}
+
+
+def test_with_group_the_later_of_the_two_counts_in_each_partition() -> None:
+    both = ("clicks", "views")
+    assert known_positions({A: 280, B: 560}, {A: 560, B: 280, V: 28}, both, "group") == {A: 560, B: 560, V: 28}
+    assert known_positions({A: 280}, {B: 84}, both, "group") == {A: 280, B: 84}
+    assert known_positions({A: 280, V: 28}, {A: 308, V: 56}, ("views",), "group") == {V: 56}
 
 
 def test_topics_that_are_no_longer_read_are_not_known() -> None:
     """The source refuses partitions that the subscribed topics do not have."""
-    assert known_positions({A: 280, V: 28}, {}, ("clicks",), explicit=False) == {A: 280}
+    assert known_positions({A: 280, V: 28}, {}, ("clicks",), None) == {A: 280}
+
+
+def test_a_table_that_is_ahead_of_the_sink_is_known_where_the_sink_has_the_topic() -> None:
+    assert ahead_of_sink({A: 280, B: 56}, {A: 308, B: 56, V: 28}, ("clicks", "views")) == {A: 308}
+    assert ahead_of_sink({A: 280}, {B: 28}, ("clicks",)) == {B: 28}
+    assert ahead_of_sink({A: 280}, {B: 0}, ("clicks",)) == {}
+    assert ahead_of_sink({A: 280}, {A: 308}, ("views",)) == {}
 
 
 def test_a_group_that_nobody_knows_starts_where_the_user_says() -> None:
@@ -63,6 +77,22 @@ def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> 
     assert dict(spec.named) == known
 
 
+@given(_offsets, _offsets, st.sampled_from([None, "latest", "group"]))
+def test_whatever_is_said_nothing_that_the_sink_has_is_read_again(
+    in_sink: dict[PartitionKey, int], in_table: dict[PartitionKey, int], starting: str | None
+) -> None:
+    known = known_positions(in_sink, in_table, ("a", "b"), starting)
+    assert all(known[partition] >= at for partition, at in in_sink.items())
+    if starting != "group":
+        assert all(known[partition] == at for partition, at in in_sink.items())
+
+
+AHEAD = (
+    ". The offsets table is ahead of the target in 1 partition of clicks: the group was read on elsewhere, or was set"
+    " forward. This target gets those messages all the same; to leave them out, start with --starting-offsets group"
+)
+
+
 @pytest.mark.parametrize(
     ("in_sink", "in_table", "chosen", "text"),
     [
@@ -79,20 +109,27 @@ def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> 
             {A: 560, V: 28},
             None,
             "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the "
-            "group, in 1 partition of views",
+            f"group, in 1 partition of views{AHEAD}",
         ),
         (
             {A: 280},
             {A: 560, V: 28},
             "latest",
-            "where the group's rows in the target end, in 1 partition of clicks; at latest in views (startingOffsets)",
+            "where the group's rows in the target end, in 1 partition of clicks; at latest in views (startingOffsets)"
+            + AHEAD,
+        ),
+        (
+            {A: 280, B: 280},
+            {A: 560, B: 252},
+            "group",
+            "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the group,"
+            " in 1 partition of clicks; at group in views (startingOffsets)",
         ),
     ],
 )
 def test_it_is_said_where_a_new_checkpoint_begins(
     in_sink: dict[PartitionKey, int], in_table: dict[PartitionKey, int], chosen: str | None, text: str
 ) -> None:
-    topics, explicit = ("clicks", "views"), chosen is not None
-    known = known_positions(in_sink, in_table, topics, explicit)
-    said = start_text(known, in_sink, topics, chosen or "earliest", explicit)
-    assert said == f"the checkpoint is new and begins {text}"
+    topics = ("clicks", "views")
+    known = known_positions(in_sink, in_table, topics, chosen)
+    assert start_text(known, in_sink, in_table, topics, chosen) == f"the checkpoint is new and begins {text}"

@@ -1,0 +1,62 @@
+"""A new checkpoint for a table that has rows already: where it begins, and that its batches are written."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.jobs.bench import KEYS, Bench
+from tubeclient_cli.sink import SinkRecord
+
+pytestmark = pytest.mark.spark
+
+
+def run_with_two_checkpoints(bench: Bench) -> list[int]:
+    """Two runs with two batches each; returns how many rows the second says that it has read."""
+    for name in ("first", "second"):
+        bench.send(40)
+        rows = [event.rows for event in bench.run(name, max_offsets_per_trigger=20)]
+    return rows
+
+
+def test_each_checkpoints_batches_are_written(bench: Bench) -> None:
+    assert run_with_two_checkpoints(bench) == [20, 20]
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_transaction_id_without_the_checkpoints_identity_loses_rows_in_silence(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ours prevents: Delta knows batches 0 and 1 of the group and leaves those of the new checkpoint out. To Spark
+    they are complete; nobody is told.
+    """
+    monkeypatch.setattr(SinkRecord, "transaction_id", property(lambda record: record.consumer_group))
+    assert run_with_two_checkpoints(bench) == [0, 0]
+    assert bench.repeated_or_missing() == dict.fromkeys(range(40, 80), 0)
+    # Spark's checkpoint and the offsets table, which follows it, are past rows that the sink does not have.
+    assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 40)
+    # Only a batch whose number is new is written.
+    bench.send(20)
+    assert [event.rows for event in bench.run("second")] == [20]
+    assert bench.repeated_or_missing() == dict.fromkeys(range(40, 80), 0)
+
+
+def test_a_table_that_is_ahead_leaves_no_message_out_unless_the_user_says_so(bench: Bench) -> None:
+    bench.send(20)
+    bench.run("first")
+    bench.send(20)
+    elsewhere = str(bench.folder / "elsewhere")
+    bench.run("other", target=elsewhere)
+    assert DeltaTable(elsewhere).count() == 20
+    # The later of the two by the sink alone: it has what the group read into the other one as well.
+    bench.send(20)
+    assert sum(event.rows for event in bench.run("second")) == 40
+    assert "The offsets table is ahead of the target in 2 partitions of clicks" in bench.said[-1]
+    assert bench.repeated_or_missing() == {}
+    # By the word "group", by the later of the two.
+    assert sum(event.rows for event in bench.run("third", target=elsewhere, starting_offsets="group")) == 0
+    assert bench.said[-1].endswith("begins where the offsets table has the group, in 2 partitions of clicks")
+    assert DeltaTable(elsewhere).count() == 20
+    bench.send(20)
+    assert sum(event.rows for event in bench.run("third", target=elsewhere)) == 20
+    assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 40)
