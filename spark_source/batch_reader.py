@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,8 @@ class TubeBatchReader(DataSourceReader):
         from spark_source.cluster import TubeCluster
         from spark_source.progress_table import ProgressTable
 
-        return plan_batch(self._options, TubeCluster(self._options), ProgressTable(self._options))
+        with contextlib.closing(ProgressTable(self._options)) as progress:
+            return plan_batch(self._options, TubeCluster(self._options), progress)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one that holds nothing.

@@ -243,7 +243,27 @@ READING: Final[tuple[OptionRow, ...]] = (
         "Path or URI of a Delta table that keeps the group's position: what was read for certain. A streaming "
         "query writes it; `startingOffsets=group` reads it.",
     ),
-    later("offsetsTableMode", "What a failing offsets table means for the query.", "stream"),
+    OptionRow(
+        "offsetsTableMode",
+        "offsets_table_mode",
+        to.choice("strict", "best_effort"),
+        "best_effort",
+        "`best_effort`",
+        "What an offsets table means to the query that cannot be written while it runs, or is slow. `best_effort`: the "
+        "table is written in the background, trouble is a warning, and the query goes on. `strict`: a batch is planned "
+        "when the one before it is in the table, and trouble ends the query.",
+        "stream",
+    ),
+    OptionRow(
+        "offsetCommitInterval",
+        "offset_commit_interval_ms",
+        to.duration_ms(0),
+        0,
+        "every batch",
+        "The least time between two commits to the offsets table, as in `10s`; there is never more than one for a "
+        "batch. When the query ends, the last position is written all the same.",
+        "stream",
+    ),
     OptionRow(
         "storageOption.*",
         "storage_options",

@@ -98,6 +98,8 @@ class SourceOptions(AccessOptions):
     include_attributes: bool
     message_time_zone: str
     offsets_table: str | None
+    offsets_table_mode: Literal["strict", "best_effort"]
+    offset_commit_interval_ms: int
     storage_options: Mapping[str, str]
     reader_groups: tuple[str, ...] | None
     partition_refresh_interval_ms: int
@@ -280,8 +282,9 @@ def _check_together(options: SourceOptions) -> None:
             + (", ".join(options.topics) if read is None else f"those that match {read.pattern!r} as a whole")
         )
     check_access(options)
-    if options.storage_options and options.offsets_table is None:
-        raise ConfigurationError("storageOption.* is given without offsetsTable, the only thing that it is for")
+    for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
+        if name in options.given and options.offsets_table is None:
+            raise ConfigurationError(f"{name} is given without offsetsTable, the only thing that it is for")
     if options.reader_groups is not None and options.consumer_group in options.reader_groups:
         raise ConfigurationError(
             f"readerGroups names consumerGroup {options.consumer_group}; reading moves a reader group's position on "

@@ -153,7 +153,7 @@ class StreamPlanner:
             and idle[:3] == (start, max_rows, min_rows)
             and not (idle.held_back and self._delay.over)
         ):
-            return start
+            return self._nothing_new(start)
         recent, held = self._judging().held(begin, recent)
         snapshot = self._target or recent
         self._judging().warn_unreadable(snapshot)
@@ -164,7 +164,7 @@ class StreamPlanner:
         self._busy = end is not begin
         if end is begin:
             self._idle = _Idle(start, max_rows, min_rows, snapshot, held_back)
-            return start
+            return self._nothing_new(start)
         self._parsed.append((end.to_dict(), end))
         return end.to_dict()
 
@@ -185,6 +185,7 @@ class StreamPlanner:
 
     def partitions(self, start: Json, end: Json) -> list[NodePartition]:
         """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
+        self._progress.check()
         snapshot = self._start().get()
         begin, until = self._parse(start), self._parse(end)
         if start == end:
@@ -215,7 +216,11 @@ class StreamPlanner:
         return self._latest[1]
 
     def close(self) -> None:
-        """Give the group back, so that the next run need not wait for the master's lease to end."""
+        """Give the group back, so that the next run need not wait for the master's lease to end.
+
+        Before that the offsets table gets the last position: a run that is let in must find it.
+        """
+        self._progress.close()
         membership, lookup = self._membership, self._lookup
         self._membership = self._lookup = self._snapshots = None
         if membership is not None:
@@ -263,8 +268,12 @@ class StreamPlanner:
         return parsed
 
     def _record(self, complete: Offsets, snapshot: Snapshot) -> None:
-        if self._progress.wants(complete):
-            self._progress.record(complete, snapshot.bounds, self._deal_of(snapshot, complete).node_of)
+        self._progress.record(complete, snapshot.bounds, lambda: self._deal_of(snapshot, complete).node_of)
+
+    def _nothing_new(self, start: Json) -> Json:
+        if self._target is not None:
+            self._progress.finish()  # Spark may end the query now
+        return start
 
     def _deal_of(self, snapshot: Snapshot, offsets: Offsets) -> Deal:
         """Deal the configured partitions, and those that only the offsets know still; tell the master if it changed."""

@@ -1,6 +1,6 @@
 """The planner's use of the offsets table: what was read for certain, and where the query began.
 
-The only module of the planner that knows offsets_store, and it imports that only where the user asked for a table.
+Knows offsets_store, with what commits for it, and imports that only where the user asked for a table.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
+from spark_source.progress_commits import PATIENCE, BestEffortCommits, Commits, Patience, Position, StrictCommits
+from spark_source.table_thread import NoAnswer, TableThread
 from tubeclient.keys import PartitionKey, StoreKey
 
 if TYPE_CHECKING:
@@ -23,24 +25,42 @@ __all__ = ["ProgressTable"]
 
 _log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 5.0
+T = TypeVar("T")
 
 
 class ProgressTable:
     """One query's use of the table. Without the option `offsetsTable` every call does nothing.
 
-    The table follows the query and never leads it: `record` is called with offsets up to which the sink is complete. A
-    table that cannot be written is a warning and tried again, as Spark's checkpoint is what the query goes by; but a
-    newer run of the group ends the query.
+    The table follows the query and never leads it: `record` is called with offsets up to which the sink is complete.
+    How a table that cannot be written is met is the option `offsetsTableMode`; a newer run of the group ends the query
+    in any case. No call waits longer than `patience` says, whatever the storage does.
     """
 
-    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        clock: Callable[[], float] = time.monotonic,
+        table: OffsetsTable | None = None,
+        patience: Patience = PATIENCE,
+    ) -> None:
         self._options = options
         self._clock = clock
-        self._opened: OffsetsTable | None = None
+        self._opened = table
+        self._patience = patience
         self._run: OffsetsRun | None = None
-        self._recorded: Offsets | None = None
-        self._retry_at: float | None = None
+        self._thread = TableThread("offsets-table")
+        self._commits: Commits = (
+            StrictCommits(self._thread, self._write, patience)
+            if options.offsets_table_mode == "strict"
+            else BestEffortCommits(self._thread, self._write, patience, clock)
+        )
+        self._newest: Offsets | None = None
+        """What `record` was called with last."""
+        self._held: Position | None = None
+        """The same, where its commit has to wait for the interval's end."""
+        self._committed_at: float | None = None
+        self._finished: Offsets | None = None
+        self._compared = False
 
     @property
     def exists(self) -> bool:
@@ -56,17 +76,19 @@ class ProgressTable:
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
             # Whoever holds all nodes of the group at the master knows that no other run does.
-            self._run = self._table().open_run(key, source_count, force=True)
+            self._run = self._ask(lambda: self._table().open_run(key, source_count, force=True))
 
     def positions(self, topics: Iterable[str]) -> Mapping[PartitionKey, int]:
-        """Return the group's positions in `topics`, of whatever run."""
+        """Return the group's positions in `topics`, of whatever run. Raises OffsetsTableError."""
         if not self.exists:
             return {}
-        return self._table().positions(self._options.consumer_group, topics)
+        return self._ask(lambda: self._table().positions(self._options.consumer_group, topics))
 
     def initial(self, starting: str) -> Offsets | None:
-        """Return the kept answer to "where does the query start" for the options' text `starting`."""
-        kept = self._run.initial_offsets(self._question(starting)) if self._run is not None else None
+        """Return the kept answer to "where does the query start" for the options' text `starting`. Raises
+        OffsetsTableError."""
+        run, question = self._run, self._question(starting)
+        kept = None if run is None else self._ask(lambda: run.initial_offsets(question))
         if kept is None:
             return None
         _log.warning(
@@ -76,9 +98,11 @@ class ProgressTable:
         return Offsets.of(kept)
 
     def keep_initial(self, starting: str, offsets: Offsets) -> None:
-        """Keep that answer until the first batch is complete."""
-        if self._run is not None:
-            self._run.keep_initial(self._question(starting), offsets.as_dict())
+        """Keep that answer until the first batch is complete. It is in the table on return, in either mode; raises
+        OffsetsTableError where it could not be put there."""
+        run, question = self._run, self._question(starting)
+        if run is not None:
+            self._ask(lambda: run.keep_initial(question, offsets.as_dict()))
 
     def _question(self, starting: str) -> str:
         """What a kept beginning is the answer to: another choice of partitions asks another question."""
@@ -88,41 +112,112 @@ class ProgressTable:
             else starting
         )
 
-    def wants(self, complete: Offsets) -> bool:
-        """Whether `record` would write: it is new, and not too soon after a failure."""
-        if self._run is None or complete == self._recorded:
-            return False
-        return self._retry_at is None or self._clock() >= self._retry_at
-
     def record(
         self,
         complete: Offsets,
         bounds: Mapping[StoreKey, Bounds],
-        node_of: Mapping[PartitionKey, int],
+        node_of: Callable[[], Mapping[PartitionKey, int]],
     ) -> None:
-        """Make `complete` the group's position. Raises SupersededRun where a newer run of the group has written."""
-        if self._run is None or not self.wants(complete):
-            return
-        from offsets_store import OffsetsTableError, PartitionProgress, SupersededRun
+        """Make `complete` the group's position, unless it is: now, or once `offsetCommitInterval` is over.
 
-        if self._recorded is None and self._retry_at is None:
-            self._warn_if_ahead(complete)
+        Raises SupersededRun where a newer run of the group has written; in strict mode OffsetsTableError where the
+        table could not be written.
+        """
+        if self._run is None:
+            return
+        self.check()
+        if complete != self._newest:
+            self._newest, self._held = complete, Position(complete, bounds, node_of())
+        interval = self._options.offset_commit_interval_ms / 1000
+        if self._committed_at is None or self._clock() - self._committed_at >= interval:
+            self._commit_held()
+
+    def check(self) -> None:
+        """Raise SupersededRun where a commit in the background has found a newer run of the group."""
+        self._commits.check()
+
+    def finish(self) -> None:
+        """Bring the newest position to the table and wait for it a moment: this may have been the last call.
+
+        Raises as `record` does; what could not be written otherwise is a warning.
+        """
+        if self._run is not None and self._newest != self._finished:
+            self._finished = self._newest
+            self._commit_held()
+            self._tell(self._commits.finish(None, self._patience.end))
+
+    def close(self) -> None:
+        """The same for the query's end, when nobody would hear of an error: it is a warning."""
+        if self._run is not None:
+            from offsets_store import SupersededRun
+
+            try:
+                self._tell(self._commits.finish(self._held, self._patience.end))
+            except SupersededRun as error:
+                _log.warning("%s", error)
+            self._run = self._held = None
+        self._thread.close()
+
+    def _commit_held(self) -> None:
+        position, self._held = self._held, None
+        if position is None:
+            return
+        from offsets_store import OffsetsTableError, SupersededRun
+
+        self._committed_at = self._clock()
+        try:
+            self._commits.commit(position)
+        except SupersededRun:
+            raise
+        except (OffsetsTableError, NoAnswer) as error:
+            raise OffsetsTableError(
+                "the query ends because its offsets table could not be written and offsetsTableMode is strict: "
+                f"{self._reason(error).rstrip('.')}. Nothing is lost: mend the table and start the query again, it "
+                "goes on from its checkpoint; with offsetsTableMode best_effort it would have gone on"
+            ) from None
+
+    def _tell(self, reason: str | None) -> None:
+        if reason is not None:
+            _log.warning(
+                "the query ends and its last position could not be written to the offsets table, which stays behind "
+                "until the query is started again with its checkpoint: %s",
+                reason,
+            )
+
+    def _write(self, position: Position) -> None:
+        """One commit, on the table's thread."""
+        from offsets_store import PartitionProgress
+
+        run = self._run
+        if run is None:
+            return  # closed meanwhile, without waiting for this any longer
+        self._warn_if_ahead(position.complete)
+        bounds, node_of = position.bounds, position.node_of
         progress = [
             PartitionProgress(key, at, bounds[key.store].max_offset if key.store in bounds else None, node_of.get(key))
-            for key, at in complete.items()
+            for key, at in position.complete.items()
             # The checkpoint knows topics that are no longer read; the run is not theirs.
             if self._options.reads_topic(key.topic)
         ]
+        run.clear_initial()
+        run.record(progress)
+
+    def _ask(self, job: Callable[[], T]) -> T:
+        """Return what `job` returns, which the query cannot go on without."""
+        from offsets_store import OffsetsTableError
+
         try:
-            self._run.clear_initial()
-            self._run.record(progress)
-        except SupersededRun:
-            raise
-        except OffsetsTableError as error:
-            _log.warning("the offsets table was not written, it stays behind and is tried again: %s", error)
-            self._retry_at = self._clock() + _RETRY_SECONDS
-        else:
-            self._recorded, self._retry_at = complete, None
+            return self._thread.call(job, self._patience.call)
+        except NoAnswer as error:
+            raise OffsetsTableError(self._reason(error)) from None
+
+    def _reason(self, error: Exception) -> str:
+        if not isinstance(error, NoAnswer):
+            return str(error)
+        return (
+            f"the offsets table at {self._options.offsets_table} gave {error}. Check that its storage can be reached "
+            "and is not overloaded"
+        )
 
     def _table(self) -> OffsetsTable:
         if self._opened is None:
@@ -133,12 +228,12 @@ class ProgressTable:
         return self._opened
 
     def _warn_if_ahead(self, complete: Offsets) -> None:
-        from offsets_store import OffsetsTableError
-
-        try:
-            ahead = _ahead(self.positions({key.topic for key in complete}).items(), complete)
-        except OffsetsTableError:
-            return  # the record that follows says what is wrong
+        """Before the first commit: somebody may have read on under another checkpoint."""
+        if self._compared:
+            return
+        kept = self._table().positions(self._options.consumer_group, {key.topic for key in complete})
+        self._compared = True
+        ahead = _ahead(kept.items(), complete)
         if ahead:
             _log.warning(
                 "the offsets table is ahead of this query's checkpoint in %d partitions, %s among them: the group was "

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from offsets_store import OffsetsTable
 from spark_source.node_partition import NodePartition
 from spark_source.options import SourceOptions, parse_options
 from spark_source.planner import StreamPlanner
+from spark_source.progress_commits import PATIENCE, Patience
 from spark_source.progress_table import ProgressTable
 from tubeclient.errors import NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
@@ -24,8 +26,13 @@ def key(text: str) -> PartitionKey:
 
 
 def options(**more: object) -> SourceOptions:
-    """Options of group g on topic t with two nodes; None takes one of these away."""
+    """Options of group g on topic t with two nodes; None takes one of these away.
+
+    With an offsets table they are strict, so that what a call recorded is in the table when it returns.
+    """
     given = {"masterServers": "127.0.0.1:1", "consumerGroup": "g", "subscribe": "t", "sourceCount": 2, **more}
+    if "offsetsTable" in more:
+        given.setdefault("offsetsTableMode", "strict")
     return parse_options({name: str(value) for name, value in given.items() if value is not None})
 
 
@@ -177,6 +184,13 @@ def in_rows(partitions: Iterable[NodePartition]) -> dict[int, list[tuple[str, in
 
 
 def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:
+    return planner_with(None, PATIENCE, cluster, clock, **more)
+
+
+def planner_with(
+    table: OffsetsTable | None, patience: Patience, cluster: FakeCluster, clock: FakeClock | None, **more: object
+) -> StreamPlanner:
+    """A planner whose offsets table is `table`, where the options name one, and waits for it with `patience`."""
     chosen = options(**more)
     own_clock = clock or FakeClock()
-    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock), own_clock)
+    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock, table, patience), own_clock)

@@ -1,0 +1,86 @@
+"""A thread of its own for a store that may be slow, or never answer: whoever waits for it, waits as long as he likes.
+
+Nothing in here takes a lock that a signal handler's exception could leave locked: the planner ends by one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+__all__ = ["NoAnswer", "TableThread"]
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """The wait is over, and what was asked for is not; it may be done still, later."""
+
+
+class TableThread:
+    """One thread, started by the first job, that does one job after the other in the order of their coming.
+
+    It is a daemon: a job that hangs does not keep the process.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._again: tuple[float, Callable[[], object]] | None = None
+
+    def call(self, job: Callable[[], T], patience_seconds: float) -> T:
+        """Return what `job` returns, or raise what it raises; NoAnswer after `patience_seconds`."""
+        answer: SimpleQueue[Callable[[], T]] = SimpleQueue()
+
+        def answered() -> None:
+            try:
+                result = job()
+            except BaseException as raised:  # a panic of native code is no Exception
+                error = raised
+
+                def fail() -> T:
+                    raise error
+
+                answer.put(fail)
+            else:
+                answer.put(lambda: result)
+
+        self.post(answered)
+        try:
+            told = answer.get(timeout=patience_seconds)
+        except Empty:
+            raise NoAnswer(f"no answer within {patience_seconds:g} s") from None
+        return told()
+
+    def post(self, job: Callable[[], object]) -> None:
+        """Let the thread do `job`, which raises nothing, without waiting for it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, args=(self._jobs,), name=self._name, daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def repeat(self, job: Callable[[], object], after_seconds: float) -> None:
+        """Do `job` when that time is over, in the place of what this was said of before. For jobs of the thread."""
+        self._again = time.monotonic() + after_seconds, job
+
+    def close(self) -> None:
+        """Let the thread end when it has done what it was given; does not wait for that."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread, self._jobs = None, SimpleQueue()
+
+    def _run(self, jobs: SimpleQueue[Callable[[], object] | None]) -> None:
+        while True:
+            again = self._again
+            try:
+                job = jobs.get(timeout=None if again is None else max(0.0, again[0] - time.monotonic()))
+            except Empty:
+                assert again is not None
+                self._again, job = None, again[1]
+            if job is None:
+                return
+            job()
