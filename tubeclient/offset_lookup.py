@@ -10,14 +10,12 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from zoneinfo import ZoneInfo
 
 from tubeclient.access import authority_of
-from tubeclient.admin.broker import BrokerWeb
-from tubeclient.admin.master import MasterWeb
+from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
@@ -36,8 +34,6 @@ __all__ = ["OffsetLookup"]
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
-_WEB_PORT_RETRY_SECONDS = 60.0
-_NEVER_WRITTEN = StoreBounds(0, 0)
 
 
 class OffsetLookup(ProcessBound):
@@ -59,14 +55,12 @@ class OffsetLookup(ProcessBound):
         self._closing = threading.Event()
         self._known: dict[StoreKey, StoreBounds] = {}
         self._silent: set[int] = set()
-        self._masters = MasterWeb(settings)
-        self._webs: dict[int, BrokerWeb] = {}
-        self._web_asked_at: float | None = None
+        self._webs = BrokerWebs(settings)
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. Raises the last error of a broker that never gave any."""
         self.check_process()
-        self._learn_web_addresses(view)
+        self._webs.learn(view)
         self._authority.visit_token = view.visit_token
         stores: dict[int, dict[StoreKey, Sequence[PartitionKey]]] = {}
         for store, partitions in view.stores().items():
@@ -84,21 +78,7 @@ class OffsetLookup(ProcessBound):
         Only HTTP tells them without taking the partitions over; TubeError where a broker's web port cannot be reached.
         """
         self.check_process()
-        self._learn_web_addresses(view)
-        wanted = set(view.partitions())
-        topics = {key.topic for key in wanted}
-        positions: dict[PartitionKey, int] = {}
-        for broker_id in sorted({key.broker_id for key in wanted}):
-            web = self._webs.get(broker_id)
-            if web is None:
-                raise ConnectError(
-                    f"broker {view.brokers[broker_id]} tells the position of group {consumer_group} over HTTP only, "
-                    "and its web port is not known; check masterWebPort"
-                )
-            for position in web.positions(consumer_group, topics):
-                if position.partition in wanted:
-                    positions[position.partition] = position.committed
-        return positions
+        return self._webs.group_positions(view, consumer_group)
 
     def offsets_at(
         self,
@@ -168,24 +148,6 @@ class OffsetLookup(ProcessBound):
         finally:
             runner.run(look.release())
 
-    def _learn_web_addresses(self, view: ClusterView) -> None:
-        """Ask the masters' web port where the brokers' ones are; anew each minute while one is missing."""
-        now = time.monotonic()
-        missing = view.brokers.keys() - self._webs.keys()
-        if not missing or (self._web_asked_at is not None and now - self._web_asked_at < _WEB_PORT_RETRY_SECONDS):
-            return
-        self._web_asked_at = now
-        try:
-            states = self._masters.brokers()
-        except TubeError as error:
-            _log.info("offsets are asked for over the protocol: %s", error)
-            return
-        for state in states:
-            broker = view.brokers.get(state.info.broker_id)
-            if broker is not None and state.web_port > 0:
-                address = f"{broker.host}:{state.web_port}"
-                self._webs[broker.broker_id] = BrokerWeb(broker.broker_id, address, self._settings.http_timeout_ms)
-
     def _bounds_of_broker(
         self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
     ) -> dict[StoreKey, StoreBounds]:
@@ -215,10 +177,9 @@ class OffsetLookup(ProcessBound):
     def _ask(
         self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
     ) -> dict[StoreKey, StoreBounds]:
-        web = self._webs.get(broker.broker_id)
-        if web is not None:
+        if self._webs.of(broker) is not None:
             try:
-                return self._ask_web(broker, web, stores)
+                return self._webs.bounds(broker, stores.keys())
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
         runner = FlowRunner(self._pool)
@@ -226,15 +187,3 @@ class OffsetLookup(ProcessBound):
             store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority))
             for store, partitions in stores.items()
         }
-
-    def _ask_web(self, broker: BrokerInfo, web: BrokerWeb, stores: Iterable[StoreKey]) -> dict[StoreKey, StoreBounds]:
-        """Ask over HTTP. The answer leaves out stores that were never written to, and all stores of a broker that is
-        starting: its web port is there before they are. The port for clients opens behind them.
-        """
-        topics = {store.topic for store in stores}
-        found = web.bounds(topics)
-        if any(store not in found and self._known.get(store) != _NEVER_WRITTEN for store in stores):
-            with closing(ConnectionPool(self._settings)) as fresh:
-                fresh.get(broker.address)
-            found = web.bounds(topics)
-        return {store: found.get(store, _NEVER_WRITTEN) for store in stores}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from tubeclient.admin.answers.broker import to_bounds, to_former_position, to_positions
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.model import PartitionPosition
-from tubeclient.admin.names import lists_of
+from tubeclient.admin.names import MAX_NAMES, lists_of
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.net.http import query_broker
 
@@ -68,6 +69,23 @@ class BrokerWeb:
             manualOffset=str(offset),
             modifyUser=user,
         )
+
+    def set_positions(self, group: str, offsets: Mapping[PartitionKey, int], user: str) -> None:
+        """Set many positions of this broker's partitions; those beyond a store's bounds become the nearest one.
+
+        A topic that the broker does not have is passed over, and a store that was never written to is made.
+        """
+        wanted = sorted(offsets.items())
+        for start in range(0, len(wanted), MAX_NAMES):
+            part = {str(key): offset for key, offset in wanted[start : start + MAX_NAMES]}
+            self._ask(
+                "admin_set_offset",
+                lambda _: None,
+                groupName=group,
+                manualSet="true",
+                offsetJsonInfo=json.dumps(part, separators=(",", ":")),
+                modifyUser=user,
+            )
 
     def clone_positions(self, group: str, target: str, topics: Iterable[str], user: str) -> None:
         """Give `target` the positions of `group`; a broker where `group` has none refuses."""

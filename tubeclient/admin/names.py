@@ -7,10 +7,11 @@ from typing import Final
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["as_name", "as_names", "lists_of"]
+__all__ = ["MAX_NAMES", "as_name", "as_names", "lists_of"]
 
-# The servers' Jetty takes forms of up to 200 000 bytes, and names have up to 64 characters.
-_MAX_NAMES: Final = 1_000
+MAX_NAMES: Final = 1_000
+"""How many names or partition keys one call may carry. The servers' Jetty takes forms of up to 200 000 bytes, and
+names have up to 64 characters."""
 
 
 def as_name(what: str, name: str) -> str:
@@ -30,5 +31,5 @@ def as_names(what: str, names: Iterable[str]) -> list[str]:
 def lists_of(topics: Iterable[str]) -> Iterator[str]:
     """Values of a list parameter that name all these topics together; for none a single empty one, which means all."""
     names = as_names("topic", topics)
-    for start in range(0, max(1, len(names)), _MAX_NAMES):
-        yield ",".join(names[start : start + _MAX_NAMES])
+    for start in range(0, max(1, len(names)), MAX_NAMES):
+        yield ",".join(names[start : start + MAX_NAMES])
