@@ -13,6 +13,7 @@ from spark_source.options import SourceOptions
 from spark_source.pattern_membership import NOTHING, PatternMembership
 from spark_source.timestamps import TimeLookup
 from tubeclient.admin import Admin
+from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
@@ -25,6 +26,7 @@ __all__ = [
     "Cluster",
     "Lookup",
     "Membership",
+    "PositionBooks",
     "TubeCluster",
     "check_scope",
     "client_settings",
@@ -56,6 +58,16 @@ class Lookup(TimeLookup, Protocol):
     def close(self) -> None: ...
 
 
+class PositionBooks(Protocol):
+    """The positions of groups on the brokers, told and set; see tubeclient.broker_webs.BrokerWebs."""
+
+    def require(self, view: ClusterView, what_for: str) -> None: ...
+    def group_positions(self, view: ClusterView, group: str) -> Mapping[PartitionKey, int]: ...
+    def set_group_positions(
+        self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
+    ) -> None: ...
+
+
 class Cluster(Protocol):
     """How the planner and batch reads reach a cluster. Nothing is contacted before a method is called."""
 
@@ -69,6 +81,10 @@ class Cluster(Protocol):
 
     def lookup(self) -> Lookup:
         """A new lookup; to be closed."""
+        ...
+
+    def position_books(self) -> PositionBooks:
+        """The brokers' books on groups; for one thread at a time."""
         ...
 
 
@@ -104,6 +120,9 @@ class TubeCluster:
 
     def lookup(self) -> Lookup:
         return OffsetLookup(self._settings, reader_groups(self._options))
+
+    def position_books(self) -> PositionBooks:
+        return BrokerWebs(self._settings)
 
     def _matching_topics(self) -> list[str]:
         try:

@@ -6,7 +6,7 @@ from typing import Final
 
 from spark_source import option_parsers as to
 from spark_source.offset_spec import OffsetSpec
-from spark_source.option_row import REQUIRED, OptionRow, later
+from spark_source.option_row import REQUIRED, OptionRow
 from spark_source.timestamps import parse_timestamp, parse_timestamps
 
 __all__ = ["READING"]
@@ -276,8 +276,16 @@ READING: Final[tuple[OptionRow, ...]] = (
         "reads too.",
         secret=True,
     ),
-    later(
-        "commitOffsetsToBroker", "Set the group's position on the brokers after each batch, for lag tools.", "stream"
+    OptionRow(
+        "commitOffsetsToBroker",
+        "commit_offsets_to_broker",
+        to.boolean,
+        False,
+        "`false`",
+        "Whether to set the group's position on the brokers to the end of each batch that is in the sink, for TubeMQ's "
+        "consoles and other clients of the group. Needs the web ports of masters and brokers. Brokers that cannot be "
+        "told are a warning.",
+        "stream",
     ),
     OptionRow(
         "readerGroups",

@@ -101,6 +101,7 @@ class SourceOptions(AccessOptions):
     offsets_table_mode: Literal["strict", "best_effort"]
     offset_commit_interval_ms: int
     storage_options: Mapping[str, str]
+    commit_offsets_to_broker: bool
     reader_groups: tuple[str, ...] | None
     partition_refresh_interval_ms: int
     group_join_timeout_ms: int

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from spark_source.broker_positions import BrokerPositions
 from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
 from spark_source.dealing import Deal, deal
 from spark_source.group_positions import group_positions
@@ -66,6 +67,7 @@ class StreamPlanner:
         self._options = options
         self._cluster = cluster
         self._progress = progress
+        self._broker_positions = BrokerPositions(options, cluster)
         self._clock = clock
         self._membership: Membership | None = None
         self._lookup: Lookup | None = None
@@ -218,9 +220,10 @@ class StreamPlanner:
     def close(self) -> None:
         """Give the group back, so that the next run need not wait for the master's lease to end.
 
-        Before that the offsets table gets the last position: a run that is let in must find it.
+        Before that the offsets table and the brokers get the last position: a run that is let in must find it.
         """
         self._progress.close()
+        self._broker_positions.close()
         membership, lookup = self._membership, self._lookup
         self._membership = self._lookup = self._snapshots = None
         if membership is not None:
@@ -237,7 +240,7 @@ class StreamPlanner:
                 self._source_count = self._options.source_count
             # Kept at once: a join that is broken off has nodes to give back as well.
             self._membership = self._cluster.membership(self._source_count)
-            self._membership.join(self._options.group_join_timeout_ms)
+            self._broker_positions.open(self._membership.join(self._options.group_join_timeout_ms))
             self._progress.open_run(self._source_count)
             self._snapshots = SnapshotCache(self._options, self._membership, self._lookup_open(), self._clock)
             self._judge = LossJudge(self._options, self._membership, self._snapshots)
@@ -269,6 +272,7 @@ class StreamPlanner:
 
     def _record(self, complete: Offsets, snapshot: Snapshot) -> None:
         self._progress.record(complete, snapshot.bounds, lambda: self._deal_of(snapshot, complete).node_of)
+        self._broker_positions.record(complete, snapshot.view)
 
     def _nothing_new(self, start: Json) -> Json:
         if self._target is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,15 @@ class FakeCluster:
         self.unreachable: TubeError | None = None
         """What a new look at the layout ends with."""
         self.positions: dict[PartitionKey, int] = {}
+        self.set: list[dict[str, int]] = []
+        """Positions in rows that the brokers were told, write by write."""
+        self.books_unknown: TubeError | None = None
+        self.books_fail: Exception | None = None
+        self.brokers_go_on = threading.Event()
+        """Brokers take their time while it is not set."""
+        self.brokers_go_on.set()
+        self.untold = threading.Event()
+        """Brokers do not tell yet what they were told."""
         self.refusal: TubeError | None = None
         self.failure: TubeError | None = None
         self.timeless: NoMessageTime | None = None
@@ -92,6 +102,10 @@ class FakeCluster:
     def lookup(self) -> FakeLookup:
         self.calls.append("lookup")
         return FakeLookup(self)
+
+    def position_books(self) -> FakeBooks:
+        self.calls.append("books")
+        return FakeBooks(self)
 
 
 class FakeMembership:
@@ -166,6 +180,31 @@ class FakeLookup:
 
     def close(self) -> None:
         self._cluster.calls.append("lookup closed")
+
+
+class FakeBooks:
+    """The brokers' books: `cluster.positions`, and every write in `cluster.set`."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def require(self, view: ClusterView, what_for: str) -> None:
+        if self._cluster.books_unknown is not None:
+            raise self._cluster.books_unknown
+
+    def group_positions(self, view: ClusterView, group: str) -> dict[PartitionKey, int]:
+        return {} if self._cluster.untold.is_set() else dict(self._cluster.positions)
+
+    def set_group_positions(
+        self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
+    ) -> None:
+        cluster = self._cluster
+        assert threading.current_thread() is not threading.main_thread(), "the query's thread must not wait for this"
+        assert cluster.brokers_go_on.wait(30)
+        cluster.set.append({str(key): offset // ROW for key, offset in offsets.items()})
+        if cluster.books_fail is not None:
+            raise cluster.books_fail
+        cluster.positions.update(offsets)
 
 
 def as_json(positions: Mapping[str, int]) -> dict[str, Any]:
