@@ -66,6 +66,8 @@ class FakeCluster:
         self.brokers_go_on = threading.Event()
         """Brokers take their time while it is not set."""
         self.brokers_go_on.set()
+        self.asked = 0
+        """How often the brokers' books were looked at."""
         self.untold = threading.Event()
         """Brokers do not tell yet what they were told."""
         self.refusal: TubeError | None = None
@@ -193,6 +195,7 @@ class FakeBooks:
             raise self._cluster.books_unknown
 
     def group_positions(self, view: ClusterView, group: str) -> dict[PartitionKey, int]:
+        self._cluster.asked += 1
         return {} if self._cluster.untold.is_set() else dict(self._cluster.positions)
 
     def set_group_positions(
