@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from spark_source.offsets import Offsets
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
 from tests.waiting import wait_for
 from tubeclient.errors import BrokerFailed, ConfigurationError, ConnectError
+from tubeclient.metadata import ClusterView
 
 DOWN = BrokerFailed("broker 1:127.0.0.1:8123 failed: no answer", broker="1:127.0.0.1:8123")
 
@@ -107,6 +109,7 @@ def test_between_two_writes_there_is_a_pause_and_the_last_one_comes_at_the_end(
     wait_for(lambda: told(cluster) == {"1:t:0": 1}, "the first write")
     for row in range(2, 50):
         one.record(at(p0=row), cluster.shown())
+        time.sleep(0.001)  # a thread that would not pause has the time to show it
     one.close()
     assert cluster.set == [{"1:t:0": 1}, {"1:t:0": 49}]
 
@@ -119,6 +122,16 @@ def test_only_what_moved_and_what_is_read_and_there_is_set(cluster: FakeCluster,
     one.record(at(p0=1, p1=2).merge(others), cluster.shown())
     one.close()
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:1": 2}]
+
+
+def test_a_broker_that_comes_back_is_told_with_the_next_write(cluster: FakeCluster, opened: Open) -> None:
+    one = opened(every_seconds=0)
+    without = ClusterView.of(cluster.brokers, [])
+    one.record(at(p0=1), without)
+    wait_for(lambda: cluster.set, "the first write")
+    one.record(at(p0=1, p1=2), cluster.shown())
+    one.close()
+    assert cluster.set == [{}, {"1:t:0": 1, "1:t:1": 2}]
 
 
 def test_of_assigned_partitions_only_those_are_set(cluster: FakeCluster, opened: Open) -> None:
