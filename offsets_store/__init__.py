@@ -5,7 +5,7 @@
     run.record([PartitionProgress(PartitionKey(1, "clicks", 0), next_offset=2800, end_offset=5600, node_id=0)])
 
 It is written with delta-rs, in milliseconds and without a SparkSession, or by one (`offsets_store.delta_spark`), and
-can be read by whatever reads Delta: who reads what, how far, how much is behind; older states are versions of the table.
+whatever reads Delta can read it: who reads what, how far, how much is behind; older states are versions of the table.
 `offsets_store.schema` documents the columns. Importing this package imports neither deltalake nor pyspark.
 """
 
