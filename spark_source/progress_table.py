@@ -212,10 +212,12 @@ class ProgressTable:
             raise OffsetsTableError(self._reason(error)) from None
 
     def _reason(self, error: Exception) -> str:
+        from offsets_store.errors import display_uri
+
         if not isinstance(error, NoAnswer):
             return str(error)
         return (
-            f"the offsets table at {self._options.offsets_table} gave {error}. Check that its storage can be reached "
+            f"the offsets table at {display_uri(self._options.offsets_table or '')} gave {error}. Check that its storage can be reached "
             "and is not overloaded"
         )
 
