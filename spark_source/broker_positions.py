@@ -123,7 +123,6 @@ class BrokerPositions:
     def _try(self, books: PositionBooks, complete: Offsets, view: ClusterView) -> bool:
         """Whether it worked. Whatever fails in here, the query goes on."""
         group = self._options.consumer_group
-        moved: dict[PartitionKey, int] = {}
         try:
             if not self._compared:
                 self._warn_if_ahead(complete, books.group_positions(view, group))
@@ -143,8 +142,8 @@ class BrokerPositions:
                     error,
                 )
             self._failing = True
-            for key in moved:  # a part of it may have come through
-                self._set.pop(key, None)
+            # A part of it may have come through, and a broker that was killed has forgotten older ones too.
+            self._set.clear()
             return False
         if self._failing:
             _log.info("commitOffsetsToBroker: the brokers have the position of group %s again", group)

@@ -69,6 +69,7 @@ def send(producer: Producer) -> Callable[..., list[bytes]]:
 
 def test_the_group_goes_on_exactly_from_spark_to_java_and_back(
     apache: ApacheTubeMQ,
+    settings: ClientSettings,
     delta_spark: SparkSession,
     send: Callable[..., list[bytes]],
     java_consumer: Callable[..., JavaBalanceConsumer],
@@ -79,13 +80,15 @@ def test_the_group_goes_on_exactly_from_spark_to_java_and_back(
 
     def read_on(checkpoint: str) -> list[bytes]:
         sink = Batches()
-        given = options(apache, topic, group, commitOffsetsToBroker=True, maxOffsetsPerTrigger=40)
+        given = options(apache, topic, group, commitOffsetsToBroker=True)
         run_available(stream(delta_spark, given), tmp_path / checkpoint, sink)
         wait_for(lambda: not group_page(apache.master_web_port, group), "the query's nodes to be given back")
         return sink.all
 
     first = send(topic, 100)
     assert read_on("one") == first
+    # At once: whoever joins the group now may rely on it.
+    assert Admin(settings).group_offsets(group).rows_behind == 0
     assert read_on("two") == []
 
     second = send(topic, 50)

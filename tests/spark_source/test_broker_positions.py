@@ -170,6 +170,20 @@ def test_a_failed_write_is_made_up_for_in_full(cluster: FakeCluster, opened: Ope
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:0": 1, "1:t:1": 2}]
 
 
+def test_after_a_failure_all_is_set_again(cluster: FakeCluster, opened: Open) -> None:
+    """The broker may have been killed, and have forgotten what it had not written down."""
+    one = opened(every_seconds=0, retry_seconds=0.001)
+    one.record(at(p0=1, p1=1), cluster.shown())
+    wait_for(lambda: told(cluster), "the first write")
+    cluster.books_fail = DOWN
+    one.record(at(p0=1, p1=2), cluster.shown())
+    wait_for(lambda: len(cluster.set) > 1, "the try that fails")
+    cluster.books_fail = None
+    one.close()
+    assert cluster.set[1] == {"1:t:1": 2}
+    assert cluster.set[-1] == {"1:t:0": 1, "1:t:1": 2}
+
+
 def test_the_end_does_not_wait_for_brokers_that_do_not_answer(
     cluster: FakeCluster, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
