@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from offsets_store.delta_form import check_schema, rows_from_arrow, rows_to_arrow
 from offsets_store.errors import OffsetsTableError, VersionGone, display_uri, scrub
 from offsets_store.history import TableCommit
-from offsets_store.log_retention import HISTORY_COMMITS, expendable, files_to_delete
+from offsets_store.local_log import entry_path, shorten
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
@@ -32,10 +33,9 @@ __all__ = ["DeltaRsStorage"]
 # Delta's names of types where Spark's DDL has others.
 _DDL_TYPES: Final = {"integer": "int", "long": "bigint"}
 
-_LOG: Final = "_delta_log"
 _WEEK_HOURS: Final = 168
-# What one maintenance deletes of a log at most: where none ran for long, the next ones do the rest.
-_MOST_ENTRIES: Final = 2_000
+_NEWEST_WRITER: Final = 7
+"""Of the Delta protocol; from there on features are named one by one, and delta-rs knows which it has."""
 
 # delta-rs gives up after three minutes by itself, too long for a planner that holds up a query. The user's values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
@@ -66,7 +66,7 @@ class DeltaRsStorage:
         self._seen: _Seen | None = None
         self._sequences: dict[str, int | None] = {}
         # With a handle of its own: this one belongs to the thread that writes.
-        self._upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
+        self.upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
 
     def __repr__(self) -> str:
         return f"DeltaRsStorage({display_uri(self._uri)!r})"
@@ -99,26 +99,32 @@ class DeltaRsStorage:
                 self._table = table
                 if table.version() > 0:
                     raise Conflict("the table was made and written by somebody else in this moment")
+            self._check_protocol(table)
             before = table.version()
+            token = uuid.uuid4().hex
             try:
                 write_deltalake(
                     table,
                     rows_to_arrow(written),
                     mode="overwrite",
                     predicate=_of_group(key.consumer_group),
-                    commit_properties=_properties(key, sequence),
+                    commit_properties=_properties(key, sequence, token),
                     post_commithook_properties=_no_hooks(),
                 )
             except CommitFailedError as error:
                 self._forget()
-                raise Conflict(self._scrub(error)) from None
+                table.update_incremental()
+                if table.version() == before:
+                    raise  # nobody was faster: this table cannot be written
+                if not _holds(table, table.version() - before, token):
+                    raise Conflict(self._scrub(error)) from None
             after = table.version()
-        if after == before + 1:
+        if self._seen is not None and after == before + 1:
             self._seen = _Seen(key.consumer_group, after, written)
             self._sequences[key.group_transaction_id] = sequence
         else:
             self._forget()
-        self._upkeep.committed(before, after)
+        self.upkeep.committed(before, after)
 
     def maintain(self, retention_hours: int | None) -> int:
         with self._explained("clean up"):
@@ -126,7 +132,9 @@ class DeltaRsStorage:
             if table is None:
                 return 0
             table.create_checkpoint()
-            gone = self._shorten(table)
+            folder = _local_folder(self._uri)
+            # Other stores list a log from where they are told, and time alone may shorten it.
+            gone = 0 if folder is None else shorten(folder, {uri.rpartition("/")[2] for uri in table.file_uris()})
             table.cleanup_metadata()
             # "full": tombstones older than the retention are gone from the log, their files must be found by listing.
             vacuumed = table.vacuum(
@@ -137,28 +145,6 @@ class DeltaRsStorage:
                 post_commithook_properties=_no_hooks(),
             )
         return gone + len(vacuumed)
-
-    def _shorten(self, table: DeltaTable) -> int:
-        """Delete what only versions beyond the kept history need; returns how many data files went."""
-        from deltalake.fs import DeltaStorageHandler
-        from pyarrow.fs import FileSelector
-
-        store = DeltaStorageHandler(self._uri, self._effective_options())
-        names = [info.base_name for info in store.get_file_info_selector(FileSelector(_LOG))]
-        in_use = {uri.rpartition("/")[2] for uri in table.file_uris()}
-        gone = 0
-        for entry in expendable(names, HISTORY_COMMITS)[:_MOST_ENTRIES]:
-            # Another writer's maintenance may be at it as well: whatever is missing was deleted by that.
-            with contextlib.suppress(FileNotFoundError):
-                path = f"{_LOG}/{entry.name}"
-                # Data first: the entry is what names them.
-                if entry.is_commit:
-                    for file in files_to_delete(store.open_input_file(path).read().decode(), in_use):
-                        with contextlib.suppress(FileNotFoundError):
-                            store.delete_file(file)
-                            gone += 1
-                store.delete_file(path)
-        return gone
 
     def commits(self, limit: int) -> list[TableCommit]:
         """The table's last commits, newest first, at most `limit`; [] where there is no table."""
@@ -201,9 +187,8 @@ class DeltaRsStorage:
         folder = _local_folder(self._uri)
         if folder is None:
             return True
-        own, following = (folder / _LOG / f"{table.version() + more:020}.json" for more in (0, 1))
-        # The log is cleaned up from its beginning: while our own entry is there, a following one would be, too.
-        return following.exists() or not own.exists()
+        # The log is shortened from its beginning: while our own entry is there, a following one would be, too.
+        return entry_path(folder, table.version() + 1).exists() or not entry_path(folder, table.version()).exists()
 
     def _forget(self) -> None:
         self._seen = None
@@ -255,6 +240,15 @@ class DeltaRsStorage:
         found = {name: _DDL_TYPES.get(type_name, type_name) for name, type_name in types.items()}
         check_schema(found, table.metadata().partition_columns, display_uri(self._uri))
 
+    def _check_protocol(self, table: DeltaTable) -> None:
+        """delta-rs itself looks at it when the data is written already."""
+        needed = table.protocol().min_writer_version
+        if needed > _NEWEST_WRITER:
+            raise OffsetsTableError(
+                f"could not write the offsets table at {display_uri(self._uri)}: its protocol asks for writer version"
+                f" {needed}, and this release knows {_NEWEST_WRITER} at most; upgrade, or name another folder"
+            )
+
     def _effective_options(self) -> dict[str, str] | None:
         if _local_folder(self._uri) is not None:
             return self._options or None
@@ -290,11 +284,12 @@ def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
 
     # Not DeltaTable.to_pyarrow_table: its reader threads abort one process in ten at exit (deltalake 1.6.6).
     query = f"SELECT * FROM offsets WHERE {_of_group(consumer_group)}"
-    found = pa.table(QueryBuilder().register("offsets", table).execute(query).read_all())
+    # pyarrow pulls the rows, as deltalake's own read_all() would hold up all threads of the process for a slow store.
+    found = pa.RecordBatchReader.from_stream(QueryBuilder().register("offsets", table).execute(query)).read_all()
     return rows_from_arrow(found)
 
 
-def _properties(key: GroupKey, sequence: int) -> CommitProperties:
+def _properties(key: GroupKey, sequence: int, token: str) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
     # The second identity is the fence between all runs of the group, whatever their topics: delta-rs lets no commit
@@ -302,7 +297,7 @@ def _properties(key: GroupKey, sequence: int) -> CommitProperties:
     identities = [key.transaction_id, key.group_transaction_id]
     return CommitProperties(
         app_transactions=[Transaction(identity, sequence) for identity in identities],
-        custom_metadata={"sequence": str(sequence)},
+        custom_metadata={"sequence": str(sequence), "commitToken": token},
     )
 
 
@@ -310,6 +305,14 @@ def _own_retention_hours(table: DeltaTable) -> int | None:
     """A week for a table as we make it; None, which is the table's own retention, for one that somebody set."""
     name = "delta.deletedFileRetentionDuration"
     return _WEEK_HOURS if table.metadata().configuration.get(name) == TABLE_PROPERTIES[name] else None
+
+
+def _holds(table: DeltaTable, newest: int, token: str) -> bool:
+    """Whether one of the `newest` commits is the one with this token.
+
+    A slow store may take a commit whose answer comes too late; the try that follows then loses against our own.
+    """
+    return any(entry.get("commitToken") == token for entry in table.history(newest))
 
 
 def _no_hooks() -> PostCommitHookProperties:

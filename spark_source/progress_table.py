@@ -216,10 +216,8 @@ class ProgressTable:
 
         if not isinstance(error, NoAnswer):
             return str(error)
-        return (
-            f"the offsets table at {display_uri(self._options.offsets_table or '')} gave {error}. Check that its storage can be reached "
-            "and is not overloaded"
-        )
+        place = display_uri(self._options.offsets_table or "")
+        return f"the offsets table at {place} gave {error}. Check that its storage can be reached and is not overloaded"
 
     def _table(self) -> OffsetsTable:
         if self._opened is None:
