@@ -149,7 +149,7 @@ class BestEffortCommits:
         """Commit the newest position, on the thread."""
         from offsets_store import SupersededRun
 
-        if self._pausing or self._superseded is not None:
+        if self._pausing:
             return
         with self._lock:
             position, self._waiting = self._waiting, None

@@ -56,6 +56,8 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
             "includeattributes": "true",
             "messagetimezone": "Asia/Shanghai",
             "offsetsTable": " /lake/o ",
+            "offsetstablemode": "Strict",
+            "offsetcommitinterval": "10 s",
             "storageoption.aws_region": "eu",
             "readergroups": "r1,r2",
             "partitionrefreshinterval": "2 minutes",
@@ -75,6 +77,7 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
     assert (options.fail_on_data_loss, options.include_attributes) == (False, True)
     assert options.message_time_zone == "Asia/Shanghai"
     assert options.offsets_table == "/lake/o"
+    assert (options.offsets_table_mode, options.offset_commit_interval_ms) == ("strict", 10_000)
     assert dict(options.storage_options) == {"aws_region": "eu"}
     assert options.reader_groups == ("r1", "r2")
     assert options.partition_refresh_interval_ms == 120_000
@@ -140,6 +143,8 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"partitionrefreshinterval": "5 parsecs"}, "partitionRefreshInterval"),
         ({"masterwebport": "70000"}, "from 1 to 65535"),
         ({"storageoption.secret": "s3cr3t"}, "storageOption.* is given without offsetsTable"),
+        ({"offsetstablemode": "strict"}, "offsetsTableMode is given without offsetsTable"),
+        ({"offsetcommitinterval": "1s"}, "offsetCommitInterval is given without offsetsTable"),
         ({"readergroups": "g,h"}, "readerGroups names consumerGroup g"),
     ],
 )

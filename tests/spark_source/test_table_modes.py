@@ -57,6 +57,11 @@ def open_planner(
     return planner_with(storage.table, patience, FakeCluster(rows=(0, 100)), clock, **more)
 
 
+def let_it_work(one: StreamPlanner) -> None:
+    """Until the table's thread has done what it was given so far."""
+    one._progress._thread.call(lambda: None, 30)
+
+
 def drive(one: StreamPlanner) -> list[object]:
     """All answers of a query of four batches that goes on from a checkpoint."""
     answers: list[object] = []
@@ -130,7 +135,9 @@ def test_strict_ends_before_the_next_batch_is_planned(storage: FakeStorage, faul
     )
     with pytest.raises(OffsetsTableError, match=said):
         one.latest(first, 10)
+    tries = storage.writes
     one.close()
+    assert storage.writes == tries  # the query has said what is wrong
     assert storage.positions == both(1)
     # The next start does what this one would have done.
     storage.before_write = lambda: None
@@ -192,12 +199,20 @@ def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: py
     wait_for(lambda: storage.writes >= 4, "some tries")  # nobody calls the planner meanwhile
     storage.before_write = lambda: None
     wait_for(lambda: storage.positions == both(1), "the position")
+    storage.before_write, tries = broken, storage.writes
+    one.complete(at(2))
+    wait_for(lambda: storage.writes >= tries + 4, "some tries of another trouble")
+    storage.before_write = lambda: None
     one.close()
     told = [record.getMessage() for record in caplog.records if "offsets table" in record.getMessage()]
-    assert told == [
-        "the offsets table was not written, it stays behind and is tried again: disk full",
-        "the offsets table is written again",
-    ]
+    assert (
+        told
+        == [
+            "the offsets table was not written, it stays behind and is tried again: disk full",
+            "the offsets table is written again",
+        ]
+        * 2
+    )
 
 
 def test_between_two_tries_there_is_a_pause_whatever_comes(storage: FakeStorage) -> None:
@@ -207,10 +222,28 @@ def test_between_two_tries_there_is_a_pause_whatever_comes(storage: FakeStorage)
     wait_for(lambda: storage.writes, "the first try")
     for rows in range(2, 50):
         one.complete(at(rows))
+    let_it_work(one)
+    assert storage.writes == 1
     storage.before_write = lambda: None
     one.close()  # which does not wait for the pause's end
     assert storage.writes == 2
     assert storage.commits == [both(49)]
+
+
+def test_what_failed_does_not_come_back_over_what_is_newer(storage: FakeStorage) -> None:
+    def hang_and_fail() -> None:
+        storage.before_write = lambda: None
+        storage.hang()
+        broken()
+
+    one = open_planner(storage, "best_effort")
+    storage.before_write = hang_and_fail
+    one.complete(at(1))
+    wait_for(lambda: storage.hanging, "the first commit")
+    one.complete(at(2))
+    storage.hang_until.set()
+    one.close()
+    assert storage.commits == [both(2)]
 
 
 def test_a_store_that_does_not_answer_is_told_of(storage: FakeStorage, caplog: pytest.LogCaptureFixture) -> None:
@@ -278,8 +311,7 @@ def test_commits_keep_their_interval_and_the_last_position_is_written(storage: F
 
     def told(rows: int) -> None:
         one.complete(at(rows))
-        if mode == "best_effort":
-            one._progress._thread.call(lambda: None, 30)  # what was handed over is written
+        let_it_work(one)
 
     for rows in range(1, 26):  # one batch a second
         told(rows)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +100,43 @@ def test_in_the_middle_the_mode_decides(tmp_path: Path, kind: str, mode: str, ca
     if mode == "best_effort":
         assert "its last position could not be written to the offsets table" in caplog.text
     assert content(folder) == strange
+
+
+HANGING = """
+import os, pathlib, sys
+from spark_source.progress_commits import Patience
+from tests.spark_source.fakes import FakeCluster, as_json, planner_with
+
+folder, mode = pathlib.Path(sys.argv[1]), sys.argv[2]
+planner_with(None, Patience(), FakeCluster(), None, offsetsTable=folder).complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+one = planner_with(None, Patience(call=30, end=0.5), FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
+one.partitions(as_json({"1:t:0": 1}), as_json({"1:t:0": 1}))  # the run has begun
+for data in folder.rglob("*.parquet"):
+    data.unlink()
+    os.mkfifo(data)  # whoever opens it waits for a writer
+one._progress._commits._patience = Patience(call=0.5)
+try:
+    one.complete(as_json({"1:t:0": 2, "1:t:1": 2}))
+except Exception as error:
+    print(error)
+one.close()
+print("closed")
+"""
+
+
+@pytest.mark.parametrize("mode", ["strict", "best_effort"])
+def test_a_disk_that_does_not_answer_keeps_neither_the_query_nor_the_process(tmp_path: Path, mode: str) -> None:
+    """delta-rs waits in its own code, where Python has no say."""
+    found = subprocess.run(
+        [sys.executable, "-c", HANGING, str(tmp_path / "offsets"), mode], capture_output=True, text=True, timeout=60
+    )
+    *said, last = found.stdout.splitlines()
+    assert (found.returncode, last) == (0, "closed"), found.stderr
+    if mode == "strict":
+        assert re.search("offsetsTableMode is strict: .* gave no answer within 0.5 s", said[0])
+    else:
+        assert said == []
+        assert "its last position could not be written to the offsets table" in found.stderr
 
 
 def rows_in(folder: Path, feed: Feed) -> set[int]:
