@@ -204,7 +204,7 @@ class DeltaRsStorage:
             folder = _local_folder(self._uri)
             if folder is None and "scheme" in str(error):
                 raise
-            if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            if folder is not None and folder.exists() and not _is_free(folder):
                 raise OffsetsTableError(
                     f"{self._uri} is not a Delta table and not empty; name a new or empty folder as the offsets table"
                 ) from None
@@ -275,6 +275,11 @@ class DeltaRsStorage:
                 f"could not {action} the offsets table at {display_uri(self._uri)}: {type(error).__name__}:"
                 f" {self._scrub(error)}. Check the path, the storage options, and that the place can be written"
             ) from None
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether a table may be made in a folder that holds none. In one with nothing but a log, somebody is at it now."""
+    return folder.is_dir() and all(entry.name == "_delta_log" for entry in folder.iterdir())
 
 
 def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:

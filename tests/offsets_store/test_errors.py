@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, SchemaMismatch, SupersededRun
+from offsets_store import (
+    GroupKey,
+    OffsetsTable,
+    OffsetsTableError,
+    PartitionProgress,
+    SchemaMismatch,
+    SupersededRun,
+)
 from offsets_store.errors import display_uri, scrub
+from tubeclient.keys import PartitionKey
 
 KEY = GroupKey("g", ["a"])
 
@@ -68,6 +76,15 @@ def test_a_file_in_the_tables_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(OffsetsTableError, match=r"letter\.txt"):
         OffsetsTable(str(tmp_path / "letter.txt")).open_run(KEY, 1)
+
+
+def test_a_folder_in_which_a_table_is_being_made_is_free(tmp_path: Path) -> None:
+    # What is there while another process makes the table.
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "_commit_1.json.tmp").write_text("")
+    table = OffsetsTable(str(tmp_path))
+    assert table.latest(KEY) is None
+    assert table.open_run(KEY, 1).record([PartitionProgress(PartitionKey(1, "a", 0), 28)]) is True
 
 
 def test_a_broken_log_is_an_error(tmp_path: Path) -> None:

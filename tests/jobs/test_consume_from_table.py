@@ -1,0 +1,214 @@
+"""A group goes from Spark to consumers without Spark and back, by the offsets table alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from embedded_tubemq import EmbeddedTubeMQ
+from jobs.consume_from_table import consume
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SupersededRun
+from tests.spark_source.feed import Feed
+from tests.spark_source.queries import Batches, run_available, stream
+from tubeclient import ClientSettings, Delivery, PartitionKey
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube")) as running:
+        yield running
+
+
+class Consumers:
+    """Two consumers of the feed's group."""
+
+    def __init__(self, feed: Feed, folder: Path) -> None:
+        self.feed, self.group = feed, f"{feed.topic}_group"
+        self.uri = str(folder / "offsets")
+        self.settings = ClientSettings((feed.tube.master_address,), master_web_port=feed.tube.master_web_port)
+
+    @property
+    def table(self) -> OffsetsTable:
+        return OffsetsTable(self.uri)
+
+    def run(self, *, packs_each: int | None = None, until: int | None = None) -> list[bytes]:
+        """Run both until each has read so many packs, or both together so many messages; returns what they read."""
+        bodies: list[bytes] = []
+        stops = [threading.Event(), threading.Event()]
+
+        def node(node_id: int) -> None:
+            packs = 0
+
+            def handle(delivery: Delivery) -> None:
+                nonlocal packs
+                packs += 1
+                bodies.extend(map(bytes, delivery.bodies))
+                if packs == packs_each:
+                    stops[node_id].set()
+                if until is not None and len(bodies) >= until:
+                    stops[0].set()
+                    stops[1].set()
+
+            # Recorded at the end only: what stands in the table then is what the hand-over is about.
+            try:
+                self.consume(node_id, handle, stops[node_id], record_every_s=600)
+            except BaseException:
+                stops[1 - node_id].set()  # or it would wait for what this one was to read
+                raise
+
+        with ThreadPoolExecutor(2) as pool:
+            nodes = [pool.submit(node, node_id) for node_id in range(2)]
+            try:
+                for done in nodes:
+                    done.result(timeout=60)
+            finally:
+                for stop in stops:
+                    stop.set()
+        self.feed.wait_until_free()
+        return bodies
+
+    def consume(
+        self, node_id: int, handle: Callable[[Delivery], object], stop: threading.Event, *, record_every_s: float
+    ) -> None:
+        consume(
+            self.settings,
+            self.table,
+            self.group,
+            [self.feed.topic],
+            source_count=2,
+            node_id=node_id,
+            handle=handle,
+            stop=stop,
+            record_every_s=record_every_s,
+        )
+
+    def positions(self) -> dict[PartitionKey, int]:
+        return self.table.positions(self.group, [self.feed.topic])
+
+    def query(self, spark: SparkSession, checkpoint: Path) -> list[bytes]:
+        """Run a query from the table, with a new checkpoint, up to the end; returns what it read."""
+        sink = Batches()
+        options = self.feed.options(
+            startingOffsets="group", groupFallback="earliest", maxOffsetsPerTrigger=60, offsetsTable=self.uri
+        )
+        run_available(stream(spark, options), checkpoint, sink)
+        self.feed.wait_until_free()
+        return sink.all
+
+
+@pytest.fixture
+def consumers(tube: EmbeddedTubeMQ, tmp_path: Path, request: pytest.FixtureRequest) -> Consumers:
+    """Of a topic of their own, with two stores of two partitions each."""
+    name = f"topic{abs(hash(request.node.name))}"
+    return Consumers(Feed.create(tube, name, stores=2, partitions=2), tmp_path)
+
+
+@pytest.mark.spark
+def test_from_spark_to_two_consumers_and_back(delta_spark: SparkSession, consumers: Consumers, tmp_path: Path) -> None:
+    feed = consumers.feed
+    feed.send(100)
+    first = consumers.query(delta_spark, tmp_path / "one")
+    assert first == feed.sent
+    feed.send(100)
+    second = consumers.run(packs_each=1)
+    assert 0 < len(second) < 100  # they leave something to be read
+    feed.send(20)
+    third = consumers.query(delta_spark, tmp_path / "two")
+    assert sorted([*first, *second, *third]) == feed.sent
+    assert len(third) == 220 - 100 - len(second)
+    found = consumers.table.history(consumers.group, limit=100).commits
+    assert len({commit.run_epoch for commit in found}) == 2  # the consumers went on under the first query's
+
+
+@pytest.mark.spark
+def test_from_two_consumers_to_spark_and_back(delta_spark: SparkSession, consumers: Consumers, tmp_path: Path) -> None:
+    feed = consumers.feed
+    feed.send(100)
+    first = consumers.run(packs_each=1)
+    assert 0 < len(first) < 100
+    second = consumers.query(delta_spark, tmp_path / "one")
+    feed.send(100)
+    third = consumers.run(until=100)
+    assert sorted([*first, *second, *third]) == feed.sent
+    found = consumers.table.latest(GroupKey(consumers.group, [feed.topic]))
+    assert found is not None
+    assert {row.partition: row.node_id for row in found.partitions} == dict(
+        zip(found.positions, (0, 1, 0, 1), strict=True)
+    )
+
+
+def test_the_table_prevails_over_what_the_brokers_have(consumers: Consumers) -> None:
+    feed = consumers.feed
+    feed.send(100)
+    assert sorted(consumers.run(until=100)) == feed.sent
+    taken = consumers.table.open_run(GroupKey(consumers.group, [feed.topic]), 2, force=True)
+    taken.record([PartitionProgress(partition, 0) for partition in consumers.positions()])
+    assert sorted(consumers.run(until=100)) == feed.sent
+
+
+def test_a_partition_that_the_table_does_not_know_goes_on_where_the_broker_has_it(consumers: Consumers) -> None:
+    feed = consumers.feed
+    feed.send(100)
+    assert sorted(consumers.run(until=100)) == feed.sent
+    kept = consumers.positions()
+    first = min(kept)
+    taken = consumers.table.open_run(GroupKey(consumers.group, [feed.topic]), 2, force=True)
+    taken.record([PartitionProgress(first, kept[first])])
+    more = feed.send(20)
+    assert sorted(consumers.run(until=20)) == more
+
+
+def test_a_reset_stops_consumers_at_their_next_record(consumers: Consumers) -> None:
+    feed, key = consumers.feed, GroupKey(consumers.group, [consumers.feed.topic])
+    feed.send(10, partitions=[0])
+    read, go_on = threading.Event(), threading.Event()
+
+    def handle(_: Delivery) -> None:
+        read.set()
+        assert go_on.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        stop = threading.Event()
+        done = pool.submit(consumers.consume, 0, handle, stop, record_every_s=0)
+        try:
+            assert read.wait(30)
+            run = consumers.table.open_run(key, 2, force=True)
+            run.record([PartitionProgress(partition, 280) for partition in consumers.positions()])
+            go_on.set()
+            with pytest.raises(SupersededRun, match=f"epoch {run.epoch}"):
+                done.result(30)
+        finally:
+            stop.set()
+            go_on.set()
+    assert set(consumers.positions().values()) == {280}
+
+
+def test_the_script_prints_messages_and_records_them_when_it_is_told_to_end(consumers: Consumers) -> None:
+    feed = consumers.feed
+    feed.send(40)
+    command = [sys.executable, str(ROOT / "jobs" / "consume_from_table.py"), "--master-servers"]
+    command += [feed.tube.master_address, "--master-web-port", str(feed.tube.master_web_port), "--topic", feed.topic]
+    command += ["--consumer-group", consumers.group, "--offsets-table", consumers.uri]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as job:
+        try:
+            assert job.stdout is not None
+            printed = [job.stdout.readline().strip() for _ in feed.sent]
+            job.terminate()
+            assert job.wait(30) == 0
+        finally:
+            job.kill()
+    assert sorted(printed) == feed.sent
+    feed.wait_until_free()
+    feed.send(20)
+    assert sorted(consumers.run(until=20)) == feed.sent[40:]
