@@ -10,6 +10,7 @@ from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, SupersededR
 from spark_source.progress_commits import Patience
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner, planner_with
 from tests.waiting import wait_for
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import StoreKey, TopicLayout
 
 
@@ -118,6 +119,36 @@ def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
     cluster.positions = {key("1:t:1"): 9 * ROW, key("1:u:0"): 7 * ROW}
     one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
+
+
+@pytest.mark.parametrize(("fallback", "begin"), [("earliest", 2), ("latest", 9)])
+def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path, fallback: str, begin: int) -> None:
+    """In topics in which the group never was; in the others it is new, and nothing of it was read."""
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", groupFallback=fallback, subscribe="t,u")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
+
+
+def test_without_a_named_fallback_what_the_table_does_not_know_is_an_error(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
+    with pytest.raises(ConfigurationError, match=r"know a position of the group for 1:u:0; set groupFallback"):
+        one.initial()
+
+
+def test_with_a_checkpoint_a_table_that_is_behind_is_brought_up_at_the_first_trigger(tmp_path: Path) -> None:
+    """Though there is nothing to read; and where a query with a checkpoint begins is nobody's question."""
+    cluster = FakeCluster(rows=(0, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
+    here = as_json({"1:t:0": 10, "1:t:1": 10})
+    assert planner(cluster, offsetsTable=tmp_path, startingOffsets="group").latest(here, None) is here
+    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 10}
 
 
 def test_the_table_is_written_once_for_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

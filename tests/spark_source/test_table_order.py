@@ -19,7 +19,7 @@ from tests.exactly_once.looking import kept
 from tests.exactly_once.order import Positions, Seen, wrong_order
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import WAIT_SECONDS, stream
+from tests.spark_source.queries import Batches, run_available, stream
 from tests.waiting import wait_for
 from tubeclient_cli.checkpoint import parse_offset_log
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 ROWS = 20
-START_SECONDS = 120.0
-"""For a driver on a machine that is busy."""
+END_SECONDS = 120
+"""For a driver's start, or a query's end, on a machine that is busy."""
 
 
 class Places:
@@ -84,7 +84,7 @@ class Places:
         """Run to the end of what there is."""
         query = self.start(spark, availableNow=True)
         try:
-            assert query.awaitTermination(WAIT_SECONDS), "the query did not end"
+            assert query.awaitTermination(END_SECONDS), "the query did not end"
         finally:
             query.stop()
 
@@ -116,13 +116,13 @@ def test_after_a_stop_in_a_process_of_its_own_the_table_trails_by_a_batch_at_mos
     feed.wait_until_free()
     feed.send(500 * ROWS)  # more than it has time for
     with places.in_own_process() as (child, mark):
-        wait_for(lambda: places.newest("commits") >= 3 or not child.running, "some batches", seconds=START_SECONDS)
+        wait_for(lambda: places.newest("commits") >= 3 or not child.running, "some batches", seconds=END_SECONDS)
         assert child.running, child.tail()
         for process in marked(mark):
             if "org.apache.spark.deploy.SparkSubmit" in process.command:
                 send_signal(process, number)
         child.ask_to_end() if number is signal.SIGTERM else child.kill()
-        child.wait(START_SECONDS)
+        child.wait(END_SECONDS)
         wait_for(lambda: not marked(mark), "JVM and planner to end")
     stopped = places.newest("commits")
     assert 3 <= stopped < 500
@@ -150,7 +150,7 @@ def test_the_next_start_closes_the_gap_before_any_batch(delta_spark: SparkSessio
         feed.send(ROWS)
         query = places.start(delta_spark, processingTime="1 hour")
         try:
-            wait_for(partial(places.is_complete, number), "the batch", seconds=WAIT_SECONDS)
+            wait_for(partial(places.is_complete, number), "the batch", seconds=END_SECONDS)
         finally:
             query.stop()
         feed.wait_until_free()
@@ -159,8 +159,26 @@ def test_the_next_start_closes_the_gap_before_any_batch(delta_spark: SparkSessio
         assert (seen.table, seen.sink) == (places.end_of(number - 1), places.end_of(number))
     query = places.start(delta_spark, processingTime="1 hour")
     try:
-        wait_for(lambda: places.table() == places.end_of(1), "the table to be brought up to date", seconds=WAIT_SECONDS)
+        wait_for(lambda: places.table() == places.end_of(1), "the table to be brought up to date", seconds=END_SECONDS)
     finally:
         query.stop()
     assert places.newest("offsets") == 1, "there was no further batch"
+    assert places.bodies() == feed.sent
+
+
+def test_sparks_offsets_win_over_a_table_that_is_ahead(delta_spark: SparkSession, feed: Feed, places: Places) -> None:
+    feed.send(ROWS)
+    places.read_all(delta_spark)
+    feed.wait_until_free()
+    later, elsewhere = feed.send(ROWS), Batches()
+    options = {**places.options, "startingOffsets": "group"}
+    run_available(stream(delta_spark, options), places.folder / "other", elsewhere)
+    assert elsewhere.all == later
+    assert places.table() != places.sink()
+    feed.wait_until_free()
+    with places.in_own_process() as (child, _):
+        wait_for(lambda: places.newest("commits") == 1 or not child.running, "the batch", seconds=END_SECONDS)
+        assert child.running, child.tail()
+        said = child.log.read_text()
+    assert "the offsets table is ahead of this query's checkpoint in 4 partitions" in said
     assert places.bodies() == feed.sent
