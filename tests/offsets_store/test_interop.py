@@ -11,8 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress, SupersededRun
+from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS
+from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
 
@@ -72,6 +74,7 @@ def test_both_write_one_table_in_turn(
     runs: list[OffsetsRun] = []
     for step, (writer, key) in enumerate(zip([*writers, *writers], [KEY, KEY, both, KEY], strict=True), 1):
         clock.now += 1
+        assert odd.record(at({FIRST: 280 * step})) is True
         runs.append(writer.open_run(key, 1, force=True))
         assert runs[-1].record(at({FIRST: 28 * step, SECOND: 28})) is True
         for reader in writers:
@@ -81,9 +84,11 @@ def test_both_write_one_table_in_turn(
         for older in runs[:-1]:
             with pytest.raises(SupersededRun, match=f"epoch {clock.now}"):
                 older.record(at({FIRST: 2800}))
-        assert odd.record(at({FIRST: 280 * step})) is True
     assert table.positions("clicks_etl", ["clicks"]) == by_spark.positions("clicks_etl", ["clicks"])
-    assert table.latest(other) == by_spark.latest(other)
+    found = table.latest(other)
+    assert found is not None
+    assert (found.sequence, found.positions) == (4, {FIRST: 1120})
+    assert by_spark.latest(other) == found
     protocol = DeltaTable(uri).protocol()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     assert (protocol.reader_features, protocol.writer_features) == (None, None)
@@ -99,6 +104,21 @@ def test_a_planner_by_delta_rs_and_a_companion_by_delta_spark(
         assert run.record(at({FIRST: 28 * (2 * step + 1), SECOND: 28})) is True
     assert by_spark.positions("clicks_etl", ["clicks"]) == {FIRST: 196, SECOND: 28}
     assert DeltaTable(uri).history(1)[0]["sequence"] == "6"
+
+
+@pytest.mark.parametrize("slow", ["delta-rs", "delta-spark"])
+def test_the_fence_between_look_and_write_holds_across_writers_and_topics(
+    delta_spark: SparkSession, table: OffsetsTable, by_spark: OffsetsTable, uri: str, clock: Clock, slow: str
+) -> None:
+    storage = Between(DeltaRsStorage(uri, {}) if slow == "delta-rs" else DeltaSparkStorage(delta_spark, uri))
+    old = OffsetsTable(uri, clock_ms=clock, storage=storage).open_run(KEY, 1)
+    old.record(at({FIRST: 28}))
+    clock.now += 1
+    other = by_spark if slow == "delta-rs" else table
+    new = other.open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1, force=True)
+    storage.act = lambda: new.record(at({FIRST: 84}))
+    with pytest.raises(SupersededRun):
+        old.record(at({FIRST: 56}))
 
 
 class Overtaken(DeltaSparkStorage):

@@ -111,6 +111,15 @@ def test_group_names_are_data_not_syntax(place: Place) -> None:
     assert place.open().positions("clicks_etl", ["clicks"]) == {FIRST: 28}
 
 
+def test_topic_sets_are_kept_apart(place: Place) -> None:
+    place.open().open_run(KEY, 1).record(at({FIRST: 28, SECOND: 28}))
+    place.open().open_run(BOTH_TOPICS, 1, force=True).record(at({FIRST: 56}))
+    kept = place.open().latest(KEY)
+    assert kept is not None
+    assert kept.positions == {FIRST: 28, SECOND: 28}
+    assert place.open().positions("clicks_etl", ["clicks"]) == {FIRST: 56, SECOND: 28}
+
+
 @pytest.mark.parametrize("newer", [KEY, BOTH_TOPICS], ids=["same topics", "more topics"])
 @pytest.mark.parametrize("empty", [False, True], ids=["some", "none yet"])
 def test_a_newer_run_between_look_and_write_is_noticed(

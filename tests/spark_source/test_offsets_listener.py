@@ -263,6 +263,8 @@ def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(caplog:
     ]
     recorded.error = None
     listener.onQueryTerminated(started("other"))
+    assert listener.flush(30)
+    assert recorded.offsets == []
     listener.onQueryTerminated(started("r"))
     assert listener.flush(30)
     assert recorded.offsets == [56]
@@ -276,16 +278,17 @@ def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(caplog:
 def test_a_new_run_of_the_query_makes_the_old_ones_end_no_news() -> None:
     recorded = Recorded()
     listener = listen(recorded)
-    recorded.go_on.clear()
-    listener.onQueryProgress(progress(ours(28)))
-    assert recorded.entered.wait(30)
-    listener.onQueryProgress(progress(ours(56)))
-    listener.onQueryStarted(started("another", name="other"))
-    listener.onQueryTerminated(started("r"))
-    listener.onQueryStarted(started("s"))
-    recorded.go_on.set()
+    for new, offset, written in ((started("s", name="other"), 28, [28, 56]), (started("s"), 84, [28, 56, 84])):
+        recorded.go_on.clear()
+        recorded.entered.clear()
+        listener.onQueryProgress(progress(ours(offset)))
+        assert recorded.entered.wait(30)
+        listener.onQueryProgress(progress(ours(offset + 28)))
+        listener.onQueryStarted(new)
+        recorded.go_on.set()
+        assert listener.flush(30)
+        assert recorded.offsets == written
+    for run in ("r", "s"):
+        listener.onQueryTerminated(started(run))
     assert listener.flush(30)
-    listener.onQueryTerminated(started("r"))
-    listener.onQueryTerminated(started("s"))
-    assert listener.flush(30)
-    assert recorded.offsets == [28]
+    assert recorded.offsets == [28, 56, 84]
