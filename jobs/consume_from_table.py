@@ -106,7 +106,7 @@ def main(
     node_id: Annotated[int, typer.Option(metavar="I", min=0, help="Which of them this is.")] = 0,
     master_web_port: Annotated[int, typer.Option(metavar="PORT")] = 8080,
 ) -> None:
-    """Print a group's messages from where the offsets table has it, and record how far that came."""
+    """Print a group's messages from where the offsets table has it, and record in it how far that came."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

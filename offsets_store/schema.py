@@ -63,7 +63,12 @@ COLUMNS: Final = (
     Column("sequence", "bigint", False, "Counts the group's commits, over all its topic sets."),
     Column("startingOffsets", "string", True, "Only for `initial`: the starting options that the row answers."),
     Column("updatedAt", "timestamp", False, "When the row was written, UTC."),
-    Column("clientVersion", "string", False, "Which release wrote the row; `+companion` behind it if not the run did."),
+    Column(
+        "clientVersion",
+        "string",
+        False,
+        "Which release wrote the row; behind it `+companion` if not the run did, `(offsets reset)` if that did.",
+    ),
 )
 
 TABLE_PROPERTIES: Final = {

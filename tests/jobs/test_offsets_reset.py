@@ -197,7 +197,8 @@ def test_a_reset_wins_over_where_a_query_began_whose_first_batch_did_not_end(off
 
 def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
-    assert "is there already, nothing moves" in offsets.text("reset", "--to", "batch:2", "--yes")
+    # Nor is anything asked.
+    assert "is there already, nothing moves" in offsets.text("reset", "--to", "batch:2", answer="")
     assert files(offsets.uri) == before
 
 
