@@ -65,6 +65,7 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     ({"minPartitions": "0"}, "minPartitions is '0'; write a whole number from 1 on"),
     ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition is '-1'; write a whole number from 1 on"),
     ({"failOnDataLoss": "perhaps"}, "failOnDataLoss is 'perhaps'; write true or false"),
+    ({"commitOffsetsToBroker": "yes"}, "commitOffsetsToBroker is 'yes'; write true or false"),
     ({"messageTimeZone": "Mars/Base"}, "messageTimeZone is 'Mars/Base'; write a zone of the IANA data base"),
     ({"partitionRefreshInterval": "1ms"}, "partitionRefreshInterval is '1ms'; the least is 1000ms"),
     ({"rpcTimeout": "eight"}, "rpcTimeout is 'eight'; write a number and a unit, as in 500ms"),
