@@ -106,7 +106,7 @@ def places(tmp_path: Path, feed: Feed) -> Places:
     return Places(tmp_path, feed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_after_a_stop_in_a_process_of_its_own_the_table_trails_by_a_batch_at_most(
     delta_spark: SparkSession, feed: Feed, places: Places, number: signal.Signals
 ) -> None:
