@@ -65,9 +65,9 @@ class OrderWatch:
         """The figures, for people."""
         some = "; ".join(self.wrong[:_SHOWN])
         return [
-            f"looks at sink and offsets table       {self.looks:,}",
-            *(f"  after a kill, the table {how:<18}{count:,}" for how, count in sorted(self.killed.items())),
-            f"  out of order{'':<24}{len(self.wrong):,}{f': {some}' if some else ''}",
+            f"looks at sink and offsets table         {self.looks:,}",
+            *(f"  after a kill, the table {how:<20}{count:,}" for how, count in sorted(self.killed.items())),
+            f"  out of order{'':<26}{len(self.wrong):,}{f': {some}' if some else ''}",
         ]
 
     def _look(self, at_rest: bool) -> Seen:
