@@ -88,6 +88,10 @@ DEV = [
     "types-protobuf>=4.25",  # types of google.protobuf
     "pre-commit>=4,<5",  # runs the linters before a commit
     "build>=1.2,<2",  # makes the wheel
+    "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
+    # What moto serves with; its extra "server" brings forty packages more, for other services.
+    "flask>=3,<4",
+    "flask-cors>=5",
     # Builds the package where nothing may be downloaded for it (the wheel's test); below 81 because of the demo.
     "setuptools>=77,<81",
     "wheel>=0.43,<1",

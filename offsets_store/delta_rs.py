@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,14 +100,13 @@ class DeltaRsStorage:
                     raise Conflict("the table was made and written by somebody else in this moment")
             self._check_protocol(table)
             before = table.version()
-            token = uuid.uuid4().hex
             try:
                 write_deltalake(
                     table,
                     rows_to_arrow(written),
                     mode="overwrite",
                     predicate=_of_group(key.consumer_group),
-                    commit_properties=_properties(key, sequence, token),
+                    commit_properties=_properties(key, sequence),
                     post_commithook_properties=_no_hooks(),
                 )
             except CommitFailedError as error:
@@ -116,7 +114,8 @@ class DeltaRsStorage:
                 table.update_incremental()
                 if table.version() == before:
                     raise  # nobody was faster: this table cannot be written
-                if not _holds(table, table.version() - before, token):
+                # A commit that a store took, and called failed, is sent again and loses against itself.
+                if set(_rows_of(table, key.consumer_group)) != set(written):
                     raise Conflict(self._scrub(error)) from None
             after = table.version()
         if self._seen is not None and after == before + 1:
@@ -294,7 +293,7 @@ def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
     return rows_from_arrow(found)
 
 
-def _properties(key: GroupKey, sequence: int, token: str) -> CommitProperties:
+def _properties(key: GroupKey, sequence: int) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
     # The second identity is the fence between all runs of the group, whatever their topics: delta-rs lets no commit
@@ -302,7 +301,7 @@ def _properties(key: GroupKey, sequence: int, token: str) -> CommitProperties:
     identities = [key.transaction_id, key.group_transaction_id]
     return CommitProperties(
         app_transactions=[Transaction(identity, sequence) for identity in identities],
-        custom_metadata={"sequence": str(sequence), "commitToken": token},
+        custom_metadata={"sequence": str(sequence)},
     )
 
 
@@ -310,14 +309,6 @@ def _own_retention_hours(table: DeltaTable) -> int | None:
     """A week for a table as we make it; None, which is the table's own retention, for one that somebody set."""
     name = "delta.deletedFileRetentionDuration"
     return _WEEK_HOURS if table.metadata().configuration.get(name) == TABLE_PROPERTIES[name] else None
-
-
-def _holds(table: DeltaTable, newest: int, token: str) -> bool:
-    """Whether one of the `newest` commits is the one with this token.
-
-    A slow store may take a commit whose answer comes too late; the try that follows then loses against our own.
-    """
-    return any(entry.get("commitToken") == token for entry in table.history(newest))
 
 
 def _no_hooks() -> PostCommitHookProperties:

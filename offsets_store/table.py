@@ -134,9 +134,9 @@ class OffsetsTable:
     def maintain(self, retention_hours: int | None = None) -> int:
         """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.
 
-        A query need not call it (delta-rs writes a checkpoint each 100 commits); without it, old files stay for ever.
-        Takes some tens of milliseconds and touches nothing that a running query uses: call it now and then from a
-        thread or a job of its own. `retention_hours` None keeps a week, as far as time travel then reaches back.
+        A query need not call it: whoever commits each hundredth version does the same in a thread beside its commits
+        (`offsets_store.upkeep`). Touches nothing that a running query uses. `retention_hours` None keeps a week, and on
+        a local disk the newest 1 000 commits, as far as time travel then reaches back.
         """
         return self._storage.maintain(retention_hours)
 

@@ -1,4 +1,8 @@
-"""An S3 server on this machine: moto behind a gate that lets requests in one by one, late if a test wants that."""
+"""An S3 server on this machine: moto behind a gate that lets requests in one by one, and answers late if told to.
+
+It runs in a thread of this process on purpose: a call that held up all threads while it waits for the store would wait
+for ever.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 __all__ = ["BUCKET", "S3Server", "s3_server"]
@@ -16,32 +20,40 @@ __all__ = ["BUCKET", "S3Server", "s3_server"]
 BUCKET: Final = "lake"
 _ACCESS_KEY_ID: Final = "the-access-key-id"
 _SECRET_ACCESS_KEY: Final = "the-secret-access-key"
+_LATE_SECONDS: Final = 60.0
 
 
 class S3Server:
     """The WSGI application and what a test may ask of it; `s3_server` starts it."""
 
     def __init__(self) -> None:
-        self.puts: list[str] = []
-        """Paths of what was put, in order."""
-
-        self.delayed = threading.Event()
-        """Set: from now on no request is answered before `close`."""
-
         self.endpoint = ""
+        self.late: Callable[[str, str], bool] = lambda method, path: False
+        """Of method and path: whether a request is carried out, but answered only after `answer_late`."""
+
+        self.broken: Callable[[str, str], bool] = lambda method, path: False
+        """The same, but its answer is an error of a gateway's."""
+
+        self.conditional_puts: list[str] = []
+        """Paths of what was put on condition that nothing is there, in order."""
+
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._one_by_one = threading.Lock()  # moto looks whether an object exists, and then puts it
-        self._closed = threading.Event()
+        self._answer = threading.Event()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if self.delayed.is_set():
-            self._closed.wait(60)
-            start_response("503 Service Unavailable", [("Content-Length", "0")])
-            return []
+        what = (environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        late, broken = self.late(*what), self.broken(*what)
         with self._one_by_one:
-            if environ["REQUEST_METHOD"] == "PUT":
-                self.puts.append(environ["PATH_INFO"])
-            return list(self._moto(environ, start_response))
+            if environ.get("HTTP_IF_NONE_MATCH") == "*":
+                self.conditional_puts.append(environ["PATH_INFO"])
+            answer = list(self._moto(environ, (lambda *told: None) if broken else start_response))
+        if broken:
+            start_response("502 Bad Gateway", [("Content-Length", "0")])
+            return []
+        if late:
+            self._answer.wait(_LATE_SECONDS)
+        return answer
 
     @property
     def options(self) -> dict[str, str]:
@@ -55,8 +67,10 @@ class S3Server:
             "aws_conditional_put": "etag",
         }
 
-    def close(self) -> None:
-        self._closed.set()
+    def answer_late(self) -> None:
+        """Answer all late requests now, and no request late any more."""
+        self.late = lambda method, path: False
+        self._answer.set()
 
 
 class _Quiet(WSGIRequestHandler):
@@ -69,7 +83,6 @@ def s3_server() -> Iterator[S3Server]:
     """A server with the bucket BUCKET, empty; for this process and its children."""
     application = S3Server()
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Quiet)
-    server.daemon_threads = True  # type: ignore[attr-defined]
     application.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -78,12 +91,12 @@ def s3_server() -> Iterator[S3Server]:
         _request("PUT", f"{application.endpoint}/{BUCKET}")
         yield application
     finally:
-        application.close()
+        application.answer_late()
         server.shutdown()
         thread.join(10)
         server.server_close()
 
 
 def _request(method: str, url: str) -> None:
-    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=30) as answer:
         answer.read()

@@ -28,10 +28,10 @@ _PROTOCOLS: list[dict[str, Any]] = [
     {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
-        "readerFeatures": ["timeTrip"],
-        "writerFeatures": ["timeTrip"],
+        "readerFeatures": ["timeMachine"],
+        "writerFeatures": ["timeMachine"],
     },
-    {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["timeTrip"]},
+    {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["timeMachine"]},
 ]
 
 

@@ -112,10 +112,11 @@ def test_a_hanging_upkeep_holds_up_nobody(
     uri: str, storage: DeltaRsStorage, release: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[bool] = []
+    ended: list[bool] = []
 
     def hang(storage: DeltaRsStorage, retention_hours: int | None) -> int:
         begun.append(threading.current_thread().daemon)
-        release.wait(60)
+        ended.append(release.wait(60))
         return 0
 
     monkeypatch.setattr(DeltaRsStorage, "maintain", hang)
@@ -124,7 +125,7 @@ def test_a_hanging_upkeep_holds_up_nobody(
         assert run.record(at({FIRST: 28 * step})) is True
     wait_for(lambda: begun, "the upkeep")
     # One, however often it was due, which would not keep the process from ending.
-    assert begun == [True]
+    assert (begun, ended) == ([True], [])
     assert storage.upkeep.wait(0.01) is False
     release.set()
     assert storage.upkeep.wait(30)

@@ -1,0 +1,147 @@
+"""The offsets table in an object store: a real S3 server, its options, its fences, and how slow it may be."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltalake import DeltaTable
+
+from offsets_store import GroupKey, OffsetsRun, OffsetsTable, OffsetsTableError, SupersededRun
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
+from tests.offsets_store.s3_server import BUCKET, S3Server, s3_server
+
+URI = f"s3://{BUCKET}/offsets"
+# Short limits of the user's, which go before ours.
+IMPATIENT = {"timeout": "1s", "max_retries": "1", "retry_timeout": "3s"}
+
+
+@pytest.fixture
+def server() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
+
+
+def test_a_table_is_made_written_read_and_kept_up(server: S3Server) -> None:
+    run = OffsetsTable(URI, server.options).open_run(KEY, 2)
+    for step in range(1, 4):
+        assert run.record(at({FIRST: 28 * step, SECOND: 28})) is True
+    assert run.record(at({FIRST: 84, SECOND: 28})) is False
+    anew = OffsetsTable(URI, server.options)
+    assert anew.positions("clicks_etl", ["clicks"]) == {FIRST: 84, SECOND: 28}
+    assert DeltaTable(URI, storage_options=server.options).version() == 3
+    # Each commit is put on condition that nobody else's is there.
+    commits = [path for path in server.conditional_puts if path.endswith(".json")]
+    assert commits == [f"/{BUCKET}/offsets/_delta_log/{version:020}.json" for version in range(4)]
+    assert anew.maintain(retention_hours=0) == 2
+    assert run.record(at({FIRST: 112, SECOND: 28})) is True
+    assert anew.positions("clicks_etl", ["clicks"]) == {FIRST: 112, SECOND: 28}
+
+
+def test_of_two_runs_the_older_one_stops(server: S3Server) -> None:
+    old = OffsetsTable(URI, server.options).open_run(KEY, 1)
+    old.record(at({FIRST: 28}))
+    new = OffsetsTable(URI, server.options).open_run(KEY, 1, force=True)
+    new.record(at({FIRST: 84}))
+    with pytest.raises(SupersededRun, match=f"epoch {new.epoch}"):
+        old.record(at({FIRST: 56}))
+    assert OffsetsTable(URI, server.options).positions("clicks_etl", ["clicks"]) == {FIRST: 84}
+
+
+def test_groups_write_at_the_same_time_and_lose_nothing(server: S3Server) -> None:
+    OffsetsTable(URI, server.options).open_run(KEY, 1).record(at({FIRST: 28}))
+    groups = [f"group{number}" for number in range(3)]
+
+    def record(group: str) -> int:
+        run = OffsetsTable(URI, server.options).open_run(GroupKey(group, ["clicks"]), 1)
+        return sum(run.record(at({FIRST: 28 * step})) for step in range(1, 6))
+
+    with ThreadPoolExecutor(len(groups)) as threads:
+        assert list(threads.map(record, groups)) == [5] * len(groups)
+    table = OffsetsTable(URI, server.options)
+    assert [table.positions(group, ["clicks"]) for group in groups] == [{FIRST: 140}] * len(groups)
+    assert DeltaTable(URI, storage_options=server.options).version() == 1 + 5 * len(groups)
+
+
+def test_a_store_that_does_not_answer_is_an_error_with_an_end_and_no_secret(server: S3Server) -> None:
+    options = {**server.options, **IMPATIENT}
+    run = OffsetsTable(URI, options).open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    server.late = lambda method, path: True
+    for call in (lambda: run.record(at({FIRST: 56})), lambda: OffsetsTable(URI, options).latest(KEY)):
+        with pytest.raises(OffsetsTableError, match=f"could not read the offsets table at {URI}: ") as caught:
+            call()
+        text = "".join(traceback.format_exception(caught.value))
+        masked = ("the-access-key-id", "the-secret-access-key", server.endpoint)
+        assert [option for option in masked if option in text] == []
+    server.answer_late()
+    assert run.record(at({FIRST: 56})) is True
+
+
+def test_a_store_that_fails_while_rows_are_read_is_an_error_as_well(server: S3Server) -> None:
+    options = {**server.options, **IMPATIENT}
+    OffsetsTable(URI, options).open_run(KEY, 1).record(at({FIRST: 28}))
+    server.late = lambda method, path: "/part-" in path
+    with pytest.raises(OffsetsTableError, match="could not read the offsets table"):
+        OffsetsTable(URI, options).latest(KEY)
+
+
+class Once:
+    """True for the first commit entry of version 2 that is put."""
+
+    def __init__(self) -> None:
+        self.met = 0
+
+    def __call__(self, method: str, path: str) -> bool:
+        found = method == "PUT" and path.endswith(f"{2:020}.json")
+        self.met += found
+        return found and self.met == 1
+
+
+def test_a_commit_whose_answer_comes_too_late_is_found_at_the_next_try(server: S3Server) -> None:
+    run = OffsetsTable(URI, {**server.options, **IMPATIENT}).open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    server.late = Once()
+    with pytest.raises(OffsetsTableError, match="could not write the offsets table"):
+        run.record(at({FIRST: 56}))
+    assert run.record(at({FIRST: 56})) is False
+    _goes_on(run, server)
+
+
+def test_a_commit_that_is_sent_twice_does_not_lose_against_itself(server: S3Server) -> None:
+    """A gateway says that it failed, the client tries again, and finds the version taken: by nobody but itself."""
+    run = OffsetsTable(URI, server.options).open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    server.broken = once = Once()
+    assert run.record(at({FIRST: 56})) is True
+    assert once.met == 2
+    _goes_on(run, server)
+
+
+def _goes_on(run: OffsetsRun, server: S3Server) -> None:
+    assert run.record(at({FIRST: 84})) is True
+    found = OffsetsTable(URI, server.options).latest(KEY)
+    assert found is not None
+    assert (found.positions, found.sequence) == ({FIRST: 84}, 3)
+    assert DeltaTable(URI, storage_options=server.options).version() == 3
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "told"),
+    [
+        # What each needs and what a refused value looks like: the options reach the store's own client.
+        (
+            "abfss://files@account.dfs.core.windows.net/o",
+            {"azure_storage_account_key": "not base64!"},
+            "Invalid Access Key",
+        ),
+        ("gs://bucket/o", {"google_service_account_key": "{not json"}, "credential"),
+        ("s3://bucket/o", {"aws_conditional_put": "perhaps"}, "[Cc]onditional"),
+    ],
+)
+def test_options_reach_the_client_of_each_kind_of_store(uri: str, options: dict[str, str], told: str) -> None:
+    with pytest.raises(OffsetsTableError, match=told) as caught:
+        OffsetsTable(uri, {**options, **IMPATIENT}).latest(KEY)
+    assert [value for value in options.values() if value in str(caught.value)] == []
