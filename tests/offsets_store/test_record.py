@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress, delta_rs
+from offsets_store.rows import Row
 from offsets_store.schema import COLUMNS
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
@@ -65,6 +66,34 @@ def test_each_commit_replaces_the_rows_and_leaves_one_file(table: OffsetsTable, 
     assert found.to_pyarrow_table().num_rows == 1
     assert len(found.file_uris()) == 1
     assert found.to_pyarrow_table(columns=["lag"]).column("lag").to_pylist() == [10]
+
+
+def test_rows_are_read_only_where_somebody_else_wrote(
+    table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    original = delta_rs._read
+
+    def counted(table: DeltaTable, consumer_group: str) -> list[Row]:
+        read.append(consumer_group)
+        return original(table, consumer_group)
+
+    views = GroupKey("clicks_etl", ["views"])
+    table.open_run(views, 1).record(at({PartitionKey(1, "views", 0): 280}))
+    monkeypatch.setattr(delta_rs, "_read", counted)
+    run = table.open_run(KEY, 2, force=True)
+    for step in range(1, 5):
+        run.record(at({FIRST: 28 * step}))
+    assert read == []
+    open_table().open_run(GroupKey("other", ["clicks"]), 1).record(at({FIRST: 28}))
+    assert run.record(at({FIRST: 140})) is True
+    assert read == ["other", "clicks_etl"]
+    DeltaTable(uri).update(
+        updates={"nextOffset": "5600"}, predicate="topic = 'clicks' AND \"consumerGroup\" = 'clicks_etl'"
+    )
+    assert run.record(at({FIRST: 140})) is True
+    # What the group has of other topics stays through all this.
+    assert open_table().positions("clicks_etl", ["clicks", "views"]) == {FIRST: 140, PartitionKey(1, "views", 0): 280}
 
 
 def test_history_is_the_tables_versions(table: OffsetsTable, uri: str) -> None:
