@@ -72,7 +72,7 @@ def test_rows_are_read_only_where_somebody_else_wrote(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    original = delta_rs._read
+    original = delta_rs._rows_of
 
     def counted(table: DeltaTable, consumer_group: str) -> list[Row]:
         read.append(consumer_group)
@@ -80,7 +80,7 @@ def test_rows_are_read_only_where_somebody_else_wrote(
 
     views = GroupKey("clicks_etl", ["views"])
     table.open_run(views, 1).record(at({PartitionKey(1, "views", 0): 280}))
-    monkeypatch.setattr(delta_rs, "_read", counted)
+    monkeypatch.setattr(delta_rs, "_rows_of", counted)
     run = table.open_run(KEY, 2, force=True)
     for step in range(1, 5):
         run.record(at({FIRST: 28 * step}))
