@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress, SupersededRun
+from offsets_store import GroupKey, OffsetsRun, OffsetsTable, OffsetsTableError, PartitionProgress, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS
@@ -104,6 +104,33 @@ def test_a_planner_by_delta_rs_and_a_companion_by_delta_spark(
         assert run.record(at({FIRST: 28 * (2 * step + 1), SECOND: 28})) is True
     assert by_spark.positions("clicks_etl", ["clicks"]) == {FIRST: 196, SECOND: 28}
     assert DeltaTable(uri).history(1)[0]["sequence"] == "6"
+
+
+def test_delta_spark_cleans_up(
+    delta_spark: SparkSession, table: OffsetsTable, by_spark: OffsetsTable, uri: str
+) -> None:
+    run = table.open_run(KEY, 1)
+    for step in range(1, 4):
+        run.record(at({FIRST: 28 * step}))
+    confs = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    }
+    with pytest.raises(
+        OffsetsTableError, match=r"could not clean up the offsets table .*RETENTION_PERIOD_TOO_SHORT"
+    ) as caught:
+        by_spark.maintain(0)
+    assert "\n" not in str(caught.value)
+    for name, value in confs.items():
+        delta_spark.conf.set(name, value)
+    try:
+        assert by_spark.maintain(0) == 2
+    finally:
+        for name in confs:
+            delta_spark.conf.unset(name)
+    assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
+    assert list(Path(uri, "_delta_log").glob("*.checkpoint*.parquet"))
+    assert run.record(at({FIRST: 280})) is True
 
 
 @pytest.mark.parametrize("slow", ["delta-rs", "delta-spark"])
