@@ -55,7 +55,8 @@ def test_the_sink_is_believed_where_the_offsets_table_is_gone_or_behind(bench: B
     bench.run("checkpoint-2")
     assert bench.repeated_or_missing() == {}
     # Behind by a batch, as after a kill: what it said after the first run.
-    run = OffsetsTable(str(bench.folder / "offsets")).open_run(GroupKey("clicks_etl", ["clicks"]), 2)
+    key = GroupKey("clicks_etl", ["clicks"])
+    run = OffsetsTable(str(bench.folder / "offsets")).open_run(key, 2, force=True)  # the job has ended
     run.record([PartitionProgress(key, 28 * 10) for key in KEYS])
     bench.send(20)
     assert [event.rows for event in bench.run("checkpoint-3")] == [20]
