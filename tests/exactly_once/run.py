@@ -123,7 +123,9 @@ def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: 
         "max-offsets-per-trigger": "4000",
         "trigger": "0s",
     }
-    job = Job(folder / "job", mark, spark.url, settings, {"masterWebPort": str(tube.master_web_port)})
+    # What the watch over the order asks for holds where each commit is waited for.
+    options = {"masterWebPort": str(tube.master_web_port), "offsetsTableMode": "strict"}
+    job = Job(folder / "job", mark, spark.url, settings, options)
     try:
         yield job
     finally:

@@ -40,7 +40,10 @@ class Places:
     def __init__(self, folder: Path, feed: Feed) -> None:
         self.folder = folder
         self.options = feed.options(
-            startingOffsets="earliest", maxOffsetsPerTrigger=ROWS, offsetsTable=folder / "offsets"
+            startingOffsets="earliest",
+            maxOffsetsPerTrigger=ROWS,
+            offsetsTable=folder / "offsets",
+            offsetsTableMode="strict",
         )
 
     def newest(self, log: str) -> int:
