@@ -1,6 +1,6 @@
 """The offsets table through delta-spark, for code in the driver: tables that a catalog manages can be written only so.
 
-A commit takes some tenths of a second and a Spark job. Nothing here needs the Python package delta-spark: a session
+A commit takes a few Spark jobs, where delta-rs takes milliseconds. Nothing here needs the Python package delta-spark: a session
 with Delta's jars and confs is enough.
 """
 
@@ -109,11 +109,11 @@ class DeltaSparkStorage:
         with self._explained("clean up"):
             if self._frame() is None:
                 return 0
-            if (table := self._jvm_table()) is not None:
-                table.deltaLog().checkpoint()
             vacuum = f"VACUUM {self._name}" + ("" if retention_hours is None else f" RETAIN {retention_hours} HOURS")
             self._spark.sql(vacuum)
             ended = self._history(_LOOK_BACK[0]).where("operation = 'VACUUM END'").orderBy("version").tail(1)
+            if (table := self._jvm_table()) is not None:
+                table.deltaLog().checkpoint()
         return int(ended[0]["operationMetrics"].get("numDeletedFiles", 0)) if ended else 0
 
     def _frame(self) -> DataFrame | None:
