@@ -3,7 +3,8 @@
 Each commit is one `OffsetsRun.record` with all partitions moved, as after each batch. The first thousand are counted,
 then commits of two partitions follow until the table has ten thousand, then as many as in the beginning are counted
 again. The table's upkeep runs beside it, as it does for a query; what it takes from the commits is in their times.
-What opening the table and a run costs then is what a restart of the query waits for.
+Garbage is collected as in the planner's process. What opening the table and a run costs then is what a restart of the
+query waits for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from statistics import median, quantiles
 
 from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress
 from offsets_store.upkeep import EVERY_COMMITS
+from spark_source.planner_process import collect_seldom
 from tubeclient.keys import PartitionKey
 
 __all__ = ["main"]
@@ -32,6 +34,7 @@ _OPENINGS = 10
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     options = _parser().parse_args(arguments)
+    collect_seldom()
     with tempfile.TemporaryDirectory(dir=options.directory, ignore_cleanup_errors=True) as folder:
         uri = str(Path(folder) / "offsets")
         run = OffsetsTable(uri).open_run(_KEY, 16)

@@ -40,5 +40,6 @@ class Storage(Protocol):
     def maintain(self, retention_hours: int | None) -> int:
         """Write a checkpoint, drop log entries and files past their retention; returns how many files went.
 
-        `retention_hours` None means the table's own retention (a week). Does not disturb the other methods' caller.
+        `retention_hours` None means a week, or what the table's own properties say. Does not disturb the other methods'
+        caller.
         """
