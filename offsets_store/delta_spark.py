@@ -1,7 +1,7 @@
 """The offsets table through delta-spark, for code in the driver: tables that a catalog manages can be written only so.
 
-A commit takes a few Spark jobs, where delta-rs takes milliseconds. Nothing here needs the Python package delta-spark: a session
-with Delta's jars and confs is enough.
+A commit takes a few Spark jobs, where delta-rs takes milliseconds. Nothing here needs the Python package delta-spark: a
+session with Delta's jars and confs is enough.
 """
 
 from __future__ import annotations

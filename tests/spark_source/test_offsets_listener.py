@@ -31,17 +31,22 @@ _numbers = itertools.count()
 
 
 class Watching(OffsetsListener):
-    """Notes of each batch that is told whether Spark had committed it then."""
+    """Notes of each batch that is told whether Spark had committed it then, and how many queries have ended."""
 
     def __init__(self, checkpoint: Path, table: OffsetsTable, **settings: Any) -> None:
         super().__init__(table, **settings)
         self.checkpoint = checkpoint
         self.committed: dict[int, bool] = {}
+        self.ended = 0
 
     def onQueryProgress(self, event: Any) -> None:
         number = event.progress.batchId
         self.committed[number] = (self.checkpoint / "commits" / str(number)).exists()
         super().onQueryProgress(event)
+
+    def onQueryTerminated(self, event: Any) -> None:
+        super().onQueryTerminated(event)
+        self.ended += 1
 
 
 def committed_ends(checkpoint: Path) -> list[Mapping[PartitionKey, int]]:
@@ -82,13 +87,13 @@ def test_it_closes_the_gap_that_the_planner_leaves(
         with running(frame, checkpoint, Batches(), name=feed.topic, processingTime="1 hour") as query:
             wait_for(lambda: any(one.batchId == number for one in query.recentProgress), f"batch {number}")
             if attached:
-                wait_for(lambda: number in listener.committed, "the listener to hear of it")
+                wait_for(lambda: positions() == committed_ends(checkpoint)[-1], "the table to be where Spark is")
         assert query.exception() is None
         feed.wait_until_free()
 
     for number in (0, 1):
         run_batch(number)
-        wait_for(lambda: positions() == committed_ends(checkpoint)[-1], "the table to be where the checkpoint is")
+        assert positions() == committed_ends(checkpoint)[-1]
     assert listener.committed == {0: True, 1: True}
     latest = OffsetsTable(uri).latest(key)
     assert latest is not None
@@ -127,27 +132,35 @@ def test_a_group_kept_in_a_table_of_the_catalog_by_the_listener_alone(
 ) -> None:
     name = f"spark_catalog.default.kept{next(_numbers)}"
     table = OffsetsTable(name, storage=DeltaSparkStorage(delta_spark, name))
-    listener = OffsetsListener(table, query_name="kept", consumer_group="kept", topics=[feed.topic], source_count=2)
+    settings = {"query_name": "kept", "consumer_group": "kept", "topics": [feed.topic], "source_count": 2}
+    listener = Watching(tmp_path / "1", table, **settings)
     attached.append(listener)
     delta_spark.streams.addListener(listener)
-    feed.send(40)
-    other, first, second = Batches(), Batches(), Batches()
-    options = feed.options("other", startingOffsets="earliest")
-    run_available(stream(delta_spark, options), tmp_path / "other", other, name="other")
-    options = feed.options("kept", startingOffsets='{"default": -2}', maxOffsetsPerTrigger=20)
-    run_available(stream(delta_spark, options), tmp_path / "1", first, name="kept")
-    end = committed_ends(tmp_path / "1")[-1]
-    wait_for(lambda: table.positions("kept", [feed.topic]) == end, "the table to be where the checkpoint is")
-    assert (first.all, table.positions("other", [feed.topic])) == (feed.sent, {})
-    assert {row.tableType for row in delta_spark.catalog.listTables() if row.name in name} == {"MANAGED"}
 
-    news = feed.send(40)
-    starting = {str(partition): at for partition, at in table.positions("kept", [feed.topic]).items()}
-    options = feed.options("kept", startingOffsets=json.dumps(starting))
-    run_available(stream(delta_spark, options), tmp_path / "2", second, name="kept")
-    assert second.all == news
-    end = committed_ends(tmp_path / "2")[-1]
-    wait_for(lambda: table.positions("kept", [feed.topic]) == end, "the table to follow")
+    def run(query: str, checkpoint: str, starting: Mapping[str, int]) -> list[bytes]:
+        sink, ended = Batches(), listener.ended
+        frame = stream(delta_spark, feed.options(query, startingOffsets=json.dumps(starting), maxOffsetsPerTrigger=20))
+        run_available(frame, tmp_path / checkpoint, sink, name=query)
+        wait_for(lambda: listener.ended > ended, "the listener to hear of the end")
+        assert listener.flush(30)
+        return sink.all
+
+    def positions() -> Mapping[PartitionKey, int]:
+        return table.positions("kept", [feed.topic])
+
+    try:
+        feed.send(40)
+        assert run("kept", "1", {"default": -2}) == feed.sent
+        assert positions() == committed_ends(tmp_path / "1")[-1]
+        news = feed.send(20)
+        assert run("other", "other", {"default": -2}) == feed.sent
+        assert positions() == committed_ends(tmp_path / "1")[-1]
+        assert {row.tableType for row in delta_spark.catalog.listTables() if row.name in name} == {"MANAGED"}
+
+        assert run("kept", "2", {str(partition): at for partition, at in positions().items()}) == news
+        assert positions() == committed_ends(tmp_path / "2")[-1]
+    finally:
+        delta_spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 # Without
