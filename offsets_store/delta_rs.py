@@ -64,6 +64,7 @@ class DeltaRsStorage:
         self._table: DeltaTable | None = None
         self._seen: _Seen | None = None
         self._sequences: dict[str, int | None] = {}
+        self._mark: tuple[int, int] | None = None
         # With a handle of its own: this one belongs to the thread that writes.
         self.upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
 
@@ -118,6 +119,7 @@ class DeltaRsStorage:
                 if set(_rows_of(table, key.consumer_group)) != set(written):
                     raise Conflict(self._scrub(error)) from None
             after = table.version()
+            self._mark = self._mark_of(table)
         if self._seen is not None and after == before + 1:
             self._seen = _Seen(key.consumer_group, after, written)
             self._sequences[key.group_transaction_id] = sequence
@@ -171,23 +173,36 @@ class DeltaRsStorage:
                 raise VersionGone(display_uri(self._uri), version, newest, self._scrub(error)) from None
 
     def _newest(self) -> DeltaTable | None:
-        if self._table is None:
+        if self._table is None or self._mark_of(self._table) != self._mark:
             self._forget()
+            self._table = None
             self._table = self._open()
         elif self._may_have_moved(self._table):
             before = self._table.version()
             self._table.update_incremental()
             if self._table.version() != before:
                 self._forget()
+        self._mark = self._mark_of(self._table)
         return self._table
+
+    def _mark_of(self, table: DeltaTable | None) -> tuple[int, int] | None:
+        """What a table on a local disk is known by: another one made in its place has another file of this version.
+
+        None, too, where so many commits came since that the log was shortened.
+        """
+        folder = _local_folder(self._uri)
+        if folder is None or table is None:
+            return None
+        try:
+            found = entry_path(folder, table.version()).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def _may_have_moved(self, table: DeltaTable) -> bool:
         """Whether there may be a newer version; on a local disk that is told without listing the log's folder."""
         folder = _local_folder(self._uri)
-        if folder is None:
-            return True
-        # The log is shortened from its beginning: while our own entry is there, a following one would be, too.
-        return entry_path(folder, table.version() + 1).exists() or not entry_path(folder, table.version()).exists()
+        return folder is None or entry_path(folder, table.version() + 1).exists()
 
     def _forget(self) -> None:
         self._seen = None
