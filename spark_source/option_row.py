@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["REQUIRED", "OptionRow", "Reads", "later"]
+__all__ = ["REQUIRED", "OptionRow", "Reads"]
 
 REQUIRED: Final = object()
 """The default of an option that has to be given."""
@@ -21,8 +21,8 @@ class OptionRow:
     name: str
     """As documented. A trailing `*` stands for any rest: such options make one mapping from the rest to the value."""
     field: str
-    """The field of SourceOptions, SinkOptions or both; "" where this version does not have the option."""
-    parse: Callable[[str], Any] | None
+    """The field of SourceOptions, SinkOptions or both."""
+    parse: Callable[[str], Any]
     """From the user's text; raises ValueError with the rest of the sentence "<name> ..."."""
     default: Any
     """The field's value where the option is not given."""
@@ -36,13 +36,9 @@ class OptionRow:
     writes: bool = False
     """Whether it applies to writes, streaming and batch."""
 
-    @property
-    def available(self) -> bool:
-        return self.parse is not None
-
     def applies_to(self, use: Literal["read", "write"]) -> bool:
-        """Whether this version has the option for reads, or for writes."""
-        return self.available and (self.writes if use == "write" else self.reads != "none")
+        """Whether the option is one for reads, or for writes."""
+        return self.writes if use == "write" else self.reads != "none"
 
     def matches(self, key: str) -> bool:
         """Whether `key`, in any case, is this option."""
@@ -50,8 +46,3 @@ class OptionRow:
         if wanted.endswith("*"):
             return key.lower().startswith(wanted[:-1]) and len(key) >= len(wanted)
         return key.lower() == wanted
-
-
-def later(name: str, doc: str, reads: Reads = "both", secret: bool = False) -> OptionRow:
-    """A row for an option that is planned; giving it is an error, so that nobody believes it works."""
-    return OptionRow(name, "", None, None, "", doc, reads, secret)

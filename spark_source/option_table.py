@@ -37,11 +37,10 @@ def find_row(key: str) -> OptionRow | None:
 
 
 def markdown() -> str:
-    """The options that this version has as a Markdown table, and the names of the others."""
+    """The options as a Markdown table."""
     lines = ["| option | default | applies to | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{row.name}` | {row.default_doc} | {_uses(row)} | {row.doc} |" for row in OPTIONS if row.available]
-    later = ", ".join(f"`{row.name}`" for row in OPTIONS if not row.available)
-    return "\n".join([*lines, "", f"Not available in this version, and refused: {later}.", ""])
+    lines += [f"| `{row.name}` | {row.default_doc} | {_uses(row)} | {row.doc} |" for row in OPTIONS]
+    return "\n".join([*lines, ""])
 
 
 def _uses(row: OptionRow) -> str:

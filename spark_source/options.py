@@ -208,8 +208,6 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
             names.add(sparks_own[key.lower()])
             continue
         names.add(row.name)
-        if row.parse is None:
-            raise ConfigurationError(f"option {row.name} is not available in this version; leave it out")
         if row.name.endswith("*"):
             rest = key[len(row.name) - 1 :]
             values[row.field] = {**values.get(row.field, {}), rest: _parse(row, key, options[key])}
@@ -236,7 +234,6 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def _parse(row: OptionRow, name: str, text: str) -> Any:
-    assert row.parse is not None
     try:
         return row.parse(text)
     except ConfigurationError:

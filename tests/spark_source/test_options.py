@@ -166,13 +166,6 @@ def test_neither_topics_nor_partitions() -> None:
         parse_options({"masterservers": "m", "consumergroup": "g"})
 
 
-@pytest.mark.parametrize("name", [row.name for row in OPTIONS if not row.available])
-def test_options_not_built_yet_are_refused_by_name(name: str) -> None:
-    key = name.lower().replace("*", "x")
-    with pytest.raises(ConfigurationError, match=rf"option {name.replace('*', '.*')} is not available in this version"):
-        parse(**{key: "hidden-value"})
-
-
 def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixture) -> None:
     parse().check_stream()
     parse().check_batch()
@@ -222,15 +215,11 @@ def test_names_are_unique_and_rows_documented() -> None:
 
 
 def test_documentation_has_every_option() -> None:
-    text = markdown()
-    table, _, later = text.rpartition("Not available in this version")
+    table = markdown()
     for row in OPTIONS:
-        assert (f"| `{row.name}` |" in table) == row.available
-        assert (f"`{row.name}`" in later) != row.available
-        if row.available:
-            [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{row.name}` |")]
-            assert ("reads" in uses) == row.applies_to("read")
-            assert ("writes" in uses) == row.applies_to("write")
+        [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{row.name}` |")]
+        assert ("reads" in uses) == row.applies_to("read")
+        assert ("writes" in uses) == row.applies_to("write")
     assert all(line.count("|") - line.count("\\|") == 5 for line in table.strip().splitlines())
 
 
