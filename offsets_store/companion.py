@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from offsets_store.group_writer import GroupWriter
-from offsets_store.progress import GroupKey, PartitionProgress
-from offsets_store.rows import COMPANION, Row, Stamp, newest_run, position_rows
+from offsets_store.progress import PartitionProgress
+from offsets_store.rows import COMPANION, Row, Stamp, moved_forward, newest_run
 from offsets_store.schema import INITIAL, POSITION
-from offsets_store.storage import Storage
 
 __all__ = ["Companion"]
 
@@ -25,16 +23,7 @@ class Companion(GroupWriter):
     written yet, or ever does, the epoch is 0.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        lock: threading.Lock,
-        key: GroupKey,
-        source_count: int,
-        clock_ms: Callable[[], int],
-        client_version: str,
-    ) -> None:
-        super().__init__(storage, lock, key, source_count, clock_ms, client_version + COMPANION)
+    _mark = COMPANION
 
     def __repr__(self) -> str:
         return f"Companion({self._key})"
@@ -49,15 +38,10 @@ class Companion(GroupWriter):
         wanted = self._wanted(progress)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
-            known = {row.partition: row for row in mine if row.kind == POSITION}
-            moved = [
-                # Who reads a partition is known to the run, and mostly not to its companion.
-                p
-                if p.node_id is not None or p.partition not in known
-                else p._replace(node_id=known[p.partition].node_id)
-                for p in progress
-                if p.partition not in known or known[p.partition].next_offset < p.next_offset
-            ]
+            # Who reads a partition is known to the run, and mostly not to its companion.
+            nodes = {row.partition: row.node_id for row in mine if row.kind == POSITION}
+            told = [p if p.node_id is not None else p._replace(node_id=nodes.get(p.partition)) for p in progress]
+            positions, moved = moved_forward(self._key, mine, told, stamp)
             initial = [row for row in mine if row.kind == INITIAL]
             if initial and all(wanted.get(row.partition, -1) >= row.next_offset for row in initial if row.topic):
                 kept: list[Row] = []
@@ -65,8 +49,7 @@ class Companion(GroupWriter):
                 kept = initial
             if not moved and kept == initial:
                 return None
-            stay = known.keys() - {p.partition for p in moved}
-            return [*position_rows(self._key, moved, stamp), *(known[partition] for partition in sorted(stay)), *kept]
+            return [*positions, *kept]
 
         return self._commit(rows)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from offsets_store.errors import CommitConflict
 from offsets_store.progress import GroupKey, PartitionProgress
@@ -12,44 +14,47 @@ from offsets_store.rows import Row, Stamp, next_sequence
 from offsets_store.storage import Conflict, Storage
 from tubeclient.keys import PartitionKey
 
-__all__ = ["TRIES", "GroupWriter"]
+__all__ = ["TRIES", "GroupWriter", "TableAccess"]
 
 # A lost commit means that somebody else of the group wrote in the few milliseconds since our look. Who it was is told
 # by looking again; more than a few in a row is two runs at war.
 TRIES = 8
 
 
-class GroupWriter:
+class TableAccess(NamedTuple):
+    """What all who write one table share."""
+
+    storage: Storage
+    lock: threading.Lock
+    """Held while the storage is used."""
+    clock_ms: Callable[[], int]
+    client_version: str
+
+
+class GroupWriter(ABC):
     """What all who write one key's rows share. Those who inherit say under which epoch, and which rows."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        lock: threading.Lock,
-        key: GroupKey,
-        source_count: int,
-        clock_ms: Callable[[], int],
-        client_version: str,
-    ) -> None:
-        self._storage = storage
-        self._lock = lock
+    _mark = ""
+    """Stands behind the client's version in the rows."""
+
+    def __init__(self, access: TableAccess, key: GroupKey, source_count: int) -> None:
+        self._storage, self._lock, self._clock_ms, client_version = access
+        self._client_version = client_version + self._mark
         self._key = key
         self._source_count = source_count
-        self._clock_ms = clock_ms
-        self._client_version = client_version
 
     @property
     def group(self) -> GroupKey:
         return self._key
 
+    @abstractmethod
     def _epoch_over(self, found: Sequence[Row]) -> int:
         """Under which epoch to write on top of the group's rows `found`; raises where that may not be."""
-        raise NotImplementedError
 
-    def _trying(self, sequence: int, found: Sequence[Row]) -> None:
+    def _trying(self, sequence: int, found: Sequence[Row]) -> None:  # noqa: B027 - most need not know
         """The commit `sequence` is about to be tried."""
 
-    def _lost(self, sequence: int) -> None:
+    def _lost(self, sequence: int) -> None:  # noqa: B027 - most need not know
         """It lost: that sequence is somebody else's."""
 
     def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None]) -> bool:

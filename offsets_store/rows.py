@@ -16,6 +16,7 @@ __all__ = [
     "Stamp",
     "initial_of",
     "initial_rows",
+    "moved_forward",
     "newest_run",
     "next_sequence",
     "position_rows",
@@ -81,6 +82,18 @@ def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: S
         _row(key, POSITION, p.partition, p.next_offset, p.end_offset, p.lag, p.node_id, None, stamp)
         for p in sorted(progress, key=lambda p: p.partition)
     ]
+
+
+def moved_forward(
+    key: GroupKey, mine: Iterable[Row], progress: Iterable[PartitionProgress], stamp: Stamp
+) -> tuple[list[Row], bool]:
+    """The positions among the key's rows `mine` with those of `progress` that are further on in their places, and
+    whether there are any.
+    """
+    known = {row.partition: row for row in mine if row.kind == POSITION}
+    ahead = [p for p in progress if p.partition not in known or known[p.partition].next_offset < p.next_offset]
+    stay = known.keys() - {p.partition for p in ahead}
+    return [*position_rows(key, ahead, stamp), *(known[partition] for partition in sorted(stay))], bool(ahead)
 
 
 def initial_rows(key: GroupKey, starting: str, offsets: Mapping[PartitionKey, int], stamp: Stamp) -> list[Row]:

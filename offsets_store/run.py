@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from offsets_store.errors import SupersededRun
-from offsets_store.group_writer import TRIES, GroupWriter
+from offsets_store.group_writer import TRIES, GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
 from offsets_store.rows import Row, Stamp, initial_of, initial_rows, newest_run, position_rows
 from offsets_store.schema import INITIAL, POSITION
-from offsets_store.storage import Storage
 from tubeclient.keys import PartitionKey
 
 __all__ = ["OffsetsRun"]
@@ -25,17 +23,8 @@ class OffsetsRun(GroupWriter):
     overruled. What a companion wrote in this run's name is this run's own.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        lock: threading.Lock,
-        key: GroupKey,
-        source_count: int,
-        epoch: int,
-        clock_ms: Callable[[], int],
-        client_version: str,
-    ) -> None:
-        super().__init__(storage, lock, key, source_count, clock_ms, client_version)
+    def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int) -> None:
+        super().__init__(access, key, source_count)
         self._epoch = epoch
         self._own_sequences: set[int] = set()
         self._clear_initial = False

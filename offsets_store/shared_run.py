@@ -7,15 +7,12 @@ the group over, such as a Spark query or a reset, draws a newer one, and all of 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from offsets_store.errors import SupersededRun
-from offsets_store.group_writer import GroupWriter
+from offsets_store.group_writer import GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
-from offsets_store.rows import Row, Stamp, newest_run, position_rows
-from offsets_store.schema import POSITION
-from offsets_store.storage import Storage
+from offsets_store.rows import Row, Stamp, moved_forward, newest_run
 
 __all__ = ["SharedRun"]
 
@@ -28,18 +25,9 @@ class SharedRun(GroupWriter):
     next commit.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        lock: threading.Lock,
-        key: GroupKey,
-        source_count: int,
-        epoch: int | None,
-        clock_ms: Callable[[], int],
-        client_version: str,
-    ) -> None:
-        super().__init__(storage, lock, key, source_count, clock_ms, client_version)
-        self._epoch = clock_ms() if epoch is None else epoch
+    def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int | None) -> None:
+        super().__init__(access, key, source_count)
+        self._epoch = self._clock_ms() if epoch is None else epoch
         self._adopts = epoch is None
 
     @property
@@ -58,16 +46,8 @@ class SharedRun(GroupWriter):
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             # Without the kept first answer: a query that begins now begins where the consumers are.
-            positions = {row.partition: row for row in mine if row.kind == POSITION}
-            ahead = [
-                p
-                for p in progress
-                if p.partition not in positions or p.next_offset > positions[p.partition].next_offset
-            ]
-            if not ahead:
-                return None
-            kept = [row for partition, row in positions.items() if partition not in {p.partition for p in ahead}]
-            return [*position_rows(self._key, ahead, stamp), *kept]
+            positions, moved = moved_forward(self._key, mine, progress, stamp)
+            return positions if moved else None
 
         changed = self._commit(rows)
         if changed:

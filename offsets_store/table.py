@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from offsets_store.companion import Companion
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
-from offsets_store.history import GroupHistory, history_of, rows_at_sequence
+from offsets_store.group_writer import TableAccess
+from offsets_store.history import GroupHistory, Versions, history_of, rows_at_sequence
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, newest_run, positions_of, progress_of, topic_sets_of
 from offsets_store.run import OffsetsRun
@@ -50,10 +51,12 @@ class OffsetsTable:
     ) -> None:
         self._uri = uri
         self._options = dict(storage_options or {})
-        self._clock_ms = clock_ms
-        self._client_version = client_version or _installed_version()
-        self._storage: Storage = storage or DeltaRsStorage(uri, self._options)
-        self._lock = threading.Lock()
+        self._access = TableAccess(
+            storage or DeltaRsStorage(uri, self._options),
+            threading.Lock(),
+            clock_ms,
+            client_version or _installed_version(),
+        )
 
     def __repr__(self) -> str:
         return f"OffsetsTable({display_uri(self._uri)!r})"
@@ -72,23 +75,21 @@ class OffsetsTable:
 
         From the Delta log and time travel, read with delta-rs: some milliseconds for each commit on a local disk.
         """
-        return history_of(DeltaRsStorage(self._uri, self._options), consumer_group, limit)
+        return history_of(self._past(), consumer_group, limit)
 
     def at_version(self, key: GroupKey, version: int) -> GroupProgress | None:
         """What was kept as of a version of the Delta table; None if nothing was.
 
         Raises VersionGone where it does not exist, or not any more.
         """
-        return progress_of(key, DeltaRsStorage(self._uri, self._options).rows_at(key.consumer_group, version))
+        return progress_of(key, self._past().rows_at(key.consumer_group, version))
 
     def at_sequence(self, key: GroupKey, sequence: int) -> GroupProgress | None:
         """What was kept right after the group's commit number `sequence`; None if nothing was for `key`.
 
         Raises OffsetsTableError where the group has no such commit, or the table does not keep it any more.
         """
-        return progress_of(
-            key, rows_at_sequence(DeltaRsStorage(self._uri, self._options), key.consumer_group, sequence)
-        )
+        return progress_of(key, rows_at_sequence(self._past(), key.consumer_group, sequence))
 
     def positions(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, int]:
         """Where the group's next batch starts in each known partition of `topics`, whatever else it subscribed then.
@@ -111,8 +112,8 @@ class OffsetsTable:
         newest = newest_run(self._rows(key.consumer_group))
         if newest is not None and not force and self._age_ms(newest) < lease_ms:
             raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
-        epoch = self._clock_ms() if newest is None else max(self._clock_ms(), newest.run_epoch + 1)
-        return OffsetsRun(self._storage, self._lock, key, source_count, epoch, self._clock_ms, self._client_version)
+        now = self._access.clock_ms()
+        return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
     def join_run(self, key: GroupKey, source_count: int) -> Companion:
         """Write beside the group's run, in the name of whatever run wrote last: for who knows that a batch is complete.
@@ -120,7 +121,7 @@ class OffsetsTable:
         The companion moves the group forward only, and the run goes on as if it had written itself. Touches nothing
         yet. It keeps no other query away: with none but companions writing, two queries of one group mix.
         """
-        return Companion(self._storage, self._lock, key, source_count, self._clock_ms, self._client_version)
+        return Companion(self._access, key, source_count)
 
     def share_run(self, key: GroupKey, source_count: int) -> SharedRun:
         """Take part in the group's newest run, as one of several consumers that each record their own partitions.
@@ -128,8 +129,7 @@ class OffsetsTable:
         Call it once the group's master has let the consumer in: it says who may read. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
-        epoch = None if newest is None else newest.run_epoch
-        return SharedRun(self._storage, self._lock, key, source_count, epoch, self._clock_ms, self._client_version)
+        return SharedRun(self._access, key, source_count, None if newest is None else newest.run_epoch)
 
     def maintain(self, retention_hours: int | None = None) -> int:
         """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.
@@ -138,14 +138,18 @@ class OffsetsTable:
         (`offsets_store.upkeep`). Touches nothing that a running query uses. `retention_hours` None keeps a week, and on
         a local disk the newest 1 000 commits, as far as time travel then reaches back.
         """
-        return self._storage.maintain(retention_hours)
+        return self._access.storage.maintain(retention_hours)
+
+    def _past(self) -> Versions:
+        """With a handle of its own, as it goes back to older versions."""
+        return DeltaRsStorage(self._uri, self._options)
 
     def _age_ms(self, row: Row) -> float:
-        return self._clock_ms() - row.updated_at.timestamp() * 1000
+        return self._access.clock_ms() - row.updated_at.timestamp() * 1000
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
-        with self._lock:
-            return self._storage.rows(consumer_group)
+        with self._access.lock:
+            return self._access.storage.rows(consumer_group)
 
 
 def _installed_version() -> str:
