@@ -21,13 +21,25 @@ def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
     """The rows as data for the table."""
     import pyarrow as pa
 
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
-    return pa.table(dict(zip(NAMES, columns, strict=True)), schema=arrow_schema())
+    schema = arrow_schema()
+    if not rows:
+        return schema.empty_table()
+    columns = zip(*rows, strict=True)
+    return pa.table([_array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema)
 
 
 def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
     """The table's data as rows; other columns are passed over."""
     return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in NAMES), strict=True)))
+
+
+def _array(values: tuple[object, ...], type_: pyarrow.DataType) -> pyarrow.Array:
+    import pyarrow as pa
+
+    # Half of the columns are the same in all rows of a commit.
+    if values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], type_), len(values))
+    return pa.array(values, type_)
 
 
 def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place: str) -> None:

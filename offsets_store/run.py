@@ -49,17 +49,17 @@ class OffsetsRun(GroupWriter):
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
+            positions = {row.partition: row for row in mine if row.kind == POSITION}
             ahead = {
-                row.partition: row
-                for row in mine
-                if row.kind == POSITION
+                partition: row
+                for partition, row in positions.items()
+                if row.run_epoch == self._epoch
+                and row.next_offset > wanted.get(partition, row.next_offset)
                 and row.by_companion
-                and row.run_epoch == self._epoch
-                and row.next_offset > wanted.get(row.partition, row.next_offset)
             }
             target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
-            positions = {row.partition: row.next_offset for row in mine if row.kind == POSITION}
-            if positions == target and len(kept) + len(positions) == len(mine):
+            found = {partition: row.next_offset for partition, row in positions.items()}
+            if found == target and len(kept) + len(found) == len(mine):
                 return None
             behind = [p for p in progress if p.partition not in ahead]
             return [*position_rows(self._key, behind, stamp), *ahead.values(), *kept]

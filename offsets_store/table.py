@@ -134,7 +134,7 @@ class OffsetsTable:
     def maintain(self, retention_hours: int | None = None) -> int:
         """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.
 
-        A query need not call it: whoever commits each hundredth version does the same in a thread beside its commits
+        A query need not call it: whoever commits each fiftieth version does the same in a thread beside its commits
         (`offsets_store.upkeep`). Touches nothing that a running query uses. `retention_hours` None keeps a week, and on
         a local disk the newest 1 000 commits, as far as time travel then reaches back.
         """

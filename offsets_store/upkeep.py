@@ -14,7 +14,7 @@ __all__ = ["EVERY_COMMITS", "Upkeep"]
 
 _log = logging.getLogger(__name__)
 
-EVERY_COMMITS: Final = 100
+EVERY_COMMITS: Final = 50
 """Maintenance is due at each version that is a multiple of this: one of a table's writers sees it pass."""
 
 # A thread that comes back from native code into an interpreter that is gone takes the process down with it.
