@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from spark_source.cluster import Cluster, PositionBooks
+from spark_source.job_thread import JobThread, NoAnswer
+from spark_source.newest_writer import NewestWriter
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from tubeclient.errors import ConfigurationError, TubeError
@@ -22,6 +24,11 @@ _USER = "spark"
 """Who the brokers' logs say has moved the group."""
 
 _TOLD_POLL_SECONDS = 0.25
+
+
+class _Position(NamedTuple):
+    complete: Offsets
+    view: ClusterView
 
 
 class BrokerPositions:
@@ -44,17 +51,23 @@ class BrokerPositions:
         self._options = options
         self._cluster = cluster
         self._reads = options.selector()
-        self._every_seconds = every_seconds
-        self._retry_seconds = retry_seconds
         self._flush_seconds = flush_seconds
         self._books: PositionBooks | None = None
-        self._thread: threading.Thread | None = None
-        self._changed = threading.Condition()
-        self._wanted: tuple[Offsets, ClusterView] | None = None
+        self._thread = JobThread("tubeclient-broker-positions")
+        group = options.consumer_group
+        self._newest = NewestWriter(
+            self._thread,
+            self._write,
+            trouble=f"commitOffsetsToBroker: the position of group {group} stays behind for now and is tried again",
+            relief=f"commitOffsetsToBroker: the brokers have the position of group {group} again",
+            retry_seconds=retry_seconds,
+            every_seconds=every_seconds,
+        )
+        self._last: _Position | None = None
+        """What `record` was called with last."""
         self._set: dict[PartitionKey, int] = {}
         """What the brokers were told."""
-        self._close_by: float | None = None
-        self._compared = self._failing = False
+        self._compared = False
 
     def open(self, view: ClusterView) -> None:
         """Begin, once the query holds the group. ConfigurationError where the brokers' web ports cannot be learnt."""
@@ -69,60 +82,41 @@ class BrokerPositions:
 
     def record(self, complete: Offsets, view: ClusterView) -> None:
         """Make `complete` the group's position, soon."""
-        if self._books is None or (self._wanted is not None and self._wanted[0] == complete):
+        if self._books is None or (self._last is not None and self._last.complete == complete):
             return
-        with self._changed:
-            self._wanted = complete, view
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._books,), name="tubeclient-broker-positions", daemon=True
-                )
-                self._thread.start()
-            self._changed.notify_all()
+        self._last = _Position(complete, view)
+        self._newest.put(self._last)
 
     def close(self) -> None:
         """Set what is left, for `flush_seconds` at most, and be sure that whoever takes the group over will see it.
 
         To be called while the group is still held: a position that comes later would undo the next holder's.
         """
-        self._books = None
-        thread = self._thread
-        if thread is None:
+        books, last = self._books, self._last
+        if books is None or last is None:
             return
-        with self._changed:
-            self._close_by = time.monotonic() + self._flush_seconds
-            self._changed.notify_all()
-        thread.join(self._flush_seconds)
-        if thread.is_alive():
+        close_by = time.monotonic() + self._flush_seconds
+        reason = self._newest.finish(self._flush_seconds)
+        if reason is None:
+            try:
+                self._thread.call(lambda: self._wait_until_told(books, last.view, close_by), self._flush_seconds)
+            except NoAnswer as error:
+                reason = str(error)
+        self._books = self._last = None
+        self._thread.close()
+        if reason is not None:
             _log.warning(
-                "commitOffsetsToBroker: the brokers did not take the last position of group %s within %.0f s",
+                "commitOffsetsToBroker: the brokers did not take the last position of group %s: %s",
                 self._options.consumer_group,
-                self._flush_seconds,
+                reason,
             )
 
-    def _run(self, books: PositionBooks) -> None:
-        done: tuple[Offsets, ClusterView] | None = None
-        not_before = 0.0
-        while True:
-            with self._changed:
-                while self._close_by is None:
-                    left = not_before - time.monotonic()
-                    if self._wanted is not done and left <= 0:
-                        break
-                    self._changed.wait(None if self._wanted is done else left)
-                wanted, close_by = self._wanted, self._close_by
-            if wanted is not None and wanted is not done:
-                worked = self._try(books, *wanted)
-                done = wanted if worked else done
-                not_before = time.monotonic() + (self._every_seconds if worked else self._retry_seconds)
-            if close_by is not None:
-                if wanted is not None and wanted is done:
-                    self._wait_until_told(books, wanted[1], close_by)
-                return
-
-    def _try(self, books: PositionBooks, complete: Offsets, view: ClusterView) -> bool:
-        """Whether it worked. Whatever fails in here, the query goes on."""
-        group = self._options.consumer_group
+    def _write(self, position: _Position) -> None:
+        """Set what has moved, on the thread."""
+        books, group = self._books, self._options.consumer_group
+        if books is None:
+            return  # closed meanwhile, without waiting for this any longer
+        complete, view = position
         try:
             if not self._compared:
                 self._warn_if_ahead(complete, books.group_positions(view, group))
@@ -134,25 +128,15 @@ class BrokerPositions:
                 if self._set.get(key) != at and self._reads(key) and view.has(key)
             }
             books.set_group_positions(view, group, moved, _USER)
-        except Exception as error:
-            if not self._failing:
-                _log.warning(
-                    "commitOffsetsToBroker: the position of group %s stays behind for now and is tried again: %s",
-                    group,
-                    error,
-                )
-            self._failing = True
+        except BaseException:
             # A part of it may have come through, and a broker that was killed has forgotten older ones too.
             self._set.clear()
-            return False
-        if self._failing:
-            _log.info("commitOffsetsToBroker: the brokers have the position of group %s again", group)
-        self._failing = False
+            raise
         self._set.update(moved)
-        return True
 
     def _warn_if_ahead(self, complete: Offsets, told: Mapping[PartitionKey, int]) -> None:
-        ahead = sorted(key for key, at in told.items() if self._reads(key) and at > complete.get(key, at))
+        """Before the first write: somebody else may have read on."""
+        ahead = complete.overtaken_by({key: at for key, at in told.items() if self._reads(key)})
         if ahead:
             _log.warning(
                 "commitOffsetsToBroker: group %s is ahead of this query's checkpoint on the brokers in %d partitions, "

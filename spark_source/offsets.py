@@ -184,6 +184,10 @@ class Offsets(Mapping[PartitionKey, int]):
             {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
         )
 
+    def overtaken_by(self, others: Mapping[PartitionKey, int]) -> list[PartitionKey]:
+        """Return the partitions, sorted, that are further on in `others`; those that are unknown here do not count."""
+        return sorted(key for key, at in others.items() if at > self.get(key, at))
+
     @property
     def _by_key(self) -> dict[PartitionKey, int]:
         if self._positions is None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from spark_source.job_thread import JobThread
+from spark_source.newest_writer import NewestWriter
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets
-from spark_source.table_thread import NoAnswer, TableThread
 from tubeclient.keys import PartitionKey, StoreKey
 
 __all__ = ["PATIENCE", "BestEffortCommits", "Commits", "Patience", "Position", "StrictCommits"]
@@ -58,7 +58,7 @@ class Commits(Protocol):
 class StrictCommits:
     """The query waits for each commit and ends with its error."""
 
-    def __init__(self, thread: TableThread, write: Callable[[Position], None], patience: Patience) -> None:
+    def __init__(self, thread: JobThread, write: Callable[[Position], None], patience: Patience) -> None:
         self._thread = thread
         self._write = write
         self._patience = patience
@@ -94,29 +94,28 @@ class StrictCommits:
 
 
 class BestEffortCommits:
-    """Commits in the background: the newest position at each time, older ones that wait are dropped.
-
-    A failure is a warning, one for each trouble, and tried again after `Patience.retry`.
-    """
+    """Commits in the background, the newest position at each time: nobody waits, a failure is a warning."""
 
     def __init__(
         self,
-        thread: TableThread,
+        thread: JobThread,
         write: Callable[[Position], None],
         patience: Patience,
         clock: Callable[[], float],
     ) -> None:
-        self._thread = thread
         self._write = write
         self._patience = patience
         self._clock = clock
-        self._lock = threading.Lock()
-        self._waiting: Position | None = None
-        self._pausing = False
+        self._newest = NewestWriter(
+            thread,
+            self._write_one,
+            trouble="the offsets table was not written, it stays behind and is tried again",
+            relief="the offsets table is written again",
+            retry_seconds=patience.retry,
+        )
         self._busy_since: float | None = None
         self._silence_told: float | None = None
         """The `_busy_since` of a commit that was told of."""
-        self._trouble: str | None = None
         self._superseded: Exception | None = None
 
     def check(self) -> None:
@@ -128,53 +127,22 @@ class BestEffortCommits:
             _log.warning("the offsets table has not answered for %g s, it stays behind", self._patience.silence)
 
     def commit(self, position: Position) -> None:
-        self._wait(position)
-        self._thread.post(self._step)
+        self._newest.put(position)
 
     def finish(self, last: Position | None, patience_seconds: float) -> str | None:
         if last is not None:
-            self._wait(last)
-        try:
-            self._thread.call(self._retry, patience_seconds)
-        except NoAnswer as error:
-            return str(error)
+            self._newest.put(last)
+        reason = self._newest.finish(patience_seconds)
         self.check()
-        return None if self._waiting is None else self._trouble
+        return reason
 
-    def _wait(self, position: Position) -> None:
-        with self._lock:
-            self._waiting = position
-
-    def _step(self) -> None:
-        """Commit the newest position, on the thread."""
+    def _write_one(self, position: Position) -> None:
         from offsets_store import SupersededRun
 
-        if self._pausing:
-            return
-        with self._lock:
-            position, self._waiting = self._waiting, None
-        if position is None:
-            return
         self._busy_since = self._clock()
         try:
             self._write(position)
         except SupersededRun as error:
-            self._superseded = error
-        except BaseException as error:  # a panic of native code is no Exception
-            with self._lock:
-                self._waiting = self._waiting or position
-            self._pausing = True
-            self._thread.repeat(self._retry, self._patience.retry)
-            if self._trouble is None:
-                self._trouble = str(error) or type(error).__name__
-                _log.warning("the offsets table was not written, it stays behind and is tried again: %s", self._trouble)
-        else:
-            if self._trouble is not None:
-                _log.info("the offsets table is written again")
-            self._trouble = None
+            self._superseded = error  # nothing to try again
         finally:
             self._busy_since = None
-
-    def _retry(self) -> None:
-        self._pausing = False
-        self._step()

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from spark_source.job_thread import JobThread, NoAnswer
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.progress_commits import PATIENCE, BestEffortCommits, Commits, Patience, Position, StrictCommits
-from spark_source.table_thread import NoAnswer, TableThread
 from tubeclient.keys import PartitionKey, StoreKey
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ProgressTable:
         self._opened = table
         self._patience = patience
         self._run: OffsetsRun | None = None
-        self._thread = TableThread("offsets-table")
+        self._thread = JobThread("offsets-table")
         self._commits: Commits = (
             StrictCommits(self._thread, self._write, patience)
             if options.offsets_table_mode == "strict"
@@ -233,7 +233,7 @@ class ProgressTable:
             return
         kept = self._table().positions(self._options.consumer_group, {key.topic for key in complete})
         self._compared = True
-        ahead = _ahead(kept.items(), complete)
+        ahead = complete.overtaken_by(kept)
         if ahead:
             _log.warning(
                 "the offsets table is ahead of this query's checkpoint in %d partitions, %s among them: the group was "
@@ -241,7 +241,3 @@ class ProgressTable:
                 len(ahead),
                 ahead[0],
             )
-
-
-def _ahead(kept: Iterable[tuple[PartitionKey, int]], complete: Offsets) -> list[PartitionKey]:
-    return [key for key, at in kept if at > complete.get(key, at)]

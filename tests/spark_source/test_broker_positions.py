@@ -43,7 +43,10 @@ def opened(cluster: FakeCluster) -> Iterator[Open]:
     cluster.untold.clear()
     for one in made:
         one.close()
-    assert [thread.name for thread in threading.enumerate() if thread.name == "tubeclient-broker-positions"] == []
+    wait_for(
+        lambda: all(thread.name != "tubeclient-broker-positions" for thread in threading.enumerate()),
+        "the threads' end",
+    )
 
 
 def at(**rows: int) -> Offsets:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-import signal
-import time
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,15 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsets_store import OffsetsTableError, SupersededRun
-from offsets_store.storage import Conflict
 from spark_source.planner import StreamPlanner
 from spark_source.progress_commits import Patience
 from tests.spark_source.fake_storage import FakeStorage
-from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, in_rows, planner, planner_with
+from tests.spark_source.fakes import FakeClock, FakeCluster, in_rows, planner
+from tests.spark_source.table_trouble import FAULTS, SHORT, at, both, broken, let_it_work, lost_race, open_planner
 from tests.waiting import wait_for
-
-SHORT = Patience(call=0.05, end=0.05, retry=3600.0)
-LONG = Patience(call=30.0, end=30.0, retry=3600.0)
 
 
 @pytest.fixture
@@ -32,34 +25,6 @@ def storage() -> Iterator[FakeStorage]:
     made = FakeStorage()
     with made.hangs():
         yield made
-
-
-def broken() -> None:
-    raise OffsetsTableError("disk full")
-
-
-def lost_race() -> None:
-    raise Conflict("somebody else wrote")
-
-
-def both(rows: int) -> dict[str, int]:
-    return {"1:t:0": rows, "1:t:1": rows}
-
-
-def at(rows: int) -> dict[str, Any]:
-    return as_json(both(rows))
-
-
-def open_planner(
-    storage: FakeStorage, mode: str, patience: Patience = LONG, clock: FakeClock | None = None, **more: object
-) -> StreamPlanner:
-    more = {"offsetsTable": "memory", "offsetsTableMode": mode, **more}
-    return planner_with(storage.table, patience, FakeCluster(rows=(0, 100)), clock, **more)
-
-
-def let_it_work(one: StreamPlanner) -> None:
-    """Until the table's thread has done what it was given so far."""
-    one._progress._thread.call(lambda: None, 30)
 
 
 def drive(one: StreamPlanner) -> list[object]:
@@ -76,13 +41,6 @@ def drive(one: StreamPlanner) -> list[object]:
 
 EXPECTED = drive(planner(FakeCluster(rows=(0, 100))))
 """Without a table."""
-
-FAULTS: dict[str, Callable[[FakeStorage], Callable[[], None]]] = {
-    "fails": lambda _: broken,
-    "conflicts": lambda _: lost_race,
-    "hangs": lambda storage: storage.hang,
-}
-
 
 # A store in trouble
 
@@ -299,119 +257,6 @@ def test_a_newer_run_that_is_found_at_the_end_ends_available_now_too(storage: Fa
     assert older.latest(at(50), None) == at(100)
     with pytest.raises(SupersededRun):
         older.latest(at(100), None)
-
-
-# How often, and the end
-
-
-@pytest.mark.parametrize("mode", ["strict", "best_effort"])
-def test_commits_keep_their_interval_and_the_last_position_is_written(storage: FakeStorage, mode: str) -> None:
-    clock = FakeClock()
-    one = open_planner(storage, mode, clock=clock, offsetCommitInterval="10s")
-
-    def told(rows: int) -> None:
-        one.complete(at(rows))
-        let_it_work(one)
-
-    for rows in range(1, 26):  # one batch a second
-        told(rows)
-        clock.now += 1
-    assert storage.commits == [both(1), both(11), both(21)]
-    told(25)
-    assert len(storage.commits) == 3
-    clock.now += 10
-    told(25)  # no new batch: the interval is over all the same
-    assert storage.commits[3:] == [both(25)]
-    told(25)
-    told(26)
-    one.close()
-    assert storage.commits[4:] == [both(26)]
-    one.close()
-    assert len(storage.commits) == 5
-
-
-@pytest.mark.parametrize("mode", ["strict", "best_effort"])
-@pytest.mark.parametrize("interval", ["0s", "1h"])
-def test_available_now_leaves_nothing_behind(storage: FakeStorage, mode: str, interval: str) -> None:
-    one = open_planner(storage, mode, offsetCommitInterval=interval)
-    storage.before_write = lambda: time.sleep(0.1)  # nothing hangs on its length
-    one.freeze_target()
-    start = at(1)
-    while (end := one.latest(start, 60)) != start:
-        start = end
-    assert start == at(100)
-    assert storage.positions == both(100)
-    if mode == "strict":  # best effort may drop what is in the middle
-        assert storage.commits == ([both(1), both(61), both(100)] if interval == "0s" else [both(1), both(100)])
-
-
-@pytest.mark.parametrize("fault", ["fails", "hangs"])
-def test_available_now_waits_for_a_broken_table_once(
-    storage: FakeStorage, caplog: pytest.LogCaptureFixture, fault: str
-) -> None:
-    """With several sources Spark asks this one on while the others have something to read."""
-    one = open_planner(storage, "best_effort", SHORT)
-    one.freeze_target()
-    storage.before_write = FAULTS[fault](storage)
-    for _ in range(100):
-        assert one.latest(at(100), None) == at(100)
-    assert sum("could not be written" in record.getMessage() for record in caplog.records) == 1
-    assert storage.hanging == (fault == "hangs")
-
-
-def test_strict_fails_at_the_end_of_available_now(storage: FakeStorage) -> None:
-    one = open_planner(storage, "strict", offsetCommitInterval="1h")
-    one.freeze_target()
-    one.latest(at(1), None)
-    storage.before_write = broken
-    with pytest.raises(OffsetsTableError, match="offsetsTableMode is strict: disk full"):
-        one.latest(at(100), None)
-
-
-def test_a_commit_that_the_end_of_the_process_breaks_off_is_made_then(storage: FakeStorage) -> None:
-    """Spark ends the planner by a signal, whose handler raises wherever the planner is."""
-
-    def leave(_signal: int, _frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    def end_the_process() -> None:
-        storage.before_write = lambda: None
-        os.kill(os.getpid(), signal.SIGUSR1)
-        wait_for(lambda: left, "the signal")
-        broken()
-
-    left: list[bool] = []
-    one = open_planner(storage, "strict")
-    storage.before_write = end_the_process
-    before = signal.signal(signal.SIGUSR1, leave)
-    try:
-        with pytest.raises(SystemExit):
-            one.complete(at(7))
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    left.append(True)
-    assert storage.commits == []
-    one.close()
-    assert storage.commits == [both(7)]
-
-
-def test_the_group_is_given_back_when_the_last_position_is_written(storage: FakeStorage) -> None:
-    """Else the next run could begin before it."""
-    cluster = FakeCluster(rows=(0, 100))
-    one = planner_with(storage.table, LONG, cluster, None, offsetsTable="m", offsetsTableMode="best_effort")
-    held: list[bool] = []
-    one.complete(at(1))
-    wait_for(lambda: storage.commits, "the first commit")
-
-    def look() -> None:
-        time.sleep(0.05)  # time enough to be too late
-        held.append("leave" not in cluster.calls)
-
-    storage.before_write = look
-    one.complete(at(2))
-    one.close()
-    assert held == [True]
-    assert "leave" in cluster.calls
 
 
 # Whatever happens

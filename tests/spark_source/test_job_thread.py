@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from types import FrameType
 
 import pytest
 
-from spark_source.table_thread import NoAnswer, TableThread
+from spark_source.job_thread import JobThread, NoAnswer
 from tests.waiting import wait_for
 
 
 def test_an_answer_and_an_error_come_back() -> None:
-    thread = TableThread("t")
+    thread = JobThread("t")
     assert thread.call(threading.get_ident, 30) != threading.get_ident()
 
     def fail() -> None:
@@ -29,7 +30,7 @@ def test_an_answer_and_an_error_come_back() -> None:
 
 
 def test_a_wait_has_an_end_and_jobs_an_order() -> None:
-    thread, release, done = TableThread("t"), threading.Event(), list[int]()
+    thread, release, done = JobThread("t"), threading.Event(), list[int]()
     with pytest.raises(NoAnswer, match=r"no answer within 0\.01 s"):
         thread.call(lambda: release.wait(30), 0.01)
     for number in range(3):
@@ -41,7 +42,7 @@ def test_a_wait_has_an_end_and_jobs_an_order() -> None:
 
 
 def test_what_is_to_be_repeated_is_done_later_and_once() -> None:
-    thread, done = TableThread("t"), list[str]()
+    thread, done = JobThread("t"), list[str]()
     thread.call(lambda: thread.repeat(lambda: done.append("in vain"), 3600), 30)
     thread.call(lambda: thread.repeat(lambda: done.append("again"), 0.01), 30)
     wait_for(lambda: done, "the repetition")
@@ -50,7 +51,7 @@ def test_what_is_to_be_repeated_is_done_later_and_once() -> None:
 
 
 def test_it_ends_when_it_is_told_to_and_begins_anew_when_it_is_needed() -> None:
-    thread = TableThread("ends when told")
+    thread = JobThread("ends when told")
     thread.call(lambda: None, 30)
     thread.close()
 
@@ -68,10 +69,11 @@ def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked() 
         raise SystemExit(0)
 
     def end_it() -> None:
+        time.sleep(0.1)  # a signal that comes just before the wait begins is handled when that ends
         os.kill(os.getpid(), signal.SIGUSR1)
         left.wait(30)
 
-    thread, left = TableThread("t"), threading.Event()
+    thread, left = JobThread("t"), threading.Event()
     before = signal.signal(signal.SIGUSR1, leave)
     try:
         with pytest.raises(SystemExit):
@@ -86,9 +88,9 @@ def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked() 
 def test_a_job_that_hangs_does_not_keep_the_process() -> None:
     code = """
 import threading
-from spark_source.table_thread import TableThread
+from spark_source.job_thread import JobThread
 begun = threading.Event()
-TableThread("t").post(lambda: (begun.set(), threading.Event().wait()))
+JobThread("t").post(lambda: (begun.set(), threading.Event().wait()))
 begun.wait()
 print("ends")
 """

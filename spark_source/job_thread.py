@@ -11,7 +11,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-__all__ = ["NoAnswer", "TableThread"]
+__all__ = ["JobThread", "NoAnswer"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class NoAnswer(Exception):
     """The wait is over, and what was asked for is not; it may be done still, later."""
 
 
-class TableThread:
+class JobThread:
     """One thread, started by the first job, that does one job after the other in the order of their coming.
 
     It is a daemon: a job that hangs does not keep the process.
