@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from offsets_store.errors import OffsetsTableError, VersionGone
+from offsets_store.log_retention import HISTORY_COMMITS
 from offsets_store.rows import Row
 from offsets_store.schema import POSITION
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
@@ -144,7 +145,8 @@ def rows_at_sequence(versions: Versions, consumer_group: str, sequence: int) -> 
         above = number
     raise OffsetsTableError(
         f"commit {sequence} of group {consumer_group!r} is not kept any more, or never was: the offsets table keeps "
-        "its log for delta.logRetentionDuration, a week by default; `history` shows what there is"
+        "its log for delta.logRetentionDuration, a week by default, and on a local disk its last "
+        f"{HISTORY_COMMITS} commits; `history` shows what there is"
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 
-__all__ = ["GroupKey", "GroupProgress", "PartitionProgress"]
+__all__ = ["GroupKey", "GroupProgress", "PartitionProgress", "moved_to"]
 
 _PATTERN_MARK: Final = "pattern:"
 """Topic names have no colon."""
@@ -128,3 +128,17 @@ class GroupProgress:
         """At most so many rows are behind, over all stores; None where one partition's end is unknown."""
         ends = {row.partition: row.end_offset for row in self.partitions if row.end_offset is not None}
         return rows_behind(ends, self.positions) if len(ends) == len(self.partitions) else None
+
+
+def moved_to(
+    kept: GroupProgress | None,
+    positions: Mapping[PartitionKey, int],
+    ends: Mapping[PartitionKey, int | None] | None = None,
+) -> list[PartitionProgress]:
+    """Return `positions` as progress: read by the nodes that `kept` names, with `ends`, or else with the ends of
+    `kept`.
+    """
+    nodes = {} if kept is None else {row.partition: row.node_id for row in kept.partitions}
+    if ends is None:
+        ends = {} if kept is None else {row.partition: row.end_offset for row in kept.partitions}
+    return [PartitionProgress(p, at, ends.get(p), nodes.get(p)) for p, at in positions.items()]

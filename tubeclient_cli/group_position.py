@@ -31,7 +31,7 @@ def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int])
     table = _table(settings)
     if table is None:
         return
-    from offsets_store import GroupKey, OffsetsTableError, PartitionProgress
+    from offsets_store import GroupKey, OffsetsTableError, moved_to
 
     complete = {partition: at for partition, at in ends.items() if partition.topic in settings.topics}
     key = GroupKey(settings.consumer_group, settings.topics)
@@ -40,10 +40,9 @@ def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int])
         source_count = kept.source_count if kept is not None else settings.source_count
         if not complete or source_count is None or (kept is not None and kept.positions == complete):
             return
-        seen = {row.partition: row for row in kept.partitions} if kept is not None else {}
         run = table.open_run(key, source_count, force=True)  # the query has ended
         run.clear_initial()
-        run.record([seen.get(p, PartitionProgress(p, at))._replace(next_offset=at) for p, at in complete.items()])
+        run.record(moved_to(kept, complete))
     except OffsetsTableError as error:
         _log.warning("the offsets table was not written, it trails the target by a batch: %s", error)
 

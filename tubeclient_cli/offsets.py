@@ -90,7 +90,8 @@ def history(
     """Show who moved a group when: its commits, newest first.
 
     From the table's log and its older versions, as far as they are kept: a
-    week by default. A commit's number is what `reset --to batch:N` takes.
+    week by default, on a local disk the table's last 1 000 commits. A
+    commit's number is what `reset --to batch:N` takes.
     """
     with _clear_errors("history"):
         from tubeclient_cli import offsets_display as display

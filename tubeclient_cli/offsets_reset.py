@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, PartitionProgress
+from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, moved_to
 from spark_source.offset_spec import Moment, OffsetSpec, resolve
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, rows_behind
@@ -109,16 +109,8 @@ class Reset:
         now = self._table.latest(self._key)
         if not force and now != plan.current:
             raise ConfigurationError(f"{self._key} was moved meanwhile, by somebody else; look again, and try again")
-        seen = {row.partition: row for row in plan.current.partitions} if plan.current is not None else {}
         run.clear_initial()
-        return run.record(
-            [
-                seen.get(partition, PartitionProgress(partition, at))._replace(
-                    next_offset=at, end_offset=plan.ends.get(partition)
-                )
-                for partition, at in plan.positions.items()
-            ]
-        )
+        return run.record(moved_to(plan.current, plan.positions, plan.ends))
 
     def _positions_of(self, name: str) -> Mapping[PartitionKey, int]:
         """Another group's positions, topic by topic from the table or else from the brokers."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from offsets_store import GroupKey, GroupProgress, PartitionProgress
+from offsets_store import GroupKey, GroupProgress, PartitionProgress, moved_to
 from tubeclient.keys import PartitionKey
 
 
@@ -57,3 +57,23 @@ def test_rows_behind_counts_a_store_once() -> None:
     store_1 = PartitionProgress(PartitionKey(1, "a", 10_000), 0, 28)
     assert behind(*store_0, store_1) == 10 + 1
     assert behind(*store_0, PartitionProgress(PartitionKey(1, "a", 10_000), 0)) is None
+
+
+def test_moved_positions_keep_their_nodes_and_ends_unless_ends_are_told() -> None:
+    first, second, third = (PartitionKey(1, "a", number) for number in range(3))
+    kept = GroupProgress(
+        GroupKey("g", ["a"]),
+        (PartitionProgress(first, 28, 280, 3), PartitionProgress(second, 28, None, None)),
+        source_count=4,
+        run_epoch=1,
+        sequence=1,
+        updated_at=datetime(2026, 11, 21, tzinfo=UTC),
+        client_version="1",
+    )
+    to = {first: 56, third: 0}
+    assert moved_to(kept, to) == [PartitionProgress(first, 56, 280, 3), PartitionProgress(third, 0, None, None)]
+    assert moved_to(kept, to, {third: 84}) == [
+        PartitionProgress(first, 56, None, 3),
+        PartitionProgress(third, 0, 84, None),
+    ]
+    assert moved_to(None, {first: 28}) == [PartitionProgress(first, 28)]
