@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_source.node_partition import NodePartition
 from spark_source.options import parse_options
 from spark_source.stream_reader import TubeStreamReader
+from tests.apache import spark_options
 from tests.apache.java_client import JavaBalanceConsumer
 from tests.apache.server import ApacheTubeMQ
 from tests.group_page import group_page
@@ -38,17 +39,9 @@ print(sum(batch.num_rows for batch in batches), flush=True)
 
 
 def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:
-    given = {
-        "masterServers": apache.master_address,
-        "masterWebPort": apache.master_web_port,
-        "subscribe": topic,
-        "consumerGroup": group,
-        "sourceCount": 2,
-        "startingOffsets": "group",
-        "groupFallback": "earliest",
-        **more,
-    }
-    return {name: str(value) for name, value in given.items()}
+    return spark_options.options(
+        apache, topic, group, **{"startingOffsets": "group", "groupFallback": "earliest", **more}
+    )
 
 
 @pytest.fixture

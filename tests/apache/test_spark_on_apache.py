@@ -17,6 +17,7 @@ from offsets_store import GroupKey, OffsetsTable
 from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaProducer
 from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.apache.spark_options import options
 from tests.spark_source.queries import Batches, running, stream
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, OffsetLookup, Producer, fetch_view, reader_groups_of
@@ -24,18 +25,6 @@ from tubeclient import ClientSettings, OffsetLookup, Producer, fetch_view, reade
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
 
 STREAM_SECONDS = 120
-
-
-def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:
-    given = {
-        "masterServers": apache.master_address,
-        "masterWebPort": apache.master_web_port,
-        "subscribe": topic,
-        "consumerGroup": group,
-        "sourceCount": 2,
-        **more,
-    }
-    return {name: str(value) for name, value in given.items()}
 
 
 def to_delta(spark: SparkSession, given: dict[str, str], folder: Path, checkpoint: str) -> StreamingQuery:
