@@ -182,7 +182,7 @@ def check_scope(options: SourceOptions, view: ClusterView, known: Collection[Par
 
 
 def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> int:
-    """Return sourceCount, or its default: as many as partitions, at most this machine's cores.
+    """Return sourceCount, or its default: as many as can read at once, at most this machine's cores.
 
     The planner's process is told nothing of the session, so this machine, the driver's, has to speak for the cluster.
     """
@@ -190,6 +190,7 @@ def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> in
         return options.source_count
     cores = os.cpu_count() or 1
     # Without any partition yet, there may be many tomorrow, and the count stays.
-    count = min(len(partitions) or cores, cores)
+    readers = options.max_readers_per_partition if options.backlog_takeover else 1
+    count = min(len(partitions) * readers or cores, cores)
     _log.info("sourceCount is not set and becomes %d; on a cluster, set it to the cores that shall read", count)
     return count

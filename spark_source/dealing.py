@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +14,16 @@ from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.planning import PlainRange, StoreNodes, nodes_by_store, ranges
 from spark_source.slicing import slices
+from spark_source.takeover import take_over
 from tubeclient.assignment import assign
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["Deal", "deal"]
+
+_log = logging.getLogger(__name__)
+
+_LOGGED_PIECES = 20
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,19 @@ def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView
         by_id = {partition.broker_id: partition for partition, _, _ in of_task}
         return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
 
+    by_node = ranges(start, end, nodes.by_store)
+    if options.backlog_takeover:
+        by_node, taken = take_over(
+            by_node,
+            len(nodes.by_node),
+            min_rows=options.backlog_takeover_min_rows,
+            max_readers=options.max_readers_per_partition,
+        )
+        if taken:
+            more = f" and {len(taken) - _LOGGED_PIECES} more" if len(taken) > _LOGGED_PIECES else ""
+            _log.info("backlog is taken over: %s%s", ", ".join(map(str, taken[:_LOGGED_PIECES])), more)
     cut = slices(
-        ranges(start, end, nodes.by_store),
+        by_node,
         min_tasks=options.min_partitions,
         max_rows=options.max_records_per_partition,
         reader_groups=len(reader_groups(options)),

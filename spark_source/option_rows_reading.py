@@ -207,6 +207,31 @@ READING: Final[tuple[OptionRow, ...]] = (
         "is made.",
     ),
     OptionRow(
+        "backlogTakeover",
+        "backlog_takeover",
+        to.boolean,
+        False,
+        "`false`",
+        "Let nodes with little to read take part of a partition's backlog from the node that has the partition. Can be "
+        "switched on and off from one start of a query to the next.",
+    ),
+    OptionRow(
+        "backlogTakeoverMinRows",
+        "backlog_takeover_min_rows",
+        to.integer(1),
+        10_000,
+        "`10000`",
+        "With `backlogTakeover`, partitions with more rows than this in a batch may be read by several nodes.",
+    ),
+    OptionRow(
+        "maxReadersPerPartition",
+        "max_readers_per_partition",
+        to.integer(2),
+        2,
+        "`2`",
+        "With `backlogTakeover`, by how many nodes at once; as many as there are `readerGroups` at most.",
+    ),
+    OptionRow(
         "failOnDataLoss",
         "fail_on_data_loss",
         to.boolean,

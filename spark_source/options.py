@@ -16,6 +16,7 @@ from spark_source.option_row import REQUIRED, OptionRow
 from spark_source.option_table import OPTIONS, SPARKS_OWN, find_row
 from spark_source.timestamps import Unmatched, check_order
 from tubeclient.errors import ConfigurationError
+from tubeclient.identity import reader_groups_of
 from tubeclient.keys import PartitionKey
 
 __all__ = ["GivenOptions", "Masked", "SourceOptions", "parse_given", "parse_options", "read_options"]
@@ -94,6 +95,9 @@ class SourceOptions(AccessOptions):
     max_trigger_delay_ms: int
     min_partitions: int | None
     max_records_per_partition: int | None
+    backlog_takeover: bool
+    backlog_takeover_min_rows: int
+    max_readers_per_partition: int
     fail_on_data_loss: bool
     include_attributes: bool
     message_time_zone: str
@@ -283,6 +287,12 @@ def _check_together(options: SourceOptions) -> None:
     for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
         if name in options.given and options.offsets_table is None:
             raise ConfigurationError(f"{name} is given without offsetsTable, the only thing that it is for")
+    groups = len(options.reader_groups or reader_groups_of(options.consumer_group))
+    if options.backlog_takeover and options.max_readers_per_partition > groups:
+        raise ConfigurationError(
+            f"maxReadersPerPartition is {options.max_readers_per_partition}, and each reader of a partition needs a "
+            f"group of its own: there are {groups} readerGroups; name more of them, or lower it"
+        )
     if options.reader_groups is not None and options.consumer_group in options.reader_groups:
         raise ConfigurationError(
             f"readerGroups names consumerGroup {options.consumer_group}; reading moves a reader group's position on "

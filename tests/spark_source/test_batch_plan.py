@@ -9,6 +9,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.batch_reader import plan_batch
+from spark_source.cluster import node_count
 from spark_source.offset_rule import OffsetRule
 from spark_source.progress_table import ProgressTable
 from tests.spark_source.fakes import ROW, FakeCluster, in_rows, key, options
@@ -48,6 +49,38 @@ def test_as_many_tasks_as_wished() -> None:
         ["1:t:10000[56, 252)"],
         ["1:t:0[140, 252)"],
     ]
+
+
+def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spark_source")
+    cluster = FakeCluster(partitions=1, rows=(0, 100))
+    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 99}
+    assert plan(cluster, **given) == {0: [("1:t:0", 0, 50)], 1: [("1:t:0", 50, 100)]}
+    assert "backlog is taken over: 1:t:0 [1400, 2800) of node 0 by node 1" in caplog.text
+    alone = {0: [("1:t:0", 0, 100)]}
+    assert plan(cluster, **{**given, "backlogTakeoverMinRows": 100}) == alone
+    assert plan(cluster, **{**given, "backlogTakeover": False}) == alone
+
+
+def test_what_was_taken_over_is_cut_into_slices_too() -> None:
+    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 10, "maxRecordsPerPartition": 30}
+    chosen = options(**given)
+    planned = plan_batch(chosen, FakeCluster(partitions=1, rows=(0, 100)), ProgressTable(chosen))
+    assert [(one.node_id, str(one.ranges[0])) for one in planned] == [
+        (0, "1:t:0[0, 700)"),
+        (1, "1:t:0[1400, 2100)"),
+        (0, "1:t:0[700, 1400)"),
+        (1, "1:t:0[2100, 2800)"),
+    ]
+
+
+@pytest.mark.parametrize(("more", "count"), [({}, 1), ({"backlogTakeover": True}, 3)])
+def test_with_take_over_there_are_as_many_nodes_as_may_read(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, object], count: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    chosen = options(sourceCount=None, maxReadersPerPartition=3, **more)
+    assert node_count(chosen, [key("1:t:0")]) == count
 
 
 def test_from_the_groups_position(tmp_path: Path) -> None:

@@ -130,6 +130,12 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"maxtriggerdelay": "soon"}, "option maxTriggerDelay is 'soon'; write a number and a unit"),
         ({"minpartitions": "0"}, "option minPartitions is '0'; write a whole number from 1 on"),
         ({"maxrecordsperpartition": "1e3"}, "option maxRecordsPerPartition is '1e3'; write a whole number from 1 on"),
+        ({"backlogtakeoverminrows": "0"}, "option backlogTakeoverMinRows is '0'; write a whole number from 1 on"),
+        ({"maxreadersperpartition": "1"}, "option maxReadersPerPartition is '1'; write a whole number from 2 on"),
+        (
+            {"backlogtakeover": "true", "maxreadersperpartition": "3", "readergroups": "r1,r2"},
+            "maxReadersPerPartition is 3, .*: there are 2 readerGroups; name more of them, or lower it",
+        ),
         ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
         ({"messagetimezone": "Mars/North"}, "messageTimeZone is 'Mars/North'"),
         ({"messagetimezone": "../etc"}, "messageTimeZone"),

@@ -64,6 +64,8 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'; write a number and a unit, as in 500ms"),
     ({"minPartitions": "0"}, "minPartitions is '0'; write a whole number from 1 on"),
     ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition is '-1'; write a whole number from 1 on"),
+    ({"backlogTakeover": "perhaps"}, "backlogTakeover is 'perhaps'; write true or false"),
+    ({"backlogTakeover": "true", "maxReadersPerPartition": "9"}, "maxReadersPerPartition is 9, and each reader"),
     ({"failOnDataLoss": "perhaps"}, "failOnDataLoss is 'perhaps'; write true or false"),
     ({"commitOffsetsToBroker": "yes"}, "commitOffsetsToBroker is 'yes'; write true or false"),
     ({"messageTimeZone": "Mars/Base"}, "messageTimeZone is 'Mars/Base'; write a zone of the IANA data base"),
