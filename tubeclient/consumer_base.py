@@ -212,6 +212,7 @@ class ConsumerBase(ProcessBound):
             node_ids=[self._node_id],
             on_orders=self._take_orders,
             on_view=self._take_view,
+            on_forgotten=self._was_forgotten,
             on_end=self._membership_ended,
         )
         plan = ReadPlan(
@@ -299,6 +300,9 @@ class ConsumerBase(ProcessBound):
         if self._running is not None:
             with self._monitor.lock:
                 self._running.registrations.follow(view)
+
+    def _was_forgotten(self) -> None:
+        """The master does not know this client any more, which is about to register again; brokers do know it."""
 
     def _membership_ended(self) -> None:
         """Partitions go on being read; whoever asks for the layout is told why there is none any more."""

@@ -18,7 +18,7 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.hold_group import MembershipWishes, Waiting, hold_group
+from tubeclient.flows.hold_group import Forgotten, MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import (
     UNDEFINED,
     GroupNode,
@@ -70,6 +70,7 @@ class GroupMembership(ProcessBound):
         node_ids: Sequence[int] | None = None,
         on_orders: Callable[[GroupOrders], None] | None = None,
         on_view: Callable[[ClusterView], None] | None = None,
+        on_forgotten: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
@@ -86,6 +87,7 @@ class GroupMembership(ProcessBound):
         self._refresh_interval_ms = refresh_interval_ms
         self._on_orders = on_orders
         self._on_view = on_view
+        self._on_forgotten = on_forgotten
         self._on_end = on_end
         self._nodes = [
             GroupNode(
@@ -179,6 +181,12 @@ class GroupMembership(ProcessBound):
             self._wishes.held = dict(held)
             self._runner.wake()
 
+    def check_in(self) -> None:
+        """Send the next heartbeat now: where the master has forgotten the nodes, they are registered again."""
+        self.check_process()
+        self._wishes.held = dict(self._wishes.held)  # another report, if of the same
+        self._runner.wake()
+
     def change_topics(self, topics: Sequence[str]) -> None:
         """Read other topics from now on: the nodes leave the group and join it anew.
 
@@ -220,6 +228,10 @@ class GroupMembership(ProcessBound):
                 if isinstance(event, GroupOrders):
                     if self._on_orders is not None:
                         self._on_orders(event)
+                    continue
+                if isinstance(event, Forgotten):
+                    if self._on_forgotten is not None:
+                        self._on_forgotten()
                     continue
                 with self._changed:
                     self._view, self._looked = event, self._wishes.looks_heard

@@ -18,6 +18,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.registrar import CHANGED, BootstrapOffset
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey
+from tubeclient.members import Membership, Sharing
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics
@@ -64,17 +65,33 @@ class PullConsumer(ClientBalanceConsumer):
         *,
         source_count: int = 1,
         node_id: int = 0,
+        membership: Membership = "fixed",
         strategy: str | Deal = "modulo",
         start_offsets: Mapping[PartitionKey, int] | None = None,
-        balance_interval_ms: int = 10_000,
+        balance_interval_ms: int = 20_000,
         release_wait_ms: int = 3_000,
         topics_interval_ms: int = 300_000,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        if membership not in ("fixed", "dynamic"):
+            raise ConfigurationError(f"membership must be fixed or dynamic, not {membership!r}")
+        self._sharing: Sharing | None = None
+        if membership == "dynamic":
+            if (source_count, node_id) != (1, 0):
+                raise ConfigurationError(
+                    "with dynamic membership the live clients are counted; leave out source_count and node_id"
+                )
+            if not isinstance(strategy, str):
+                raise ConfigurationError(
+                    "with dynamic membership all clients deal by the same strategy; give its name, not a function"
+                )
+            assign(strategy, (), 1)  # complains of an unknown one
+            self._sharing = Sharing(settings, consumer_group, strategy)
+            source_count = node_id = -1
         super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
         if balance_interval_ms < 1 or topics_interval_ms < 1:
             raise ConfigurationError("balance_interval_ms and topics_interval_ms must be above 0")
-        if isinstance(strategy, str):
+        if isinstance(strategy, str) and self._sharing is None:
             if source_count < 1:
                 raise ConfigurationError(
                     f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
@@ -101,6 +118,12 @@ class PullConsumer(ClientBalanceConsumer):
         the first partition.
         """
         super().start(patience_ms=patience_ms)
+        if self._sharing is not None and self._balancer is None:
+            try:
+                self._sharing.look(self.consumer_id)
+            except BaseException:
+                self.close()
+                raise
         with self._lifecycle:
             if self._balancer is None and not self.closed:
                 self._balancer = threading.Thread(target=self._balance, name="tubeclient-balance", daemon=True)
@@ -121,6 +144,13 @@ class PullConsumer(ClientBalanceConsumer):
         """Look at the cluster's layout and balance now, without waiting for it."""
         self.check_process()
         self._due.set()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """With dynamic membership, the ids of the clients that share the partitions, in their order, as the master
+        named them last with this one among them; else empty.
+        """
+        return self._sharing.members if self._sharing is not None else ()
 
     def _balance(self) -> None:
         attempt = 0
@@ -144,12 +174,14 @@ class PullConsumer(ClientBalanceConsumer):
                 self._fail(failure)
                 return
             else:
-                attempt = attempt + 1 if refused else 0
+                attempt = attempt + 1 if refused or (self._sharing and not self._sharing.listed) else 0
             for key, refusal in refused.items():
                 _log.info("partition %s cannot be had for now: %s", key, refusal)
             pause_ms: float = self._balance_interval_ms
             if attempt:
                 pause_ms = min(pause_ms, backoff_ms(attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
+            if self._sharing is not None and self._sharing.settling_ms:
+                pause_ms = min(pause_ms, self._sharing.settling_ms)
             self._due.wait(pause_ms / 1000)
             self._due.clear()
 
@@ -157,8 +189,13 @@ class PullConsumer(ClientBalanceConsumer):
         running = self._live()
         view = running.membership.view()
         partitions = view.partitions()
-        if isinstance(self._strategy, str):
-            ours: Collection[PartitionKey] = assign(self._strategy, partitions, self.source_count)[self.node_id]
+        ours: Collection[PartitionKey]
+        if self._sharing is not None:
+            ours = self._sharing.ours(running.plan.client_id, partitions, self.registered())
+            if not self._sharing.listed:
+                running.membership.check_in()
+        elif isinstance(self._strategy, str):
+            ours = assign(self._strategy, partitions, self.source_count)[self.node_id]
         else:
             ours = self._strategy(partitions)
         flow = balance_once(
@@ -188,6 +225,11 @@ class PullConsumer(ClientBalanceConsumer):
     def _handle(self, running: Running, event: object) -> None:
         super()._handle(running, event)
         if isinstance(event, Lost):
+            self._due.set()
+
+    def _was_forgotten(self) -> None:
+        if self._sharing is not None:
+            self._sharing.forgotten()
             self._due.set()
 
     def _membership_ended(self) -> None:

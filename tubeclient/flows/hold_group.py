@@ -27,7 +27,15 @@ from tubeclient.flows.master import (
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["HEARTBEAT_INTERVAL_MS", "MASTER_LEASE_MS", "MembershipWishes", "Waiting", "hold_group", "join_group"]
+__all__ = [
+    "HEARTBEAT_INTERVAL_MS",
+    "MASTER_LEASE_MS",
+    "Forgotten",
+    "MembershipWishes",
+    "Waiting",
+    "hold_group",
+    "join_group",
+]
 
 HEARTBEAT_INTERVAL_MS = 13_000
 """As Apache's clients beat."""
@@ -67,6 +75,13 @@ class Waiting:
     """
 
     error: TubeError
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Emitted before `node`, which the master does not know any more, is registered again."""
+
+    node: GroupNode
 
 
 def join_group(
@@ -153,7 +168,7 @@ def hold_group(
     refresh_interval_ms: float,
 ) -> Flow[None]:
     """Join the group and stay in it until `wishes.leave`; emits every `ClusterView` it gets, the first one when all
-    nodes are in, and the master's `GroupOrders` when they change.
+    nodes are in, the master's `GroupOrders` when they change, and `Forgotten`.
 
     Passing faults are retried with growing waits while the master may still know the nodes; after its lease has run
     out without an answer they go on too (a cluster without its master still serves readers), and the nodes are
@@ -192,6 +207,7 @@ def hold_group(
                 if wishes.held is not reported:
                     reported, report_moment = wishes.held, now
                 for node in (yield from heartbeat_nodes(masters, nodes, cache, reported)):
+                    yield Emit(Forgotten(node))
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
             if looks != wishes.looks_heard or now >= next_refresh:

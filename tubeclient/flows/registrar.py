@@ -31,7 +31,7 @@ from tubeclient.flows.effects import (
     checked,
 )
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
-from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, TAKEN, Reader
+from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, BROKER_LEASE_MS, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -208,6 +208,14 @@ class Registrar:
             del self.holdings.by_key[holding.key]
             self.holdings.drop_work(holding)
             holding.phase = Phase.GONE
+
+    def forget_notes(self, line: BrokerLine, now_ms: float) -> None:
+        """This process stood still for longer than a lease: the broker has rolled back what it had noted for us, and
+        what it knows of a partition now may be another client's doing.
+        """
+        if now_ms - line.rests_since_ms > BROKER_LEASE_MS:
+            for holding in self.holdings.of_line(line):
+                holding.noted = False
 
     def line_down(self, line: BrokerLine) -> Flow[None]:
         """The broker does not answer: nothing is asked of it until the keeper of its leases has had an answer.

@@ -1,0 +1,123 @@
+"""Dynamic membership: who shares a group's partitions now, and which of them are one client's.
+
+All members compute the same from the same list, and lists differ only for as long as it takes everybody to look again.
+Nothing is read twice meanwhile: a broker gives a partition to one client at a time, whatever the clients believe.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from typing import Literal
+
+from tubeclient.admin import Admin
+from tubeclient.assignment import assign
+from tubeclient.errors import TubeError
+from tubeclient.flows import hold_group
+from tubeclient.keys import PartitionKey
+from tubeclient.settings import ClientSettings
+
+__all__ = ["Membership", "Sharing", "share_of", "to_hold"]
+
+_log = logging.getLogger(__name__)
+
+Membership = Literal["fixed", "dynamic"]
+"""Whether a client's place in its group is given to it (source_count, node_id), or found among the live clients."""
+
+_SETTLING_BEATS = 1.5
+
+
+def share_of(
+    members: Collection[str], client_id: str, strategy: str, partitions: Collection[PartitionKey]
+) -> list[PartitionKey] | None:
+    """The partitions of `client_id` where `members`, client ids in any order, share them all; None where it is not
+    among them. ConfigurationError for an unknown strategy.
+    """
+    order = sorted(set(members))
+    if client_id not in order:
+        return None
+    return assign(strategy, partitions, len(order))[order.index(client_id)]
+
+
+def to_hold(
+    share: Collection[PartitionKey] | None, held: Collection[PartitionKey], *, settling: bool
+) -> Collection[PartitionKey]:
+    """What a client that holds `held` is to hold next.
+
+    Without a share (the master does not list the client) it keeps what it has: brokers tell what of it is lost. While
+    things are `settling` it takes its share, and gives nothing back yet.
+    """
+    if share is None:
+        return held
+    return {*share, *held} if settling else share
+
+
+class Sharing:
+    """One client's share of a group's partitions, by what the master's web port shows of the group's clients.
+
+    For one thread; `forgotten` may be called by any.
+    """
+
+    def __init__(self, settings: ClientSettings, group: str, strategy: str) -> None:
+        self.members: tuple[str, ...] = ()
+        """The live clients as the master listed them last with this one among them, sorted."""
+        self.listed = True
+        """Whether this client was among them the last time."""
+        self._admin = Admin(settings)
+        self._group = group
+        self._strategy = strategy
+        self._settled_at = 0.0
+        self._warned: set[str] = set()
+
+    def forgotten(self) -> None:
+        """The master has forgotten this client, and perhaps others that it is about to hear of again.
+
+        So that a restarted master moves nothing, no partition is given back until all had time for a heartbeat.
+        """
+        self._settled_at = time.monotonic() + _SETTLING_BEATS * hold_group.HEARTBEAT_INTERVAL_MS / 1000
+
+    @property
+    def settling_ms(self) -> float:
+        """For so long nothing is given back; 0 where things are settled."""
+        return max(0.0, (self._settled_at - time.monotonic()) * 1000)
+
+    def ours(
+        self, client_id: str, partitions: Collection[PartitionKey], held: Collection[PartitionKey]
+    ) -> Collection[PartitionKey]:
+        """Look at the members anew; returns the partitions that the client is to hold. Raises as `look`."""
+        share = share_of(self.look(client_id), client_id, self._strategy, partitions)
+        self.listed = share is not None
+        if not self.listed:
+            self.forgotten()
+        return to_hold(share, held, settling=self.settling_ms > 0)
+
+    def look(self, client_id: str) -> tuple[str, ...]:
+        """The ids of the live clients, sorted. While no master says, those it named last with `client_id` among them:
+        brokers serve readers without a master too. Raises what Admin.group does where there are none yet.
+        """
+        try:
+            members = self._admin.group(self._group).members
+        except TubeError as error:
+            if not self.members:
+                raise
+            self._warn_once("silent", f"its live clients are taken to be those of before: {error}")
+            return self.members
+        self._warned.discard("silent")
+        ids = tuple(sorted(member.client_id for member in members))
+        for member in members:
+            if member.source_count is not None:
+                self._warn_once(
+                    member.client_id,
+                    f"client {member.client_id} came with a sourceCount of its own and reads by another rule; "
+                    "give all clients of the group the same membership",
+                )
+        if client_id in ids and ids != self.members:
+            _log.info("consumerGroup %s is shared by %d clients now: %s", self._group, len(ids), ", ".join(ids))
+            self.members = ids
+        return ids
+
+    def _warn_once(self, about: str, text: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
+            _log.warning("consumerGroup %s: %s", self._group, text)
