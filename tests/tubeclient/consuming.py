@@ -37,6 +37,7 @@ class Client:
         self.registrations = Registrations(plan, bench.simulation.random)
         self.consumption = Consumption(self.registrations)
         self.events: list[Any] = []
+        self.keepers: list[Actor] = []
 
     def do(self, flow: Any) -> Any:
         """Run a flow alone; its result or its error."""
@@ -50,7 +51,8 @@ class Client:
             line = self.registrations.holdings.lines[event.partition.broker_id]
             if not line.kept:
                 line.kept = True
-                self.bench.simulation.start(keep_leases(self.registrations, line), on_event=self.handle)
+                flow = keep_leases(self.registrations, line)
+                self.keepers.append(self.bench.simulation.start(flow, on_event=self.handle))
 
     def connect(self, key: PartitionKey, offset: int = BootstrapOffset.STORED, timeout_ms: float = 0) -> int:
         start: int = self.do(self.registrations.connect(self.bench.view, key, offset, timeout_ms=timeout_ms))

@@ -63,6 +63,9 @@ class Actor:
     on_event: Callable[[Any], None] | None = None
     sleep: object = None
     """Stands for the sleep it is in now, so that only the first of timer and signal ends it."""
+    stopped: bool = False
+    missed: Callable[[], None] | None = None
+    """What it would have gone on with, were it not stopped."""
 
 
 class Simulation:
@@ -105,6 +108,17 @@ class Simulation:
         """Let so long pass before the next call of `method` leaves its client, as where a thread is not scheduled."""
         self._to_hold_up.setdefault(method, []).append(delay_ms)
 
+    def stop(self, actor: Actor) -> None:
+        """Let a flow stand still, as the threads of a process do that SIGSTOP stopped."""
+        actor.stopped = True
+
+    def go_on(self, actor: Actor) -> None:
+        """Let it continue; timers that ran out meanwhile have run out."""
+        actor.stopped = False
+        if actor.missed is not None:
+            self._at(self.now_ms, actor.missed)
+            actor.missed = None
+
     def run(self, for_ms: float = VIRTUAL_LIMIT_MS) -> None:
         """Let time pass until nothing is left to do, or so long."""
         end = self.now_ms + for_ms
@@ -135,6 +149,9 @@ class Simulation:
 
     def _resume(self, actor: Actor, value: Any, error: TubeError | None) -> None:
         """Advance a flow until it has to wait for something."""
+        if actor.stopped:
+            actor.missed = partial(self._resume, actor, value, error)
+            return
         while True:
             try:
                 effect: Effect = actor.flow.send(value) if error is None else actor.flow.throw(error)

@@ -1,0 +1,98 @@
+"""A client that stood still for longer than its lease, and what others did with its partition meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tubeclient.consuming import Bench, Client, several_packs
+from tubeclient.errors import PartitionOccupied, StalePack
+from tubeclient.flows.holdings import Delivery
+from tubeclient.flows.reader import BROKER_LEASE_MS
+from tubeclient.flows.registrations import Lost
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """One partition with several packs of messages."""
+    return several_packs(tmp_path, stores=1)
+
+
+@pytest.fixture
+def stalled(bench: Bench) -> tuple[Client, Delivery]:
+    """A client with a first pack confirmed and a second one out, that stands still since then; its lease is over."""
+    client = bench.client("stalled")
+    client.connect(bench.key())
+    client.confirm(client.get())
+    pack = client.get()
+    for keeper in client.keepers:
+        bench.simulation.stop(keeper)
+    bench.simulation.at(BROKER_LEASE_MS + 2_000, lambda: None)  # else there is nothing for time to pass for
+    bench.simulation.run(BROKER_LEASE_MS + 2_000)
+    return client, pack
+
+
+def go_on(client: Client) -> None:
+    for keeper in client.keepers:
+        client.bench.simulation.go_on(keeper)
+    client.bench.simulation.run(1_000)
+
+
+def take_over(bench: Bench, pack: Delivery) -> Client:
+    """Another client reads from the last confirmed position to the end."""
+    other = bench.client("other")
+    assert other.connect(bench.key()) == pack.start
+    assert other.drain() == bench.of(bench.key())[pack.start // 28 :]
+    return other
+
+
+@pytest.mark.parametrize("heartbeat_first", [True, False], ids=["heartbeat", "confirm"])
+def test_what_others_confirmed_and_gave_back_is_not_read_again(
+    bench: Bench, stalled: tuple[Client, Delivery], heartbeat_first: bool
+) -> None:
+    client, pack = stalled
+    other = take_over(bench, pack)
+    assert other.disconnect(bench.key())
+    if heartbeat_first:
+        go_on(client)
+    with pytest.raises(StalePack):
+        client.confirm(pack)
+    go_on(client)
+    end = 28 * len(bench.sent)
+    assert bench.committed(bench.key()) == end
+    assert client.registrations.holdings.registered() == [bench.key()]
+    assert client.poll() is None
+
+
+@pytest.mark.parametrize("heartbeat_first", [True, False], ids=["heartbeat", "confirm"])
+def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
+    bench: Bench, stalled: tuple[Client, Delivery], heartbeat_first: bool
+) -> None:
+    client, pack = stalled
+    other = bench.client("other")
+    other.connect(bench.key())
+    theirs = other.get()
+    assert theirs.bodies[: len(pack)] == pack.bodies[: len(theirs)]
+    if heartbeat_first:
+        go_on(client)
+        assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
+    with pytest.raises(StalePack):
+        client.confirm(pack)
+    go_on(client)
+    assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
+    assert client.registrations.holdings.registered() == []
+    assert bench.committed(bench.key()) == theirs.start
+    with pytest.raises(PartitionOccupied):
+        client.connect(bench.key())
+    other.confirm(theirs)
+    assert other.drain()
+
+
+def test_where_nobody_took_it_the_pack_that_was_out_comes_again(
+    bench: Bench, stalled: tuple[Client, Delivery]
+) -> None:
+    client, pack = stalled
+    go_on(client)
+    again = client.get()
+    assert (again.start, again.bodies[: len(pack)]) == (pack.start, pack.bodies[: len(again)])
