@@ -1,0 +1,159 @@
+"""Consumers that share their group's partitions by its live clients: members that come and go, masters that forget."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.tubeclient.reading import Reader, Writer, counted
+from tests.tubeclient.test_pull_following import Moves
+from tests.waiting import wait_for
+from tubeclient import (
+    Admin,
+    ClientSettings,
+    ConfigurationError,
+    PullConsumer,
+    SourceCountConflict,
+    TransportError,
+    assign,
+)
+
+Start = Callable[..., PullConsumer]
+
+
+@pytest.fixture
+def start(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """`start()`: a running member of group etl, closed after the test."""
+    monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 500)
+    with ExitStack() as stack:
+
+        def make(**options: Any) -> PullConsumer:
+            given = {
+                "membership": "dynamic",
+                "start_from": "earliest",
+                "balance_interval_ms": 200,
+                "metadata_interval_ms": 200,
+                **options,
+            }
+            return stack.enter_context(PullConsumer(settings, "etl", ["clicks"], **given))
+
+        yield make
+
+
+def shared(*consumers: PullConsumer, strategy: str = "modulo") -> Callable[[], bool]:
+    """Whether these are the members, and each has what is its share."""
+    order = sorted(consumers, key=lambda consumer: consumer.consumer_id)
+    ids = tuple(consumer.consumer_id for consumer in order)
+    shares = assign(strategy, consumers[0].partitions(), len(order))
+
+    def are_so() -> bool:
+        return [consumer.registered() for consumer in order] == shares and all(
+            consumer.members == ids for consumer in order
+        )
+
+    return are_so
+
+
+def test_members_come_and_go_and_each_message_is_read_once(settings: ClientSettings, start: Start) -> None:
+    with Writer(settings, "clicks") as writer, ExitStack() as reading:
+        readers = [reading.enter_context(Reader(start()))]
+        for _ in range(2):
+            readers.append(reading.enter_context(Reader(start())))
+            wait_for(shared(*(reader.consumer for reader in readers)), f"{len(readers)} members to share")
+        before = [len(reader.read) for reader in readers]
+        wait_for(
+            lambda: all(len(reader.read) > count for reader, count in zip(readers, before, strict=True)),
+            "each of them to read",
+        )
+        with Reader(start()) as leaving:
+            wait_for(shared(*(reader.consumer for reader in (*readers, leaving))), "four members to share")
+        leaving.consumer.close()
+        wait_for(shared(*(reader.consumer for reader in readers)), "three to share what it had")
+        readers.append(leaving)
+        writer.stop()
+        wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
+    assert counted(readers) == Counter(writer.sent)
+
+
+def test_any_strategy_by_name_will_do(start: Start) -> None:
+    members = [start(strategy="hash_modulo") for _ in range(2)]
+    wait_for(shared(*members, strategy="hash_modulo"), "both to share by hash")
+
+
+def test_a_master_that_forgot_everybody_moves_nothing(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
+) -> None:
+    moves = Moves()
+    members = [start(**moves.callbacks) for _ in range(3)]
+    wait_for(shared(*members), "all to share")
+    before = [consumer.registered() for consumer in members]
+    moves.clear()
+    for _ in range(3):
+        cluster.restart_master()
+        wait_for(lambda: len(Admin(settings).group("etl").members) == 3, "the master to know them again")
+    wait_for(
+        lambda: all(consumer._sharing and not consumer._sharing.settling_ms for consumer in members), "it to settle"
+    )
+    wait_for(shared(*members), "all to share again")
+    assert (moves.assigned, moves.revoked) == ([], [])
+    assert [consumer.registered() for consumer in members] == before
+
+
+def test_while_no_master_says_who_is_there_partitions_are_shared_as_before(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = [start() for _ in range(2)]
+    wait_for(shared(*members), "both to share")
+    caplog.set_level(logging.WARNING)
+    cluster.master_faults.standby = True
+    wait_for(lambda: caplog.text.count("taken to be those of before") >= 2, "both to miss the master")
+    cluster.stop_broker(1, clean=True)
+    cluster.start_broker(1)
+    with ExitStack() as reading:
+        for consumer in members:
+            reading.enter_context(Reader(consumer))
+        wait_for(shared(*members), "both to have the restarted broker's partitions again")
+    cluster.master_faults.standby = False
+
+
+def test_without_the_masters_web_port_there_is_no_start(settings: ClientSettings) -> None:
+    consumer = PullConsumer(replace(settings, master_web_port=1), "etl", ["clicks"], membership="dynamic")
+    with pytest.raises(TransportError, match="127.0.0.1:1"):
+        consumer.start()
+    assert consumer.closed
+    assert Admin(settings).group("etl").members == ()
+
+
+def test_fixed_and_dynamic_members_do_not_mix(
+    settings: ClientSettings, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        PullConsumer(settings, "other", ["clicks"], source_count=1, node_id=0),
+        pytest.raises(SourceCountConflict, match="other"),
+    ):
+        PullConsumer(settings, "other", ["clicks"], membership="dynamic").start()
+    caplog.set_level(logging.WARNING)
+    start()
+    with PullConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0):  # the master lets it in
+        wait_for(lambda: "came with a sourceCount of its own" in caplog.text, "a warning")
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"membership": "live"}, "membership must be fixed or dynamic, not 'live'"),
+        ({"membership": "dynamic", "source_count": 2}, "leave out source_count and node_id"),
+        ({"membership": "dynamic", "strategy": lambda keys: keys}, "give its name, not a function"),
+        ({"membership": "dynamic", "strategy": "modulus"}, "'modulus' is unknown"),
+    ],
+)
+def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, Any], what: str) -> None:
+    with pytest.raises(ConfigurationError, match=what):
+        PullConsumer(settings, "etl", ["clicks"], **options)
