@@ -89,9 +89,7 @@ def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
     assert other.drain()
 
 
-def test_where_nobody_took_it_the_pack_that_was_out_comes_again(
-    bench: Bench, stalled: tuple[Client, Delivery]
-) -> None:
+def test_where_nobody_took_it_the_pack_that_was_out_comes_again(bench: Bench, stalled: tuple[Client, Delivery]) -> None:
     client, pack = stalled
     go_on(client)
     again = client.get()
