@@ -109,6 +109,58 @@ def test_a_master_that_forgot_everybody_moves_nothing(
     assert [consumer.registered() for consumer in members] == before
 
 
+NEVER_MS = 3_600_000
+
+
+@pytest.fixture
+def no_heartbeat(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members report what they hold; other reasons to call the master do not come within a test."""
+    monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", NEVER_MS)
+
+
+def reported(settings: ClientSettings, members: list[PullConsumer]) -> Callable[[], bool]:
+    """Whether the master knows what each of them holds."""
+    held = {consumer.consumer_id: tuple(consumer.registered()) for consumer in members}
+    return lambda: {each.client_id: each.partitions for each in Admin(settings).group("etl").members} == held
+
+
+def test_a_member_that_is_not_listed_does_not_wait_for_its_next_heartbeat(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, no_heartbeat: None
+) -> None:
+    members = [start(metadata_interval_ms=NEVER_MS) for _ in range(2)]
+    wait_for(shared(*members), "both to share")
+    wait_for(reported(settings, members), "the last reports")
+    cluster.restart_master()
+    wait_for(lambda: len(Admin(settings).group("etl").members) == 2, "the master to know them again")
+
+
+def test_members_that_are_known_again_before_others_give_nothing_back_yet(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, no_heartbeat: None
+) -> None:
+    moves = Moves()
+    members = [start(metadata_interval_ms=NEVER_MS, balance_interval_ms=60_000, **moves.callbacks) for _ in range(3)]
+    for consumer in members:
+        consumer.rebalance()
+    wait_for(shared(*members), "all to share")
+    wait_for(reported(settings, members), "the last reports")
+    moves.clear()
+    cluster.restart_master()
+    late, *early = sorted(members, key=lambda consumer: consumer.consumer_id)
+    for consumer in early:
+        assert consumer._running is not None
+        consumer._running.membership.check_in()
+    wait_for(lambda: len(Admin(settings).group("etl").members) == 2, "two to be known again")
+    for consumer in early:
+        consumer.rebalance()
+    wait_for(lambda: all(len(consumer.members) == 2 for consumer in early), "both to see two members")
+    late.rebalance()
+    wait_for(lambda: len(Admin(settings).group("etl").members) == 3, "the third one to be known again")
+    for consumer in early:
+        consumer.rebalance()
+    wait_for(shared(*members), "all to share again")
+    assert (moves.assigned, moves.revoked) == ([], [])
+
+
 def test_while_no_master_says_who_is_there_partitions_are_shared_as_before(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
