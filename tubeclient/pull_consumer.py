@@ -43,6 +43,12 @@ class PullConsumer(ClientBalanceConsumer):
     from all partitions to those of this client; with a function, `source_count` may be below 0, and then the master
     checks nothing.
 
+    With `membership` "dynamic" neither `source_count` nor `node_id` is given: the nodes are the group's live clients,
+    `members`, as the master's web port lists them at each look. A member that dies or stands still is replaced by the
+    others when its leases have ended (30 s) and they look again; one that comes back has its share when they have given
+    it back. All clients of the group must have it, and the same named strategy. A member that the master has forgotten
+    registers anew, and gives nothing back until the others had time to do so too.
+
     `start_offsets` says where partitions begin that are named in it, when they are first connected (index offsets, or
     of `BootstrapOffset`); all others go on where the group stands. For a topic pattern, topics are looked for again
     every `topics_interval_ms`. The master's order to go on with the latest messages and its flow-control rules are
