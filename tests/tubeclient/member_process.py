@@ -15,7 +15,7 @@ from typing import Any
 
 from tubeclient import ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack, TransportError, TubeError
 
-GROUP, TOPIC = "etl", "clicks"
+GROUP = "three_members"
 REFRESH_MS = 500
 _WORK_SECONDS = 0.01
 
@@ -60,9 +60,9 @@ class Member(Book):
 
 
 @contextmanager
-def member(settings: ClientSettings, file: Path) -> Iterator[Member]:
-    """A member in a process, killed at the end unless it was closed."""
-    arguments = [*settings.master_servers, str(settings.master_web_port), str(file)]
+def member(settings: ClientSettings, topic: str, file: Path) -> Iterator[Member]:
+    """A member in a process that reads `topic`, killed at the end unless it was closed."""
+    arguments = [*settings.master_servers, str(settings.master_web_port), topic, str(file)]
     process = subprocess.Popen([sys.executable, "-m", __name__, *arguments], stdin=subprocess.PIPE)
     try:
         yield Member(file, process)
@@ -73,7 +73,7 @@ def member(settings: ClientSettings, file: Path) -> Iterator[Member]:
             process.stdin.close()
 
 
-def main(master: str, web_port: str, file: str) -> None:
+def main(master: str, web_port: str, topic: str, file: str) -> None:
     """Read and confirm until the standard input ends."""
     over = threading.Event()
 
@@ -97,7 +97,7 @@ def main(master: str, web_port: str, file: str) -> None:
         consumer = PullConsumer(
             ClientSettings((master,), master_web_port=int(web_port), rpc_timeout_ms=2_000),
             GROUP,
-            [TOPIC],
+            [topic],
             membership="dynamic",
             start_from="earliest",
             balance_interval_ms=REFRESH_MS,
