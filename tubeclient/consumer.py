@@ -223,4 +223,9 @@ class ClientBalanceConsumer(ConsumerBase):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "not started" if self._running is None else "running"
-        return f"<{type(self).__name__} of {self._group}, node {self._node_id} of {self._source_count}, {state}>"
+        return f"<{type(self).__name__} of {self._group}, {self._place()}, {state}>"
+
+    def _place(self) -> str:
+        return (
+            f"node {self._node_id} of {self._source_count}" if self._source_count > 0 else "a node that nobody counts"
+        )

@@ -233,6 +233,9 @@ class PullConsumer(ClientBalanceConsumer):
         if isinstance(event, Lost):
             self._due.set()
 
+    def _place(self) -> str:
+        return f"one of {len(self.members)} members" if self._sharing is not None else super()._place()
+
     def _was_forgotten(self) -> None:
         if self._sharing is not None:
             self._sharing.forgotten()

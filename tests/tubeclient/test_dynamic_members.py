@@ -88,6 +88,7 @@ def test_members_come_and_go_and_each_message_is_read_once(settings: ClientSetti
 def test_any_strategy_by_name_will_do(start: Start) -> None:
     members = [start(strategy="hash_modulo") for _ in range(2)]
     wait_for(shared(*members, strategy="hash_modulo"), "both to share by hash")
+    assert repr(members[0]) == "<PullConsumer of etl, one of 2 members, running>"
 
 
 def test_a_master_that_forgot_everybody_moves_nothing(
