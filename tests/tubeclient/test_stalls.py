@@ -79,6 +79,7 @@ def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
         assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
     with pytest.raises(StalePack):
         client.confirm(pack)
+    assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
     go_on(client)
     assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
     assert client.registrations.holdings.registered() == []
