@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.apache, pytest.mark.timeout(400)]
 def test_a_stopped_member_is_stood_in_for_and_gets_its_share_again(
     apache: ApacheTubeMQ, settings: ClientSettings, tmp_path: Path
 ) -> None:
-    """As the members report it, which each does within a second."""
+    """Who has what is as the members report it, which each does within a second."""
 
     def owners() -> Owners:
         return {key: each.client_id for each in Admin(settings).group(GROUP).members for key in each.partitions}
