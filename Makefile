@@ -30,8 +30,8 @@ bench: $(STAMPS)/packages $(STAMPS)/apache ## Measure our client beside Apache's
 chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes, and count
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
 
-test: setup ## Run all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup ## Run all tests, files side by side; PYTEST_ARGS="-n 0 -k word" for some of them in one process
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Look for likely mistakes and other than the common style
 	$(BIN)/ruff check .

@@ -80,6 +80,7 @@ DEMO = [
 DEV = [
     "pytest>=8.3,<10",  # runs the tests
     "pytest-timeout>=2.3,<3",  # ends a test that hangs
+    "pytest-xdist>=3.6,<4",  # runs files of tests side by side: most wait for servers
     "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
     "chispa>=0.11,<1",  # compares Spark data frames
     "pyspark[connect]>=4.0,<4.3",  # a client, and the checks of a server, of Spark Connect
