@@ -1,0 +1,43 @@
+"""Who reads what: pure functions from the full, sorted set of configured partitions to the nodes of a group.
+
+Every client of a group computes the same from the same set, so the set is the configured one: a partition that
+cannot be read for now keeps its place.
+"""
+
+from tubeclient.assignment.backlog import backlog
+from tubeclient.assignment.by_hash import consistent_hash, hash_modulo
+from tubeclient.assignment.by_index import averagely, averagely_by_circle, modulo
+from tubeclient.assignment.by_plan import config
+from tubeclient.assignment.by_room import machine_room, machine_room_nearby
+from tubeclient.assignment.changes import Balance, Changes, NodeChanges, balance, changes
+from tubeclient.assignment.hints import Assignment, Hints, Strategy
+from tubeclient.assignment.sticky import sticky
+from tubeclient.assignment.strategies import STRATEGIES, assign, strategy_named
+from tubeclient.assignment.what_if import broker_added, node_added, node_lost
+
+__all__ = [
+    "STRATEGIES",
+    "Assignment",
+    "Balance",
+    "Changes",
+    "Hints",
+    "NodeChanges",
+    "Strategy",
+    "assign",
+    "averagely",
+    "averagely_by_circle",
+    "backlog",
+    "balance",
+    "broker_added",
+    "changes",
+    "config",
+    "consistent_hash",
+    "hash_modulo",
+    "machine_room",
+    "machine_room_nearby",
+    "modulo",
+    "node_added",
+    "node_lost",
+    "sticky",
+    "strategy_named",
+]

@@ -1,0 +1,140 @@
+"""The strategy that evens out rows not read yet instead of partitions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.sticky import nodes_before
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+__all__ = ["backlog", "enough_rows"]
+
+
+def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
+    """Even out the rows of `hints.lag`, starting from `hints.previous` (nothing, if there is none), by few moves.
+
+    A node has enough with `enough_rows`: 1.1 times the mean, or the largest lag of one partition if that is more. While
+    the node with most rows has more than enough, a partition of it goes to the node with fewest, until none would help.
+    So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1) times the mean, n
+    being sourceCount. Nothing moves if every node has at most enough, and no single partition that has moved could
+    have stayed: its old node would have more than enough, and more than any has now. That is few moves, not always
+    the fewest that there could be. Partitions without lag stay.
+
+    Partitions that are new or whose node is gone go first, those with most rows before others, each to the node with
+    fewest rows, and among such nodes to the one with fewest partitions. ConfigurationError without `lag`, and for a
+    negative one.
+    """
+    rows = _rows_of(keys, hints)
+    former = [-1] * len(keys) if hints.previous is None else nodes_before("backlog", keys, source_count, hints)
+    node_of = former.copy()
+    loads, counts = [0] * source_count, [0] * source_count
+    for index, node in enumerate(node_of):
+        if node >= 0:
+            loads[node] += rows[index]
+            counts[node] += 1
+    _place(rows, node_of, loads, counts)
+    enough = enough_rows(rows, source_count)
+    if max(loads) > enough:
+        _relieve(rows, node_of, loads, enough)
+        _take_back(rows, node_of, loads, former, max(enough, *loads))
+    nodes: Assignment = [[] for _ in range(source_count)]
+    for key, node in zip(keys, node_of, strict=True):
+        nodes[node].append(key)
+    return nodes
+
+
+def enough_rows(rows: Collection[int], source_count: int) -> int:
+    """So many rows on one node are no reason to move anything, if partitions have `rows`."""
+    return max([*rows, sum(rows) * 11 // (10 * source_count)])
+
+
+def _rows_of(keys: Sequence[PartitionKey], hints: Hints) -> list[int]:
+    """The lag of each partition by its number; the rest of this module knows partitions by their numbers."""
+    if hints.lag is None:
+        raise ConfigurationError("assignment strategy backlog needs the hint lag: rows not read yet of each partition")
+    rows = [hints.lag.get(key, 0) for key in keys]
+    if rows and min(rows) < 0:
+        wrong = rows.index(min(rows))
+        raise ConfigurationError(
+            f"assignment strategy backlog: the lag of partition {keys[wrong]} is {rows[wrong]} rows, below 0"
+        )
+    return rows
+
+
+def _place(rows: Sequence[int], node_of: list[int], loads: list[int], counts: Sequence[int]) -> None:
+    """Find a node for each partition without one."""
+    homeless = [index for index, node in enumerate(node_of) if node < 0]
+    homeless.sort(key=rows.__getitem__, reverse=True)
+    lightest_first = [(load, counts[node], node) for node, load in enumerate(loads)]
+    heapify(lightest_first)
+    for index in homeless:
+        load, count, node = lightest_first[0]
+        node_of[index] = node
+        loads[node] = load + rows[index]
+        heapreplace(lightest_first, (loads[node], count + 1, node))
+
+
+def _relieve(rows: Sequence[int], node_of: list[int], loads: list[int], enough: int) -> None:
+    """Move partitions from the node with most rows to the one with fewest until it has enough, or none helps.
+
+    Each move lowers the larger of the two nodes' loads, so it ends. The node with fewest rows never has more than
+    enough, so that each node either gives or takes until it has crossed that mark.
+    """
+    held: list[list[tuple[int, int]]] = [[] for _ in loads]
+    for index, node in enumerate(node_of):
+        if rows[index]:
+            held[node].append((rows[index], index))
+    givers = [(-load, node) for node, load in enumerate(loads) if load > enough]
+    takers = [(load, node) for node, load in enumerate(loads) if load <= enough]
+    heapify(givers)
+    heapify(takers)
+    for _, node in givers:
+        held[node].sort()
+    while givers:
+        giver, taker = givers[0][1], takers[0][1]
+        # The most rows that the taker can take and still have at most enough, so that few moves do; failing that the
+        # fewest rows, if the taker then has less than the giver has now.
+        place = bisect_right(held[giver], (enough - loads[taker], len(rows))) - 1
+        if place < 0:
+            place = 0
+            if loads[taker] + held[giver][0][0] >= loads[giver]:
+                return
+        moving, index = held[giver].pop(place)
+        held[taker].append((moving, index))
+        node_of[index] = taker
+        loads[giver] -= moving
+        loads[taker] += moving
+        if loads[giver] > enough:
+            heapreplace(givers, (-loads[giver], giver))
+        else:
+            heappop(givers)
+        if loads[taker] <= enough:
+            heapreplace(takers, (loads[taker], taker))
+        else:
+            heappop(takers)
+            held[taker].sort()
+            heappush(givers, (-loads[taker], taker))
+        if loads[giver] <= enough:
+            heappush(takers, (loads[giver], giver))
+
+
+def _take_back(rows: Sequence[int], node_of: list[int], loads: list[int], former: Sequence[int], most: int) -> None:
+    """Return what later moves have made room for at its old node, up to `most` rows on one node."""
+    moved = [index for index, node in enumerate(former) if node not in (-1, node_of[index])]
+    moved.sort(key=rows.__getitem__)
+    while True:
+        stay = []
+        for index in moved:
+            if loads[former[index]] + rows[index] > most:
+                stay.append(index)
+                continue
+            loads[node_of[index]] -= rows[index]
+            loads[former[index]] += rows[index]
+            node_of[index] = former[index]
+        if len(stay) == len(moved):
+            return
+        moved = stay

@@ -1,0 +1,66 @@
+"""Strategies that look only at a partition's name, so that other partitions have no say in where it goes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from hashlib import md5
+
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.keys import PartitionKey
+from tubeclient.wire.payload import java_string_hash
+
+__all__ = ["consistent_hash", "hash_modulo"]
+
+
+def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
+    """Node = Java hash of the key's text, as an unsigned 32-bit number, % sourceCount.
+
+    It is what the example client of Apache TubeMQ does, for groups shared with such clients; how even it is depends
+    on the names.
+    """
+    nodes: Assignment = [[] for _ in range(source_count)]
+    # Java's hash of a + b is hash(a) * 31^len(b) + hash(b), so that each part is hashed once, not with each partition.
+    topics: dict[tuple[int, str], int] = {}
+    numbers: dict[int, tuple[int, int]] = {}
+    for key in keys:
+        broker_id, topic, partition_id = key
+        before = topics.get((broker_id, topic))
+        if before is None:
+            before = topics[broker_id, topic] = java_string_hash(f"{broker_id}:{topic}:")
+        number = numbers.get(partition_id)
+        if number is None:
+            digits = str(partition_id)
+            number = numbers[partition_id] = (31 ** len(digits), java_string_hash(digits))
+        nodes[(before * number[0] + number[1] & 0xFFFFFFFF) % source_count].append(key)
+    return nodes
+
+
+def consistent_hash(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
+    """Deal on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with the hash it comes with: MD5's first 32
+    bits.
+
+    Each node stands on the ring in `hints.virtual_nodes` places, hashed from its name, "-" and 0, 1, ...; a partition
+    goes to the first one at its own hash or after it. What is hashed of a partition is the text of RocketMQ's
+    MessageQueue with the broker id as the broker's name, so that equal names lead to RocketMQ's own result.
+
+    A node that comes takes partitions from the others and moves nothing else; a node that goes leaves all others where
+    they were. For that, nodes must keep their names when node ids shift. Sizes are uneven.
+    """
+    at: dict[bytes, int] = {}
+    for node, name in enumerate(hints.names(source_count)):
+        for replica in range(hints.virtual_nodes):
+            at[_place(f"{name}-{replica}")] = node  # where two meet, the later one stays, as in RocketMQ
+    places = sorted(at)
+    owners = [at[place] for place in places]
+    owners.append(owners[0])  # behind the last place the ring begins again
+    nodes: Assignment = [[] for _ in range(source_count)]
+    for key in keys:
+        broker_id, topic, partition_id = key
+        text = f"MessageQueue [topic={topic}, brokerName={broker_id}, queueId={partition_id}]"
+        nodes[owners[bisect_left(places, _place(text))]].append(key)
+    return nodes
+
+
+def _place(text: str) -> bytes:
+    return md5(text.encode(), usedforsecurity=False).digest()[:4]

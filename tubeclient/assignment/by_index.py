@@ -1,0 +1,34 @@
+"""Strategies that look only at a partition's place among the sorted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.keys import PartitionKey
+
+__all__ = ["averagely", "averagely_by_circle", "modulo"]
+
+
+def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
+    """Deal the sorted partitions out one by one: partition number i goes to node i % sourceCount.
+
+    Sizes differ by one at most.
+    """
+    return [list(keys[node_id::source_count]) for node_id in range(source_count)]
+
+
+averagely_by_circle = modulo
+"""RocketMQ's AllocateMessageQueueAveragelyByCircle goes round in the same way."""
+
+
+def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
+    """Cut the sorted partitions into one run for each node, as RocketMQ's AllocateMessageQueueAveragely does.
+
+    Sizes differ by one at most, and the longer runs come first; with fewer partitions than nodes, the first nodes have
+    one each.
+    """
+    size, longer = divmod(len(keys), source_count)
+    cuts = [node * size + min(node, longer) for node in range(source_count + 1)]
+    return [list(keys[start:end]) for start, end in pairwise(cuts)]

@@ -1,0 +1,111 @@
+"""What sets two assignments apart, and how even one is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tubeclient.assignment.hints import Assignment
+from tubeclient.keys import PartitionKey
+
+__all__ = ["Balance", "Changes", "NodeChanges", "balance", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """What changes for one node; a partition is in one of the five at most."""
+
+    kept: tuple[PartitionKey, ...] = ()
+    received: tuple[PartitionKey, ...] = ()
+    """From other nodes."""
+    given_up: tuple[PartitionKey, ...] = ()
+    """To other nodes."""
+    new: tuple[PartitionKey, ...] = ()
+    """That no node had before."""
+    gone: tuple[PartitionKey, ...] = ()
+    """That no node has any more."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """From one assignment to another."""
+
+    by_node: Mapping[str, NodeChanges]
+    """By the name of the node: the nodes of both, those after first."""
+
+    @cached_property
+    def kept(self) -> int:
+        """How many partitions stay with their node."""
+        return sum(len(of_node.kept) for of_node in self.by_node.values())
+
+    @cached_property
+    def moved(self) -> int:
+        """How many partitions another node has now."""
+        return sum(len(of_node.received) for of_node in self.by_node.values())
+
+    @cached_property
+    def new(self) -> int:
+        """How many partitions no node had before."""
+        return sum(len(of_node.new) for of_node in self.by_node.values())
+
+    @cached_property
+    def gone(self) -> int:
+        """How many partitions no node has any more."""
+        return sum(len(of_node.gone) for of_node in self.by_node.values())
+
+    @property
+    def churn(self) -> float:
+        """The share of the partitions there before and after that have moved, from 0 to 1."""
+        return self.moved / (self.kept + self.moved) if self.moved else 0.0
+
+
+def changes(
+    before: Assignment,
+    after: Assignment,
+    *,
+    names_before: Sequence[str] | None = None,
+    names_after: Sequence[str] | None = None,
+) -> Changes:
+    """Compare two assignments node by node. Nodes of the same name are the same; names are by node id, which is also
+    the name where none are given.
+    """
+    old, new = _by_name(before, names_before), _by_name(after, names_after)
+    had = {key: name for name, keys in old.items() for key in keys}
+    has = {key: name for name, keys in new.items() for key in keys}
+    return Changes(
+        {
+            name: NodeChanges(
+                kept=tuple(key for key in new.get(name, ()) if had.get(key) == name),
+                received=tuple(key for key in new.get(name, ()) if had.get(key, name) != name),
+                given_up=tuple(key for key in old.get(name, ()) if has.get(key, name) != name),
+                new=tuple(key for key in new.get(name, ()) if key not in had),
+                gone=tuple(key for key in old.get(name, ()) if key not in has),
+            )
+            for name in {**new, **old}
+        }
+    )
+
+
+def _by_name(assignment: Assignment, names: Sequence[str] | None) -> dict[str, list[PartitionKey]]:
+    return dict(zip(names or [str(node) for node in range(len(assignment))], assignment, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How much the nodes have, in partitions or in rows."""
+
+    smallest: int
+    largest: int
+    mean: float
+
+    @property
+    def overload(self) -> float:
+        """The largest node's part in times the mean: 1 is perfectly even."""
+        return self.largest / self.mean if self.mean else 1.0
+
+
+def balance(assignment: Assignment, lag: Mapping[PartitionKey, int] | None = None) -> Balance:
+    """How even the numbers of partitions are, or with `lag` their rows."""
+    sizes = [len(keys) if lag is None else sum(lag.get(key, 0) for key in keys) for keys in assignment]
+    return Balance(min(sizes), max(sizes), sum(sizes) / len(sizes))

@@ -1,0 +1,109 @@
+"""Which strategies there are, and dealing by the name of one: of those here, or of a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+
+from tubeclient.assignment.backlog import backlog
+from tubeclient.assignment.by_hash import consistent_hash, hash_modulo
+from tubeclient.assignment.by_index import averagely, averagely_by_circle, modulo
+from tubeclient.assignment.by_plan import config
+from tubeclient.assignment.by_room import machine_room, machine_room_nearby
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
+from tubeclient.assignment.sticky import sticky
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.keys import PartitionKey
+
+__all__ = ["STRATEGIES", "assign", "strategy_named"]
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "averagely": averagely,
+        "averagely_by_circle": averagely_by_circle,
+        "backlog": backlog,
+        "config": config,
+        "consistent_hash": consistent_hash,
+        "hash_modulo": hash_modulo,
+        "machine_room": machine_room,
+        "machine_room_nearby": machine_room_nearby,
+        "modulo": modulo,
+        "sticky": sticky,
+    }
+)
+
+
+def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
+    """Deal partitions, given in any order, to nodes 0 to sourceCount - 1.
+
+    `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own, whose result is checked: each
+    partition must be with one node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or
+    leaves a partition out.
+    """
+    deal = strategy_named(strategy)
+    if source_count < 1:
+        raise ConfigurationError(f"sourceCount must be 1 or more, not {source_count}")
+    # Plain tuples sort several times faster than named ones.
+    ordered = sorted(dict.fromkeys(keys), key=tuple)
+    if strategy in STRATEGIES:
+        return deal(ordered, source_count, hints)
+    try:
+        dealt = [list(mine) for mine in deal(tuple(ordered), source_count, hints)]
+    except TubeError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"assignment strategy {strategy!r} failed: {error!r}") from error
+    _check(strategy, ordered, source_count, dealt)
+    return [sorted(mine) for mine in dealt]
+
+
+def strategy_named(strategy: str) -> Strategy:
+    """The function of that name; imports the module of a user's own. ConfigurationError where there is none."""
+    if strategy in STRATEGIES:
+        return STRATEGIES[strategy]
+    module_name, colon, function_name = strategy.partition(":")
+    if not (colon and module_name and function_name.isidentifier()):
+        raise ConfigurationError(
+            f"assignment strategy {strategy!r} is unknown; there are {', '.join(STRATEGIES)}, and your own as "
+            "package.module:function"
+        )
+    try:
+        found = getattr(import_module(module_name), function_name)
+    except AttributeError:
+        raise ConfigurationError(
+            f"assignment strategy {strategy!r}: module {module_name} has no {function_name}"
+        ) from None
+    except Exception as error:
+        raise ConfigurationError(
+            f"assignment strategy {strategy!r}: module {module_name} cannot be imported: {error!r}"
+        ) from error
+    if not callable(found):
+        raise ConfigurationError(f"assignment strategy {strategy!r} is not a function but {found!r}")
+    own: Strategy = found
+    return own
+
+
+def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, dealt: Assignment) -> None:
+    """See that each partition is with one node."""
+    if len(dealt) != source_count:
+        raise ConfigurationError(
+            f"assignment strategy {strategy!r} returned {len(dealt)} lists for {source_count} nodes"
+        )
+    known = set(keys)
+    node_of: dict[PartitionKey, int] = {}
+    for node, mine in enumerate(dealt):
+        for key in mine:
+            if key not in known:
+                raise ConfigurationError(
+                    f"assignment strategy {strategy!r} gives node {node} {key!s}, which it was not asked to deal"
+                )
+            if key in node_of:
+                raise ConfigurationError(
+                    f"assignment strategy {strategy!r} gives partition {key} to node {node_of[key]} and again to "
+                    f"node {node}"
+                )
+            node_of[key] = node
+    for key in keys:
+        if key not in node_of:
+            raise ConfigurationError(f"assignment strategy {strategy!r} gives partition {key} to no node")
