@@ -36,7 +36,7 @@ def _hints(keys: list[PartitionKey], nodes: int, chance: random.Random) -> Hints
     """Hints that leave every strategy something to do: a tenth of the nodes is new, and lag is uneven."""
     return Hints(
         previous={key: index % (nodes - nodes // 10) for index, key in enumerate(keys)},
-        lag={key: int(chance.lognormvariate(7, 1.5)) for key in keys},
+        lag={key: int(chance.lognormvariate(7, 1)) for key in keys},
         rooms={key.broker_id: f"room {key.broker_id % _ROOMS}" for key in keys},
         node_rooms={node: f"room {node % _ROOMS}" for node in range(nodes)},
         plan={key: chance.randrange(nodes) for key in keys},

@@ -2,42 +2,107 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Mapping
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient import ConfigurationError, PartitionKey, assign
-from tubeclient.assignment import STRATEGIES
+from tests.tubeclient.assignment_cases import Case, cases, keys
+from tubeclient import PartitionKey, assign
+from tubeclient.assignment import STRATEGIES, Hints
+from tubeclient.wire.payload import java_string_hash
 
-keys = st.builds(
-    PartitionKey, st.integers(1, 2**31), st.text("abcXYZ_-9", min_size=1, max_size=8), st.integers(0, 50_000)
-)
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
-@given(
-    partitions=st.lists(keys, max_size=60, unique=True),
-    source_count=st.integers(1, 20),
-    strategy=st.sampled_from(sorted(STRATEGIES)),
-    seed=st.integers(0, 1000),
-)
-def test_every_partition_goes_to_exactly_one_node(
-    partitions: list[PartitionKey], source_count: int, strategy: str, seed: int
-) -> None:
-    nodes = assign(strategy, partitions, source_count)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(case=cases(), chance=st.randoms(use_true_random=False))
+def test_every_partition_goes_to_exactly_one_node(strategy: str, case: Case, chance: random.Random) -> None:
+    partitions, source_count, hints = case
+    nodes = assign(strategy, partitions, source_count, hints)
     assert len(nodes) == source_count
     assert sorted(key for node in nodes for key in node) == sorted(partitions)
     assert all(node == sorted(node) for node in nodes)
     shuffled = list(partitions)
-    random.Random(seed).shuffle(shuffled)
-    assert assign(strategy, shuffled, source_count) == nodes
+    chance.shuffle(shuffled)
+    assert assign(strategy, [*shuffled, *shuffled[:2]], source_count, _shuffled(hints, chance)) == nodes
+
+
+def _shuffled(hints: Hints, chance: random.Random) -> Hints:
+    """The same hints, said in another order."""
+
+    def other(mapping: Mapping[_K, _V] | None) -> dict[_K, _V]:
+        items = list((mapping or {}).items())
+        chance.shuffle(items)
+        return dict(items)
+
+    return Hints(
+        previous=other(hints.previous),
+        lag=other(hints.lag),
+        rooms=other(hints.rooms),
+        node_rooms=other(hints.node_rooms),
+        plan=other(hints.plan),
+    )
+
+
+@pytest.mark.parametrize("strategy", ["modulo", "averagely", "averagely_by_circle", "machine_room"])
+@given(partitions=st.lists(keys, max_size=60, unique=True), source_count=st.integers(1, 20))
+def test_sizes_differ_by_one_at_most_whatever_the_names(
+    strategy: str, partitions: list[PartitionKey], source_count: int
+) -> None:
+    hints = Hints(rooms={key.broker_id: "only" for key in partitions})
+    sizes = [len(node) for node in assign(strategy, partitions, source_count, hints)]
+    assert max(sizes) - min(sizes) <= 1
 
 
 @given(partitions=st.lists(keys, max_size=60, unique=True), source_count=st.integers(1, 20))
-def test_modulo_is_even_whatever_the_names(partitions: list[PartitionKey], source_count: int) -> None:
-    sizes = [len(node) for node in assign("modulo", partitions, source_count)]
-    assert max(sizes) - min(sizes) <= 1
+def test_averagely_gives_each_node_neighbours(partitions: list[PartitionKey], source_count: int) -> None:
+    nodes = assign("averagely", partitions, source_count)
+    assert list(itertools.chain.from_iterable(nodes)) == sorted(partitions)
+
+
+@given(partitions=st.lists(keys, max_size=40, unique=True), source_count=st.integers(1, 12), virtual=st.integers(1, 20))
+def test_on_the_ring_a_node_that_comes_only_takes_and_one_that_goes_only_gives(
+    partitions: list[PartitionKey], source_count: int, virtual: int
+) -> None:
+    names = [f"node {chr(97 + node)}" for node in range(source_count)]
+    fewer = _owners(
+        assign("consistent_hash", partitions, source_count, Hints(node_names=names, virtual_nodes=virtual)), names
+    )
+    for place in range(source_count + 1):
+        more_names = [*names[:place], "another", *names[place:]]
+        hints = Hints(node_names=more_names, virtual_nodes=virtual)
+        more = _owners(assign("consistent_hash", partitions, source_count + 1, hints), more_names)
+        assert {key: fewer[key] if name != "another" else name for key, name in more.items()} == more
+
+
+def _owners(nodes: list[list[PartitionKey]], names: list[str]) -> dict[PartitionKey, str]:
+    return {key: name for name, of_node in zip(names, nodes, strict=True) for key in of_node}
+
+
+@given(case=cases())
+def test_with_rooms_nobody_reads_another_room_that_has_nodes(case: Case) -> None:
+    partitions, source_count, hints = case
+    rooms, node_rooms = hints.rooms or {}, hints.node_rooms or {}
+    for strategy in ("machine_room", "machine_room_nearby"):
+        nodes = assign(strategy, partitions, source_count, hints)
+        for room in set(rooms.values()):
+            members = [node for node, of_node in node_rooms.items() if of_node == room] or list(range(source_count))
+            sizes = {node: sum(rooms[key.broker_id] == room for key in of_node) for node, of_node in enumerate(nodes)}
+            assert all(node in members for node, size in sizes.items() if size)
+            assert max(sizes[node] for node in members) - min(sizes[node] for node in members) <= 1
+
+
+@given(case=cases())
+def test_config_does_what_the_plan_says(case: Case) -> None:
+    partitions, source_count, hints = case
+    nodes = assign("config", partitions, source_count, hints)
+    assert {key: node for node, of_node in enumerate(nodes) for key in of_node} == hints.plan
 
 
 def test_modulo_sorts_ids_as_numbers() -> None:
@@ -63,8 +128,8 @@ def test_hash_modulo_is_javas_hash_of_the_key_taken_as_unsigned(text: str, java_
         assert nodes[java_hash % 2**32 % source_count] == [PartitionKey.parse(text)]
 
 
-def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"'hash' is unknown.*hash_modulo, modulo"):
-        assign("hash", [], 1)
-    with pytest.raises(ConfigurationError, match="sourceCount must be 1 or more, not 0"):
-        assign("modulo", [], 0)
+@given(partitions=st.lists(keys, max_size=40, unique=True), source_count=st.integers(1, 20))
+def test_hash_modulo_is_that_of_the_whole_text_for_all_names(partitions: list[PartitionKey], source_count: int) -> None:
+    nodes = assign("hash_modulo", partitions, source_count)
+    for node, of_node in enumerate(nodes):
+        assert all(java_string_hash(str(key)) % 2**32 % source_count == node for key in of_node)

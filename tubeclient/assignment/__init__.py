@@ -4,14 +4,14 @@ Every client of a group computes the same from the same set, so the set is the c
 cannot be read for now keeps its place.
 """
 
-from tubeclient.assignment.backlog import backlog
 from tubeclient.assignment.by_hash import consistent_hash, hash_modulo
+from tubeclient.assignment.by_history import sticky
 from tubeclient.assignment.by_index import averagely, averagely_by_circle, modulo
+from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
-from tubeclient.assignment.changes import Balance, Changes, NodeChanges, balance, changes
+from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes
 from tubeclient.assignment.hints import Assignment, Hints, Strategy
-from tubeclient.assignment.sticky import sticky
 from tubeclient.assignment.strategies import STRATEGIES, assign, strategy_named
 from tubeclient.assignment.what_if import broker_added, node_added, node_lost
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 
-from tubeclient.assignment.backlog import backlog
 from tubeclient.assignment.by_hash import consistent_hash, hash_modulo
+from tubeclient.assignment.by_history import sticky
 from tubeclient.assignment.by_index import averagely, averagely_by_circle, modulo
+from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
-from tubeclient.assignment.sticky import sticky
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 

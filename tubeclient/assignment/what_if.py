@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tubeclient.assignment.changes import Changes, changes
+from tubeclient.assignment.comparing import Changes, changes
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
 from tubeclient.assignment.strategies import assign
 from tubeclient.errors import ConfigurationError

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
+from tubeclient.assignment.by_history import nodes_before
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
-from tubeclient.assignment.sticky import nodes_before
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 

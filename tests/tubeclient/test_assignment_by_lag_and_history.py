@@ -1,0 +1,142 @@
+"""sticky and backlog: what they promise of balance, and that they move no more than that takes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+
+from hypothesis import assume, given
+
+from tests.tubeclient.assignment_cases import Case, cases
+from tubeclient import PartitionKey, assign
+from tubeclient.assignment import Assignment, Hints, balance
+from tubeclient.assignment.by_lag import enough_rows
+
+
+def _moved(nodes: Assignment, case: Case) -> set[PartitionKey]:
+    """The partitions that could have stayed where they were, and did not."""
+    previous = case.hints.previous or {}
+    return {
+        key
+        for node, of_node in enumerate(nodes)
+        for key in of_node
+        if previous.get(key, node) != node and previous[key] < case.source_count
+    }
+
+
+def _fewest_moves(case: Case, good: Callable[[Sequence[int]], bool]) -> int:
+    """Of all assignments that are `good`, given the node of each partition, the fewest moves: all are tried."""
+    previous = case.hints.previous or {}
+    before = [previous.get(key, case.source_count) for key in case.partitions]
+    return min(
+        sum(was < case.source_count and was != now for was, now in zip(before, tried, strict=True))
+        for tried in itertools.product(range(case.source_count), repeat=len(before))
+        if good(tried)
+    )
+
+
+@given(case=cases())
+def test_sticky_sizes_differ_by_one_at_most(case: Case) -> None:
+    sizes = balance(assign("sticky", *case))
+    assert sizes.largest - sizes.smallest <= 1
+
+
+@given(case=cases(max_partitions=7, max_nodes=3, nodes_before=4))
+def test_sticky_moves_the_fewest_that_can_be_moved(case: Case) -> None:
+    def even(tried: Sequence[int]) -> bool:
+        sizes = [tried.count(node) for node in range(case.source_count)]
+        return max(sizes) - min(sizes) <= 1
+
+    assert len(_moved(assign("sticky", *case), case)) == _fewest_moves(case, even)
+
+
+@given(case=cases())
+def test_sticky_with_nothing_before_is_modulo_and_then_stays(case: Case) -> None:
+    partitions, source_count, _ = case
+    first = assign("sticky", partitions, source_count, Hints(previous={}))
+    assert first == assign("modulo", partitions, source_count)
+    previous = {key: node for node, of_node in enumerate(first) for key in of_node}
+    assert assign("sticky", partitions, source_count, Hints(previous=previous)) == first
+
+
+@given(case=cases())
+def test_no_node_has_more_rows_than_backlog_promises(case: Case) -> None:
+    partitions, source_count, hints = case
+    lag = hints.lag or {}
+    rows = balance(assign("backlog", *case), lag)
+    largest = max((lag.get(key, 0) for key in partitions), default=0)
+    # Multiplied out, so that whole numbers are compared.
+    assert rows.largest <= largest or rows.largest * (source_count + 1) <= 2 * sum(lag.values())
+
+
+@given(case=cases(nodes_before=6))
+def test_backlog_leaves_everything_where_it_is_while_every_node_has_at_most_enough(case: Case) -> None:
+    _, source_count, hints = case
+    lag, previous = hints.lag or {}, hints.previous or {}
+    partitions = [key for key in case.partitions if previous.get(key, source_count) < source_count]
+    kept = [[key for key in sorted(partitions) if previous[key] == node] for node in range(source_count)]
+    enough = enough_rows([lag.get(key, 0) for key in partitions], source_count)
+    assume(balance(kept, lag).largest <= enough)
+    assert assign("backlog", partitions, source_count, hints) == kept
+
+
+@given(case=cases())
+def test_no_partition_that_backlog_moved_could_have_stayed(case: Case) -> None:
+    partitions, source_count, hints = case
+    lag, previous = hints.lag or {}, hints.previous or {}
+    nodes = assign("backlog", *case)
+    rows = [sum(lag.get(key, 0) for key in of_node) for of_node in nodes]
+    most = max([*rows, enough_rows([lag.get(key, 0) for key in partitions], source_count)])
+    for key in _moved(nodes, case):
+        assert rows[previous[key]] + lag.get(key, 0) > most
+
+
+def test_backlog_moves_a_tenth_more_at_most_than_the_fewest_over_many_small_groups() -> None:
+    chance = random.Random(7)
+    moves = fewest = 0
+    for _ in range(150):
+        case = _skewed_group(chance)
+        lag = case.hints.lag or {}
+        rows = [lag[key] for key in case.partitions]
+        nodes = assign("backlog", *case)
+        most = max(balance(nodes, lag).largest, enough_rows(rows, case.source_count))
+
+        def as_even(
+            tried: Sequence[int], rows: list[int] = rows, nodes: int = case.source_count, most: int = most
+        ) -> bool:
+            loads = [0] * nodes
+            for node, of_partition in zip(tried, rows, strict=True):
+                loads[node] += of_partition
+            return max(loads) <= most
+
+        moves += len(_moved(nodes, case))
+        fewest += _fewest_moves(case, as_even)
+    assert 0 < fewest <= moves <= 1.1 * fewest
+
+
+def _skewed_group(chance: random.Random) -> Case:
+    """Few enough partitions that all assignments can be tried; node 0 has had most of them."""
+    source_count = chance.randint(2, 3)
+    partitions = [PartitionKey(1, "clicks", number) for number in range(chance.randint(3, 6))]
+    return Case(
+        partitions,
+        source_count,
+        Hints(
+            lag={key: chance.randint(0, 100) for key in partitions},
+            previous={key: chance.choice((0, 0, 0, 1, source_count - 1)) for key in partitions},
+        ),
+    )
+
+
+@given(case=cases())
+def test_a_group_without_lag_deals_partitions_evenly_at_its_first_start(case: Case) -> None:
+    sizes = balance(assign("backlog", case.partitions, case.source_count, Hints(lag={})))
+    assert sizes.largest - sizes.smallest <= 1
+
+
+def test_a_partition_with_most_of_the_backlog_is_left_alone_by_the_others() -> None:
+    keys = [PartitionKey(1, "clicks", number) for number in range(5)]
+    lag = dict(zip(keys, (800, 50, 50, 50, 50), strict=True))
+    before = dict(zip(keys, (0, 0, 0, 1, 1), strict=True))
+    assert assign("backlog", keys, 2, Hints(lag=lag, previous=before)) == [keys[:1], keys[1:]]
