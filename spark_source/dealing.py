@@ -36,7 +36,7 @@ class Deal:
     @classmethod
     def of(cls, options: SourceOptions, partitions: Sequence[PartitionKey], source_count: int) -> Deal:
         """Deal `partitions`, the full configured set, as the options say."""
-        by_node = assign(options.assignment_strategy, partitions, source_count)
+        by_node = assign(options.assignment_strategy, partitions, source_count, options.assignment_hints)
         return cls(by_node, {key: node for node, keys in enumerate(by_node) for key in keys})
 
     @cached_property

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from spark_source import option_parsers as to
+from spark_source.assignment_options import assignment_hints, assignment_strategy
 from spark_source.offset_spec import OffsetSpec
 from spark_source.option_row import REQUIRED, OptionRow
 from spark_source.timestamps import parse_timestamp, parse_timestamps
+from tubeclient.assignment import NO_HINTS
 
 __all__ = ["READING"]
 
@@ -77,11 +79,22 @@ READING: Final[tuple[OptionRow, ...]] = (
     OptionRow(
         "assignmentStrategy",
         "assignment_strategy",
-        to.choice("modulo", "hash_modulo"),
+        assignment_strategy,
         "modulo",
         "`modulo`",
         "How partitions are dealt to nodes. `modulo`: sorted and dealt in turn, always even. `hash_modulo`: by a "
-        "hash of the partition's key, for groups shared with Apache's example client.",
+        "hash of the partition's key, for groups shared with Apache's example client. `averagely`, "
+        "`averagely_by_circle`, `consistent_hash`, `machine_room`, `machine_room_nearby` and `config` as RocketMQ's "
+        "clients do; or `package.module:function` of your own. See [who reads what](assignment.md).",
+    ),
+    OptionRow(
+        "assignmentHints",
+        "assignment_hints",
+        assignment_hints,
+        NO_HINTS,
+        "none",
+        'JSON of what the strategy needs to know: `{"rooms": {"1": "east"}}`, the room of each broker id, `nodeRooms`, '
+        "that of each node id, `plan`, the node id of each partition, and `virtualNodes`.",
     ),
     OptionRow(
         "startingOffsets",

@@ -15,6 +15,7 @@ from spark_source.offset_spec import GroupFallback, OffsetSpec
 from spark_source.option_row import REQUIRED, OptionRow
 from spark_source.option_table import OPTIONS, SPARKS_OWN, find_row
 from spark_source.timestamps import Unmatched, check_order
+from tubeclient.assignment import NO_HINTS, Hints, check_strategy
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import PartitionKey
@@ -82,6 +83,7 @@ class SourceOptions(AccessOptions):
     filters: Mapping[str, frozenset[str]]
     source_count: int | None
     assignment_strategy: str
+    assignment_hints: Hints
     starting: OffsetSpec | None
     group_fallback: GroupFallback
     ending: OffsetSpec
@@ -157,11 +159,11 @@ class SourceOptions(AccessOptions):
         return " ".join([spec.text, *deciding])
 
     def for_tasks(self) -> SourceOptions:
-        """These options without what only the planner needs: tasks are sent no access to the offsets table.
+        """These options without what only the planner needs: tasks get no plan and no access to the offsets table.
 
         They do need to be let in by brokers, so a password that stands in the options goes with them.
         """
-        return replace(self, offsets_table=None, storage_options=Masked({}))
+        return replace(self, offsets_table=None, storage_options=Masked({}), assignment_hints=NO_HINTS)
 
     def check_stream(self, *, read_limits: bool = True) -> None:
         """Raise ConfigurationError for what makes no sense in a streaming read; Spark may have no `read_limits`."""
@@ -283,6 +285,7 @@ def _check_together(options: SourceOptions) -> None:
             f"filters names topic {strange[0]}, which is not read; the topics are "
             + (", ".join(options.topics) if read is None else f"those that match {read.pattern!r} as a whole")
         )
+    check_strategy(options.assignment_strategy, options.source_count or 1, options.assignment_hints)
     check_access(options)
     for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
         if name in options.given and options.offsets_table is None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Literal
 
 from tubeclient.admin import Admin
-from tubeclient.assignment import assign
-from tubeclient.errors import TubeError
+from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows import hold_group
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import ClientSettings
@@ -29,15 +30,19 @@ _SETTLING_BEATS = 1.5
 
 
 def share_of(
-    members: Collection[str], client_id: str, strategy: str, partitions: Collection[PartitionKey]
+    members: Collection[str],
+    client_id: str,
+    strategy: str,
+    partitions: Collection[PartitionKey],
+    hints: Hints = NO_HINTS,
 ) -> list[PartitionKey] | None:
     """The partitions of `client_id` where `members`, client ids in any order, share them all; None where it is not
-    among them. ConfigurationError for an unknown strategy.
+    among them. Their ids are the nodes' names. ConfigurationError for an unknown strategy.
     """
     order = sorted(set(members))
     if client_id not in order:
         return None
-    return assign(strategy, partitions, len(order))[order.index(client_id)]
+    return assign(strategy, partitions, len(order), replace(hints, node_names=order))[order.index(client_id)]
 
 
 def to_hold(
@@ -56,10 +61,16 @@ def to_hold(
 class Sharing:
     """One client's share of a group's partitions, by what the master's web port shows of the group's clients.
 
-    For one thread; `forgotten` may be called by any.
+    For one thread; `forgotten` may be called by any. ConfigurationError for a strategy that is unknown, or needs hints
+    about single nodes: which client is which node changes with each that comes or goes.
     """
 
-    def __init__(self, settings: ClientSettings, group: str, strategy: str) -> None:
+    def __init__(self, settings: ClientSettings, group: str, strategy: str, hints: Hints) -> None:
+        if hints != Hints(rooms=hints.rooms, virtual_nodes=hints.virtual_nodes):
+            raise ConfigurationError(
+                "with dynamic membership no client keeps its node id; leave out all hints but rooms and virtual_nodes"
+            )
+        check_strategy(strategy, 1, hints)
         self.members: tuple[str, ...] = ()
         """The live clients as the master listed them last with this one among them, sorted."""
         self.listed = True
@@ -67,6 +78,7 @@ class Sharing:
         self._admin = Admin(settings)
         self._group = group
         self._strategy = strategy
+        self._hints = hints
         self._settled_at = 0.0
         self._warned: set[str] = set()
 
@@ -86,7 +98,7 @@ class Sharing:
         self, client_id: str, partitions: Collection[PartitionKey], held: Collection[PartitionKey]
     ) -> Collection[PartitionKey]:
         """Look at the members anew; returns the partitions that the client is to hold. Raises as `look`."""
-        share = share_of(self.look(client_id), client_id, self._strategy, partitions)
+        share = share_of(self.look(client_id), client_id, self._strategy, partitions, self._hints)
         self.listed = share is not None
         if not self.listed:
             self.forgotten()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Self, Unpack
 
-from tubeclient.assignment import assign
+from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.consumer_base import ConsumerOptions, Running
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
@@ -39,9 +39,9 @@ class PullConsumer(ClientBalanceConsumer):
     A thread deals the full, sorted set of configured partitions to the group's nodes by `strategy`, gives back what is
     not this node's any more and connects what is, at the start, every `balance_interval_ms`, and at once when the
     cluster's layout changes or a partition is lost. A partition that takes no readers for now keeps its place in the
-    deal, so that no other one moves. `strategy` is "modulo", "hash_modulo" (Apache's example client's) or a function
-    from all partitions to those of this client; with a function, `source_count` may be below 0, and then the master
-    checks nothing.
+    deal, so that no other one moves. `strategy` is a name that `tubeclient.assignment.assign` knows, with the `hints`
+    it needs, the same for all clients of the group; or a function from all partitions to those of this client. With a
+    function, `source_count` may be below 0, and then the master checks nothing.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given: the nodes are the group's live clients,
     `members`, as the master's web port lists them at each look. A member that dies or stands still is replaced by the
@@ -73,6 +73,7 @@ class PullConsumer(ClientBalanceConsumer):
         node_id: int = 0,
         membership: Membership = "fixed",
         strategy: str | Deal = "modulo",
+        hints: Hints = NO_HINTS,
         start_offsets: Mapping[PartitionKey, int] | None = None,
         balance_interval_ms: int = 20_000,
         release_wait_ms: int = 3_000,
@@ -91,8 +92,7 @@ class PullConsumer(ClientBalanceConsumer):
                 raise ConfigurationError(
                     "with dynamic membership all clients deal by the same strategy; give its name, not a function"
                 )
-            assign(strategy, (), 1)  # complains of an unknown one
-            self._sharing = Sharing(settings, consumer_group, strategy)
+            self._sharing = Sharing(settings, consumer_group, strategy, hints)
             source_count = node_id = -1
         super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
         if balance_interval_ms < 1 or topics_interval_ms < 1:
@@ -102,13 +102,14 @@ class PullConsumer(ClientBalanceConsumer):
                 raise ConfigurationError(
                     f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
                 )
-            assign(strategy, (), source_count)  # complains of an unknown one
+            check_strategy(strategy, source_count, hints)
         for key, offset in (start_offsets or {}).items():
             if offset < 0 and offset not in set(BootstrapOffset):
                 raise ConfigurationError(
                     f"the start offset of partition {key} is {offset}; it must be 0 or more, or a BootstrapOffset"
                 )
         self._strategy = strategy
+        self._hints = hints
         self._start_offsets = dict(start_offsets or {})
         self._balance_interval_ms = balance_interval_ms
         self._release_wait_ms = release_wait_ms
@@ -201,7 +202,7 @@ class PullConsumer(ClientBalanceConsumer):
             if not self._sharing.listed:
                 running.membership.check_in()
         elif isinstance(self._strategy, str):
-            ours = assign(self._strategy, partitions, self.source_count)[self.node_id]
+            ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
         else:
             ours = self._strategy(partitions)
         flow = balance_once(

@@ -140,3 +140,13 @@ def test_a_partition_with_most_of_the_backlog_is_left_alone_by_the_others() -> N
     lag = dict(zip(keys, (800, 50, 50, 50, 50), strict=True))
     before = dict(zip(keys, (0, 0, 0, 1, 1), strict=True))
     assert assign("backlog", keys, 2, Hints(lag=lag, previous=before)) == [keys[:1], keys[1:]]
+
+
+def test_what_later_moves_make_room_for_goes_back() -> None:
+    """19 and 8 rows, and 14 are enough: 1 and then 7 rows go to the second node, and 2 come from it. Then it has 14,
+    the first 13, and the 1 fits in again where it was.
+    """
+    keys = [PartitionKey(1, "clicks", number) for number in range(5)]
+    lag = dict(zip(keys, (7, 6, 1, 11, 2), strict=True))
+    before = dict(zip(keys, (0, 1, 0, 0, 1), strict=True))
+    assert assign("backlog", keys, 2, Hints(lag=lag, previous=before)) == [keys[2:], keys[:2]]

@@ -29,6 +29,7 @@ from tubeclient import (
     TubeError,
     assign,
 )
+from tubeclient.assignment import Hints
 from tubeclient.net.http import query_master
 
 FIRST, SECOND = PartitionKey(1, "single", 0), PartitionKey(2, "single", 0)
@@ -116,6 +117,13 @@ def test_dealing_may_be_left_to_a_function(start: Start) -> None:
     wait_for(lambda: all(len(consumer.registered()) == 4 for consumer in shares), "a half of the partitions each")
     for number, consumer in enumerate(shares, 1):
         assert {key.broker_id for key in consumer.registered()} == {number}
+
+
+def test_hints_are_for_the_strategy(start: Start) -> None:
+    hints = Hints(rooms={1: "east", 2: "west"}, node_rooms={0: "west", 1: "east"})
+    nodes = [start(node_id, 2, strategy="machine_room_nearby", hints=hints) for node_id in (0, 1)]
+    wait_for(lambda: all(len(consumer.registered()) == 4 for consumer in nodes), "a half of the partitions each")
+    assert [{key.broker_id for key in consumer.registered()} for consumer in nodes] == [{2}, {1}]
 
 
 def test_the_master_is_told_what_is_held(cluster: EmbeddedTubeMQ, start: Start) -> None:
@@ -237,6 +245,8 @@ def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFi
     [
         ({"balance_interval_ms": 0}, "balance_interval_ms"),
         ({"strategy": "modulus"}, "'modulus' is unknown"),
+        ({"strategy": "sticky"}, "sticky needs the hint previous"),
+        ({"strategy": "no_such_module:deal"}, "module no_such_module cannot be imported"),
         ({"source_count": -1}, "needs to know the source_count"),
         ({"start_offsets": {FIRST: -5}}, "start offset of partition 1:single:0 is -5"),
     ],
@@ -244,6 +254,10 @@ def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFi
 def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, object], what: str) -> None:
     with pytest.raises(ConfigurationError, match=what):
         PullConsumer(settings, "etl", ["clicks"], **options)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_not_refused_before_the_partitions_are_known(settings: ClientSettings) -> None:
+    PullConsumer(settings, "etl", ["clicks"], strategy="config", hints=Hints(plan={FIRST: 0})).close()
 
 
 def test_a_closed_one_gives_nothing_more(start: Start) -> None:

@@ -11,11 +11,12 @@ from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
 from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes
-from tubeclient.assignment.hints import Assignment, Hints, Strategy
-from tubeclient.assignment.strategies import STRATEGIES, assign, strategy_named
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
+from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, strategy_named
 from tubeclient.assignment.what_if import broker_added, node_added, node_lost
 
 __all__ = [
+    "NO_HINTS",
     "STRATEGIES",
     "Assignment",
     "Balance",
@@ -30,6 +31,7 @@ __all__ = [
     "balance",
     "broker_added",
     "changes",
+    "check_strategy",
     "config",
     "consistent_hash",
     "hash_modulo",

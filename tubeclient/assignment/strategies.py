@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 
@@ -16,7 +17,7 @@ from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["STRATEGIES", "assign", "strategy_named"]
+__all__ = ["STRATEGIES", "assign", "check_strategy", "strategy_named"]
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
@@ -44,8 +45,7 @@ def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints
     deal = strategy_named(strategy)
     if source_count < 1:
         raise ConfigurationError(f"sourceCount must be 1 or more, not {source_count}")
-    # Plain tuples sort several times faster than named ones.
-    ordered = sorted(dict.fromkeys(keys), key=tuple)
+    ordered = sorted(dict.fromkeys(keys))
     if strategy in STRATEGIES:
         return deal(ordered, source_count, hints)
     try:
@@ -56,6 +56,13 @@ def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints
         raise ConfigurationError(f"assignment strategy {strategy!r} failed: {error!r}") from error
     _check(strategy, ordered, source_count, dealt)
     return [sorted(mine) for mine in dealt]
+
+
+def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) -> None:
+    """Refuse what is wrong whatever the partitions: an unknown strategy, a missing hint, a sourceCount below 1."""
+    strategy_named(strategy)
+    if strategy in STRATEGIES:
+        assign(strategy, (), source_count, hints if hints.plan is None else replace(hints, plan={}))
 
 
 def strategy_named(strategy: str) -> Strategy:
