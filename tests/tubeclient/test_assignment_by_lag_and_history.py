@@ -150,3 +150,19 @@ def test_what_later_moves_make_room_for_goes_back() -> None:
     lag = dict(zip(keys, (7, 6, 1, 11, 2), strict=True))
     before = dict(zip(keys, (0, 1, 0, 0, 1), strict=True))
     assert assign("backlog", keys, 2, Hints(lag=lag, previous=before)) == [keys[2:], keys[:2]]
+
+
+def test_new_partitions_are_given_out_by_their_rows() -> None:
+    keys = [PartitionKey(1, "clicks", number) for number in range(4)]
+    lag = dict(zip(keys, (1, 2, 3, 10), strict=True))
+    assert assign("backlog", keys, 2, Hints(lag=lag)) == [keys[3:], keys[:3]]
+
+
+def test_enough_is_a_tenth_above_the_mean_or_the_largest_partition() -> None:
+    assert enough_rows([10] * 20, 2) == 110
+    assert enough_rows([10] * 20, 200) == 10
+    assert enough_rows([10] * 19, 2) == 104  # 104.5, in whole rows
+    keys = [PartitionKey(1, "clicks", number) for number in range(20)]
+    before = {key: int(number >= 11) for number, key in enumerate(keys)}
+    hints = Hints(lag=dict.fromkeys(keys, 10), previous=before)
+    assert assign("backlog", keys, 2, hints) == [keys[:11], keys[11:]]
