@@ -166,3 +166,8 @@ def test_enough_is_a_tenth_above_the_mean_or_the_largest_partition() -> None:
     before = {key: int(number >= 11) for number, key in enumerate(keys)}
     hints = Hints(lag=dict.fromkeys(keys, 10), previous=before)
     assert assign("backlog", keys, 2, hints) == [keys[:11], keys[11:]]
+
+
+def test_among_nodes_with_equal_rows_the_one_with_fewest_partitions_is_next() -> None:
+    keys = [PartitionKey(1, "clicks", number) for number in range(3)]
+    assert assign("backlog", keys, 2, Hints(lag={}, previous={keys[0]: 0})) == [[keys[0], keys[2]], [keys[1]]]
