@@ -24,6 +24,7 @@ from tubeclient import (
     TransportError,
     assign,
 )
+from tubeclient.assignment import Hints
 
 Start = Callable[..., PullConsumer]
 
@@ -208,6 +209,11 @@ def test_fixed_and_dynamic_members_do_not_mix(
         ({"membership": "dynamic", "source_count": 2}, "leave out source_count and node_id"),
         ({"membership": "dynamic", "strategy": lambda keys: keys}, "give its name, not a function"),
         ({"membership": "dynamic", "strategy": "modulus"}, "'modulus' is unknown"),
+        ({"membership": "dynamic", "strategy": "machine_room"}, "machine_room"),
+        (
+            {"membership": "dynamic", "strategy": "config", "hints": Hints(plan={})},
+            "leave out all hints but rooms and virtual_nodes",
+        ),
     ],
 )
 def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, Any], what: str) -> None:
