@@ -14,6 +14,7 @@ from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.offsets import offsets_app
 from tubeclient_cli.pairs import pairs
+from tubeclient_cli.plan_command import plan
 
 __all__ = ["app", "ingest", "main"]
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(offsets_app)
+app.command()(plan)
 
 
 def _version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ from tubeclient.assignment.by_room import machine_room, machine_room_nearby
 from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, strategy_named
-from tubeclient.assignment.what_if import broker_added, node_added, node_lost
+from tubeclient.assignment.what_if import broker_added, broker_lost, node_added, node_lost
 
 __all__ = [
     "NO_HINTS",
@@ -30,6 +30,7 @@ __all__ = [
     "backlog",
     "balance",
     "broker_added",
+    "broker_lost",
     "changes",
     "check_strategy",
     "config",

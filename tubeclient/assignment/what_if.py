@@ -11,7 +11,7 @@ from tubeclient.assignment.strategies import assign
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["broker_added", "node_added", "node_lost"]
+__all__ = ["broker_added", "broker_lost", "node_added", "node_lost"]
 
 
 def node_added(
@@ -68,6 +68,25 @@ def broker_added(strategy: str, keys: Iterable[PartitionKey], source_count: int,
     if hints.rooms is not None and last in hints.rooms:
         following = replace(following, rooms={**hints.rooms, last + 1: hints.rooms[last]})
     after = assign(strategy, [*partitions, *twin], source_count, following)
+    names = hints.names(source_count)
+    return changes(before, after, names_before=names, names_after=names)
+
+
+def broker_lost(
+    strategy: str, keys: Iterable[PartitionKey], source_count: int, broker_id: int, hints: Hints = NO_HINTS
+) -> Changes:
+    """What changes when a broker is taken out of the configuration; one that is only down keeps its partitions in
+    place, and nothing moves. ConfigurationError for a broker without partitions.
+    """
+    partitions = set(keys)
+    left = {key for key in partitions if key.broker_id != broker_id}
+    if len(left) == len(partitions):
+        raise ConfigurationError(f"broker {broker_id} cannot be lost; it has none of the partitions")
+    before = assign(strategy, partitions, source_count, hints)
+    following = _following(hints, before, node_names=hints.node_names)
+    if hints.plan is not None:
+        following = replace(following, plan={key: node for key, node in hints.plan.items() if key in left})
+    after = assign(strategy, left, source_count, following)
     names = hints.names(source_count)
     return changes(before, after, names_before=names, names_after=names)
 

@@ -1,0 +1,132 @@
+"""`tubeclient plan` on an embedded cluster: what it draws, says and leaves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from tubeclient import ClientSettings, TubeError, fetch_view
+from tubeclient.admin import Admin
+from tubeclient.assignment import STRATEGIES
+from tubeclient.keys import PartitionKey
+from tubeclient.settings import parse_master_servers
+from tubeclient.wire.methods import Method
+from tubeclient_cli.app import app
+from tubeclient_cli.plan_display import spans
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    """Eight partitions in two stores, ten messages in the first."""
+    topics = [TopicConfig("clicks", stores=2, partitions=4), TopicConfig("orders")]
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), topics) as running:
+        running.load("clicks", [NewMessage(n % 4, b"x") for n in range(10)])
+        yield running
+
+
+def run(tube: EmbeddedTubeMQ, *more: str, topic: str = "clicks", source_count: int = 3) -> Result:
+    where = ["--master-servers", tube.master_address, "--option", f"masterWebPort={tube.master_web_port}"]
+    return CliRunner().invoke(app, ["plan", *where, "--topic", topic, "--source-count", str(source_count), *more])
+
+
+def lines(tube: EmbeddedTubeMQ, *more: str) -> list[str]:
+    """What it prints, with single blanks; exit code 0."""
+    done = run(tube, *more)
+    assert done.exit_code == 0, done.output
+    return [" ".join(line.split()) for line in done.stdout.splitlines()]
+
+
+def document(tube: EmbeddedTubeMQ, *more: str) -> dict[str, Any]:
+    done = run(tube, "--json", *more)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_one_strategy_drawn(tube: EmbeddedTubeMQ) -> None:
+    assert lines(tube, "--strategy", "averagely", "--without-node", "2", "--without-broker", "1") == [
+        "8 partitions on 1 brokers to 3 nodes",
+        "",
+        "averagely",
+        "node partitions which",
+        f"0 3 {'█' * 30} 1:clicks:0-2",
+        f"1 3 {'█' * 30} 1:clicks:3, 1:clicks:10000-10001",
+        f"2 2 {'█' * 20} 1:clicks:10002-10003",
+        "2 to 3 partitions a node, the most is 1.12 times the mean",
+        "a node more: 5 of 8 partitions move to another node (62%)",
+        "a broker more: 5 of 8 partitions move to another node (62%), 8 are new",
+        "without node 2: 3 of 8 partitions move to another node (38%)",
+        "without broker 1: 0 of 0 partitions move to another node (0%), 8 are gone",
+    ]
+
+
+def test_all_strategies_with_what_a_group_has_not_read(tube: EmbeddedTubeMQ) -> None:
+    rooms = ["--hints", '{"rooms": {"1": "east"}, "nodeRooms": {"0": "east", "1": "east", "2": "west", "3": "west"}}']
+    found = document(tube, "--consumer-group", "etl", *rooms)
+    assert found["strategies"].keys() == STRATEGIES.keys() - {"config"}
+    assert found["leftOut"].keys() == {"config"}
+    names = {f"1:clicks:{store * 10_000 + n}" for store in (0, 1) for n in range(4)}
+    for name, strategy in found["strategies"].items():
+        nodes = strategy["nodes"]
+        assert sorted(key for node in nodes for key in node["partitions"]) == sorted(names), name
+        # Ten rows in a store, which each of its four partitions may have.
+        assert sum(node["rows"] for node in nodes) == 40
+    assert [node["rows"] for node in found["strategies"]["backlog"]["nodes"]] == [20, 10, 10]
+    # A broker that is new needs a room, which the last one lends it.
+    assert found["strategies"]["machine_room_nearby"]["whatIf"]["a broker more"]["new"] == 8
+
+
+def test_rows_that_the_group_has_read_do_not_count(tube: EmbeddedTubeMQ) -> None:
+    settings = ClientSettings(parse_master_servers(tube.master_address), master_web_port=tube.master_web_port)
+    Admin(settings).set_offsets("reads", {PartitionKey(1, "clicks", n): 28 * (10 - n) for n in range(3)})
+    found = document(tube, "--consumer-group", "reads", "--strategy", "config", "--hints", plan_of(range(8)))
+    assert [node["rows"] for node in found["strategies"]["config"]["nodes"]] == [0 + 10, 1, 2]
+
+
+def plan_of(numbers: range) -> str:
+    """Partition n of the first store to node n % 3, those of the second to node 0."""
+    keys = [f"1:clicks:{n if n < 4 else 10_000 + n - 4}" for n in numbers]
+    return json.dumps({"plan": {key: (n % 3 if n < 4 else 0) for n, key in zip(numbers, keys, strict=True)}})
+
+
+def test_nothing_is_touched(tube: EmbeddedTubeMQ) -> None:
+    """No client registers, not even for a moment; the next call that would is the one that fails."""
+    tube.master_faults.force(Method.CONSUMER_REGISTER_V2, 500)
+    document(tube, "--consumer-group", "etl")
+    settings = ClientSettings(parse_master_servers(tube.master_address))
+    with pytest.raises(TubeError, match="500"):
+        fetch_view(settings, ["clicks"], ["etl-r0"])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--strategy", "modulus"], "assignment strategy 'modulus' is unknown; there are averagely"),
+        (["--strategy", "backlog"], "backlog needs the hint lag"),
+        (["--strategy", "machine_room"], "needs the hint rooms"),
+        (["--hints", "east"], "--hints "),
+        (["--hints", '{"room": {}}'], "--hints has 'room', which is no hint"),
+        (["--without-node", "3"], "node 3 cannot be lost; it has none of the partitions"),
+        (["--without-broker", "2"], "broker 2 cannot be lost; it has none of the partitions"),
+        (["--topic", "klicks"], "no broker of the cluster has topic klicks; check the name"),
+        (["--option", "masterWebPort"], "--option takes NAME=VALUE"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tube: EmbeddedTubeMQ, more: list[str], said: str) -> None:
+    done = run(tube, *more)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("tubeclient plan: ")
+    assert said in line
+
+
+def test_neighbours_are_written_as_one_span() -> None:
+    keys = [PartitionKey(1, "a", 0), PartitionKey(1, "a", 1), PartitionKey(1, "b", 2), PartitionKey(2, "b", 3)]
+    assert spans([*keys, PartitionKey(2, "b", 5)]) == ["1:a:0-1", "1:b:2", "2:b:3", "2:b:5"]
+    assert spans([]) == []
