@@ -43,14 +43,18 @@ def numbered(count: int) -> list[bytes]:
 def write_while(
     spark: SparkSession, tube: EmbeddedTubeMQ, options: dict[str, str], count: int, fault: Callable[[], None]
 ) -> int:
-    """Write `count` rows, and call `fault` when the first have arrived.
+    """Write `count` rows, and call `fault` when the first of each task have arrived.
 
     Returns how many had arrived by then; raises what the write raises. A write without an end would be the test's
     time limit.
     """
 
     def interfere() -> int:
-        wait_for(lambda: tube.bounds(TOPIC).max > 0, "the first rows to arrive", seconds=60)
+        wait_for(
+            lambda: len({int(body) * 2 < count for body in bodies(tube, TOPIC)}) == 2,
+            "the first rows of both tasks",
+            seconds=60,
+        )
         arrived = tube.bounds(TOPIC).max // ROW
         fault()
         return arrived
