@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--messages", type=int, default=1_000_000, help="in each topic (%(default)s)")
+    parser.add_argument("--messages", type=int, default=2_000_000, help="in each topic (%(default)s)")
     parser.add_argument("--bytes", type=int, default=100, help="of a message (%(default)s)")
     parser.add_argument("--skew", type=int, default=80, help="per cent of them in one partition (%(default)s)")
     parser.add_argument("--delay-ms", type=int, default=20, help="of each answer in the skewed topic (%(default)s)")
