@@ -15,7 +15,7 @@ from spark_source.options import SourceOptions
 from spark_source.planning import PlainRange, StoreNodes, nodes_by_store, ranges
 from spark_source.slicing import slices
 from spark_source.takeover import take_over
-from tubeclient.assignment import assign
+from tubeclient.assignment import assign, node_of
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
 
@@ -37,7 +37,7 @@ class Deal:
     def of(cls, options: SourceOptions, partitions: Sequence[PartitionKey], source_count: int) -> Deal:
         """Deal `partitions`, the full configured set, as the options say."""
         by_node = assign(options.assignment_strategy, partitions, source_count, options.assignment_hints)
-        return cls(by_node, {key: node for node, keys in enumerate(by_node) for key in keys})
+        return cls(by_node, node_of(by_node))
 
     @cached_property
     def by_store(self) -> Mapping[StoreKey, StoreNodes]:

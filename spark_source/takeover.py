@@ -35,14 +35,6 @@ class TakenOver(NamedTuple):
         return f"{self.partition} [{self.start}, {self.end}) of node {self.owner} by node {self.reader}"
 
 
-class _Long(NamedTuple):
-    """A range that is long enough to be cut; the longest sort first."""
-
-    minus_entries: int
-    range: PlainRange
-    owner: int
-
-
 def take_over(
     by_node: Mapping[int, Sequence[PlainRange]], node_count: int, *, min_rows: int, max_readers: int
 ) -> tuple[dict[int, Sequence[PlainRange]], list[TakenOver]]:
@@ -55,7 +47,7 @@ def take_over(
     """
     loads = {node: sum(map(_entries, by_node.get(node, ()))) for node in range(node_count)}
     long = sorted(
-        _Long(-_entries(one), one, node)
+        (-_entries(one), one, node)  # the longest first
         for node, of_node in by_node.items()
         for one in of_node
         if _entries(one) > min_rows

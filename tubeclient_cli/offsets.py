@@ -6,18 +6,16 @@ The commands as typer shows them. Imports nothing heavy before one is really run
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.pairs import pairs
+from tubeclient_cli.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from offsets_store import GroupKey, OffsetsTable
     from tubeclient_cli.offsets_brokers import Brokers
 
@@ -39,7 +37,6 @@ _Storage = Annotated[
         help="Access to the table's storage, never printed; better in the environment, as AWS_SECRET_ACCESS_KEY.",
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 _Topics = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="The topics that are read together; needed where the group has several sets."),
@@ -50,10 +47,6 @@ _Pattern = Annotated[
 _Masters = Annotated[
     str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to ask the brokers as well.")
 ]
-_Options = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="A further option of the source to reach the cluster: masterWebPort=8080."),
-]
 
 
 @offsets_app.command()
@@ -61,22 +54,22 @@ def show(
     offsets_table: _Table,
     consumer_group: _Group,
     storage_option: _Storage = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Show the latest progress of a group, partition by partition.
 
     Rows behind are as of the group's last commit; `lag` asks the brokers.
     """
-    with _clear_errors("show"):
+    with clear_errors("offsets show"):
         from tubeclient_cli import offsets_display as display
 
         found = _table(offsets_table, storage_option).all_latest(consumer_group)
         if not found:
             raise _nothing_kept(offsets_table, consumer_group)
         if json:
-            display.print_json(display.progress_json(consumer_group, found))
+            print_json(display.progress_json(consumer_group, found))
         else:
-            display.print_progress(_console(), found)
+            display.print_progress(table_console(), found)
 
 
 @offsets_app.command()
@@ -85,7 +78,7 @@ def history(
     consumer_group: _Group,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The most commits to show.")] = 20,
     storage_option: _Storage = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Show who moved a group when: its commits, newest first.
 
@@ -93,16 +86,16 @@ def history(
     week by default, on a local disk the table's last 1 000 commits. A
     commit's number is what `reset --to batch:N` takes.
     """
-    with _clear_errors("history"):
+    with clear_errors("offsets history"):
         from tubeclient_cli import offsets_display as display
 
         found = _table(offsets_table, storage_option).history(consumer_group, limit)
         if not found.commits:
             raise _nothing_kept(offsets_table, consumer_group)
         if json:
-            display.print_json(display.history_json(consumer_group, found))
+            print_json(display.history_json(consumer_group, found))
         else:
-            display.print_history(_console(), found)
+            display.print_history(table_console(), found)
 
 
 @offsets_app.command()
@@ -110,9 +103,9 @@ def lag(
     offsets_table: _Table,
     consumer_group: _Group,
     master_servers: _Masters = None,
-    option: _Options = None,
+    option: FurtherOptions = None,
     storage_option: _Storage = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Show how many rows a group is behind: by partition, by store, in all.
 
@@ -120,7 +113,7 @@ def lag(
     store's partitions share its index, so the rows of one partition are an
     upper bound; a store counts by its partition that is furthest behind.
     """
-    with _clear_errors("lag"):
+    with clear_errors("offsets lag"):
         from tubeclient_cli import offsets_display as display
         from tubeclient_cli.offsets_lag import lag_at_commit, lag_now
 
@@ -132,9 +125,9 @@ def lag(
             with _brokers(master_servers, progress.group, option) as brokers:
                 lags.append(lag_at_commit(progress) if brokers is None else lag_now(progress, brokers))
         if json:
-            display.print_json(display.lag_json(consumer_group, lags))
+            print_json(display.lag_json(consumer_group, lags))
         else:
-            display.print_lag(_console(), lags)
+            display.print_lag(table_console(), lags)
 
 
 @offsets_app.command()
@@ -152,7 +145,7 @@ def reset(
     topic: _Topics = None,
     topic_pattern: _Pattern = None,
     master_servers: _Masters = None,
-    option: _Options = None,
+    option: FurtherOptions = None,
     time_zone: Annotated[
         str, typer.Option(metavar="ZONE", help="The zone of the producers' clocks, and of a time that names none.")
     ] = "UTC",
@@ -160,7 +153,7 @@ def reset(
     force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     storage_option: _Storage = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Move a group to another place in its topics.
 
@@ -186,7 +179,7 @@ def reset(
         --consumer-group clicks_etl --to 2026-11-21T10:31Z \\
         --master-servers 10.0.0.1:8715 --dry-run
     """
-    with _clear_errors("reset"):
+    with clear_errors("offsets reset"):
         from offsets_store import OffsetsTableError
         from tubeclient._version import __version__
         from tubeclient_cli import offsets_display as display
@@ -201,7 +194,7 @@ def reset(
         with _brokers(master_servers, key, option) as brokers:
             work = Reset(table, key, brokers)
             plan = work.plan(target)
-            console = _console()
+            console = table_console()
             if not json:
                 display.print_plan(console, plan, dry_run=dry_run)
             changed = False
@@ -218,7 +211,7 @@ def reset(
                     raise typer.Exit(1)
                 changed = work.apply(plan, run, force=force)
             if json:
-                display.print_json(display.plan_json(plan, to, changed, refusal))
+                print_json(display.plan_json(plan, to, changed, refusal))
             elif refusal is not None:
                 typer.echo(f"it would be refused: {refusal}")
             elif changed:
@@ -255,22 +248,3 @@ def _nothing_kept(uri: str, consumer_group: str) -> ConfigurationError:
     return ConfigurationError(
         f"the offsets table at {display_uri(uri)} has nothing of group {consumer_group}; check both names"
     )
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # Files and pipes have no width, and nothing is to be cut there.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
-
-
-@contextlib.contextmanager
-def _clear_errors(command: str) -> Iterator[None]:
-    """What the user, the table or the cluster has wrong, as one line and exit code 2."""
-    from offsets_store import OffsetsTableError
-
-    try:
-        yield
-    except (TubeError, OffsetsTableError) as error:
-        typer.echo(f"tubeclient offsets {command}: {error}", err=True)
-        raise typer.Exit(2) from None

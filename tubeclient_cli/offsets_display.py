@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -20,7 +18,6 @@ __all__ = [
     "lag_json",
     "plan_json",
     "print_history",
-    "print_json",
     "print_lag",
     "print_plan",
     "print_progress",
@@ -28,11 +25,6 @@ __all__ = [
 ]
 
 _SHOWN_MOVES = 8
-
-
-def print_json(document: dict[str, Any]) -> None:
-    """One object on one line."""
-    typer.echo(json.dumps(document))
 
 
 # show

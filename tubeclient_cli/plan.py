@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tubeclient.admin import Admin
 from tubeclient.assignment import (
@@ -16,11 +17,12 @@ from tubeclient.assignment import (
     broker_lost,
     node_added,
     node_lost,
+    node_of,
 )
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
-__all__ = ["StrategyPlan", "lag_of", "partitions_of", "plan", "plans"]
+__all__ = ["StrategyPlan", "lag_of", "partitions_of", "plans"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +44,21 @@ def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
     return sorted(key for topic in found for key in topic.partitions())
 
 
-def lag_of(admin: Admin, group: str, topics: Collection[str]) -> dict[PartitionKey, int]:
+def lag_of(admin: Admin, group: str, partitions: Collection[PartitionKey]) -> dict[PartitionKey, int]:
     """At most so many rows of each partition the group has not read, by the brokers' books; what is unknown there it
-    has read nothing of.
+    has read nothing of. A broker that is not in service holds nothing to read.
     """
+    topics = {key.topic for key in partitions}
     bounds = admin.store_bounds(topics)
     try:
         positions = admin.group_offsets(group, topics).committed
     except UnknownGroup:
         positions = {}
-    lag = {}
-    for key in partitions_of(admin, topics):
-        held = bounds[key.store]
-        begin = max(held.min_offset, positions.get(key, held.min_offset))
-        lag[key] = max(0, held.max_offset - begin) // INDEX_ENTRY_BYTES
+    lag = dict.fromkeys(partitions, 0)
+    for key in partitions:
+        if key.store in bounds:
+            low, high = bounds[key.store]
+            lag[key] = max(0, high - max(low, positions.get(key, low))) // INDEX_ENTRY_BYTES
     return lag
 
 
@@ -72,56 +75,36 @@ def plans(
 
     ConfigurationError where one that was named cannot be had, or a node or broker that is lost is not there.
     """
+    brokers = {key.broker_id for key in partitions}
     strange = [f"node {node}" for node in lost_nodes if node >= source_count]
-    strange += [f"broker {broker}" for broker in lost_brokers if broker not in {key.broker_id for key in partitions}]
+    strange += [f"broker {broker}" for broker in lost_brokers if broker not in brokers]
     if strange:
         raise ConfigurationError(f"{strange[0]} cannot be lost; it has none of the partitions")
+    if hints.previous is None:
+        # What a group has unless it was told otherwise.
+        hints = replace(hints, previous=node_of(assign("modulo", partitions, source_count)))
     made, refused = [], {}
     for strategy in strategies or STRATEGIES:
+        given = strategy, partitions, source_count
+        events = {
+            "a node more": partial(node_added, *given, hints),
+            "a broker more": partial(broker_added, *given, hints),
+            **{f"without node {one}": partial(node_lost, *given, one, hints) for one in sorted(set(lost_nodes))},
+            **{f"without broker {one}": partial(broker_lost, *given, one, hints) for one in sorted(set(lost_brokers))},
+        }
         try:
-            made.append(
-                plan(strategy, partitions, source_count, hints, lost_nodes=lost_nodes, lost_brokers=lost_brokers)
-            )
+            by_node = assign(*given, hints)
         except ConfigurationError as error:
             if strategies:
                 raise
             refused[strategy] = str(error)
+        else:
+            made.append(StrategyPlan(strategy, by_node, {name: _told(event) for name, event in events.items()}))
     return made, refused
 
 
-def plan(
-    strategy: str,
-    partitions: Sequence[PartitionKey],
-    source_count: int,
-    hints: Hints,
-    *,
-    lost_nodes: Collection[int] = (),
-    lost_brokers: Collection[int] = (),
-) -> StrategyPlan:
-    """What `strategy` would do now, and with a node or a broker more or without one of these."""
-    if hints.previous is None:
-        # What a group has unless it was told otherwise.
-        dealt = assign("modulo", partitions, source_count)
-        hints = replace(hints, previous={key: node for node, keys in enumerate(dealt) for key in keys})
-    by_node = assign(strategy, partitions, source_count, hints)
-    events: dict[str, Callable[[], Changes]] = {
-        "a node more": lambda: node_added(strategy, partitions, source_count, hints),
-        "a broker more": lambda: broker_added(strategy, partitions, source_count, hints),
-        **{
-            f"without node {node}": lambda node=node: node_lost(strategy, partitions, source_count, node, hints)  # type: ignore[misc]
-            for node in sorted(set(lost_nodes))
-        },
-        **{
-            f"without broker {broker}": lambda broker=broker: broker_lost(  # type: ignore[misc]
-                strategy, partitions, source_count, broker, hints
-            )
-            for broker in sorted(set(lost_brokers))
-        },
-    }
-    what_if: dict[str, Changes | str] = {}
-    for name, compute in events.items():
-        try:
-            what_if[name] = compute()
-        except ConfigurationError as error:
-            what_if[name] = str(error)
-    return StrategyPlan(strategy, by_node, what_if)
+def _told(event: Callable[[], Changes]) -> Changes | str:
+    try:
+        return event()
+    except ConfigurationError as error:
+        return str(error)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_format
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.pairs import pairs
+from tubeclient_cli.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
     from tubeclient.assignment import Hints
@@ -42,13 +41,8 @@ def plan(
         list[int] | None,
         typer.Option(metavar="ID", help="What if this broker is taken out; may be given several times."),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="A further option of the source to reach the cluster: masterWebPort=8080."
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")] = False,
+    option: FurtherOptions = None,
+    json: AsJson = False,
 ) -> None:
     """Show who would read what, by each strategy; touches nothing.
 
@@ -65,16 +59,14 @@ def plan(
       tubeclient plan --master-servers 10.0.0.1:8715 --topic clicks \\
         --source-count 4 --without-node 2
     """
-    try:
-        from rich.console import Console
-
+    with clear_errors("plan"):
         from tubeclient.admin import Admin
         from tubeclient_cli.plan import lag_of, partitions_of, plans
         from tubeclient_cli.plan_display import plan_json, print_plans
 
         admin = Admin(_settings(master_servers, topic, pairs("--option", option)))
         partitions = partitions_of(admin, topic)
-        lag = None if consumer_group is None else lag_of(admin, consumer_group, topic)
+        lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)
         made, refused = plans(
             strategy or [],
             partitions,
@@ -84,14 +76,9 @@ def plan(
             lost_brokers=without_broker or [],
         )
         if json:
-            typer.echo(json_format.dumps(plan_json(made, refused, lag)))
+            print_json(plan_json(made, refused, lag))
         else:
-            # Files and pipes have no width, and nothing is to be cut there.
-            console = Console(highlight=False, width=None if sys.stdout.isatty() else 250)
-            print_plans(console, made, refused, partitions, lag)
-    except TubeError as error:
-        typer.echo(f"tubeclient plan: {error}", err=True)
-        raise typer.Exit(2) from None
+            print_plans(table_console(), made, refused, partitions, lag)
 
 
 def _hints(text: str | None) -> Hints:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from tubeclient import ClientSettings, TubeError, fetch_view
-from tubeclient.admin import Admin
+from tubeclient.admin import Admin, BrokerState, ManageStatus
 from tubeclient.assignment import STRATEGIES
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import parse_master_servers
@@ -86,6 +88,29 @@ def test_rows_that_the_group_has_read_do_not_count(tube: EmbeddedTubeMQ) -> None
     Admin(settings).set_offsets("reads", {PartitionKey(1, "clicks", n): 28 * (10 - n) for n in range(3)})
     found = document(tube, "--consumer-group", "reads", "--strategy", "config", "--hints", plan_of(range(8)))
     assert [node["rows"] for node in found["strategies"]["config"]["nodes"]] == [0 + 10, 1, 2]
+
+
+def test_a_broker_that_is_out_of_service_keeps_its_partitions_and_has_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedded master takes none out of service; its answer is changed."""
+    brokers = Admin.brokers
+
+    def without_the_second(admin: Admin) -> list[BrokerState]:
+        return [
+            replace(one, manage_status=ManageStatus.OFFLINE) if one.info.broker_id == 2 else one
+            for one in brokers(admin)
+        ]
+
+    monkeypatch.setattr(Admin, "brokers", without_the_second)
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")], brokers=2) as two:
+        two.load("clicks", [NewMessage(0, b"x")] * 7, broker_id=1)
+        two.load("clicks", [NewMessage(0, b"x")] * 5, broker_id=2)
+        found = document(two, "--consumer-group", "etl", "--strategy", "modulo")
+        assert found["strategies"]["modulo"]["nodes"][:2] == [
+            {"node": 0, "partitions": ["1:clicks:0"], "rows": 7},
+            {"node": 1, "partitions": ["2:clicks:0"], "rows": 0},
+        ]
 
 
 def plan_of(numbers: range) -> str:

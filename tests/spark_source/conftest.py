@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
+from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.feed import Feed
 
 _numbers = itertools.count()
@@ -29,3 +30,11 @@ def feed(tube: EmbeddedTubeMQ) -> Feed:
 def plain_feed(tube: EmbeddedTubeMQ) -> Feed:
     """A new topic of two stores with one partition each: messages' offsets are known."""
     return Feed.create(tube, f"plain{next(_numbers)}", stores=2, partitions=1)
+
+
+@pytest.fixture
+def storage() -> Iterator[FakeStorage]:
+    """An offsets table in memory; what hangs in it ends with the test."""
+    made = FakeStorage()
+    with made.hangs():
+        yield made

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_source.losses import find_lost
 from spark_source.offsets import Offsets
 from spark_source.planning import nodes_by_store, plan, ranges, share_rows
-from tubeclient.assignment import assign
+from tubeclient.assignment import assign, node_of
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
@@ -205,7 +205,7 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     end = plan(case.start, case.partitions, case.bounds, limit)
     assume(end)
     assignment = assign(strategy, end, nodes)
-    dealt = ranges(case.start, end, nodes_by_store({key: node for node, keys in enumerate(assignment) for key in keys}))
+    dealt = ranges(case.start, end, nodes_by_store(node_of(assignment)))
     assert all(dealt.values())
     assert all(key in assignment[node] for node, of_node in dealt.items() for key, _, _ in of_node)
     flat = [OffsetRange(*one) for of_node in dealt.values() for one in of_node]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,13 +18,6 @@ from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, in_rows, planner
 from tests.spark_source.table_trouble import FAULTS, SHORT, at, both, broken, let_it_work, lost_race, open_planner
 from tests.waiting import wait_for
-
-
-@pytest.fixture
-def storage() -> Iterator[FakeStorage]:
-    made = FakeStorage()
-    with made.hangs():
-        yield made
 
 
 def drive(one: StreamPlanner) -> list[object]:

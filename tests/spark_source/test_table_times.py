@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from types import FrameType
 
 import pytest
@@ -15,13 +14,6 @@ from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, planner_with
 from tests.spark_source.table_trouble import FAULTS, LONG, SHORT, at, both, broken, let_it_work, open_planner
 from tests.waiting import wait_for
-
-
-@pytest.fixture
-def storage() -> Iterator[FakeStorage]:
-    made = FakeStorage()
-    with made.hangs():
-        yield made
 
 
 @pytest.mark.parametrize("mode", ["strict", "best_effort"])

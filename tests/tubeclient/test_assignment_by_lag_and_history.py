@@ -10,7 +10,7 @@ from hypothesis import assume, given
 
 from tests.tubeclient.assignment_cases import Case, cases
 from tubeclient import PartitionKey, assign
-from tubeclient.assignment import Assignment, Hints, balance
+from tubeclient.assignment import Assignment, Hints, balance, node_of
 from tubeclient.assignment.by_lag import enough_rows
 
 
@@ -56,7 +56,7 @@ def test_sticky_with_nothing_before_is_modulo_and_then_stays(case: Case) -> None
     partitions, source_count, _ = case
     first = assign("sticky", partitions, source_count, Hints(previous={}))
     assert first == assign("modulo", partitions, source_count)
-    previous = {key: node for node, of_node in enumerate(first) for key in of_node}
+    previous = node_of(first)
     assert assign("sticky", partitions, source_count, Hints(previous=previous)) == first
 
 

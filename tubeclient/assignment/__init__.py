@@ -10,7 +10,7 @@ from tubeclient.assignment.by_index import averagely, averagely_by_circle, modul
 from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
-from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes
+from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes, node_of
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, strategy_named
 from tubeclient.assignment.what_if import broker_added, broker_lost, node_added, node_lost
@@ -41,6 +41,7 @@ __all__ = [
     "modulo",
     "node_added",
     "node_lost",
+    "node_of",
     "sticky",
     "strategy_named",
 ]

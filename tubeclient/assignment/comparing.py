@@ -9,7 +9,7 @@ from functools import cached_property
 from tubeclient.assignment.hints import Assignment
 from tubeclient.keys import PartitionKey
 
-__all__ = ["Balance", "Changes", "NodeChanges", "balance", "changes"]
+__all__ = ["Balance", "Changes", "NodeChanges", "balance", "changes", "node_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,11 @@ class Changes:
     def churn(self) -> float:
         """The share of the partitions there before and after that have moved, from 0 to 1."""
         return self.moved / (self.kept + self.moved) if self.moved else 0.0
+
+
+def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
+    """The node id of each partition: what `Hints.previous` and `Hints.plan` take."""
+    return {key: node for node, keys in enumerate(assignment) for key in keys}
 
 
 def changes(

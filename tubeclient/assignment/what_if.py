@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tubeclient.assignment.comparing import Changes, changes
+from tubeclient.assignment.comparing import Changes, changes, node_of
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
 from tubeclient.assignment.strategies import assign
 from tubeclient.errors import ConfigurationError
@@ -95,6 +95,6 @@ def _following(hints: Hints, before: Assignment, *, node_names: Iterable[str] | 
     """The hints for the next deal: what was dealt is what partitions have had before."""
     return replace(
         hints,
-        previous={key: node for node, mine in enumerate(before) for key in mine},
+        previous=node_of(before),
         node_names=None if node_names is None else tuple(node_names),
     )

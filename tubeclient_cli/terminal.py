@@ -1,0 +1,48 @@
+"""How commands speak: tables as wide as there is room, one JSON object, one line for what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["AsJson", "FurtherOptions", "clear_errors", "print_json", "table_console"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
+FurtherOptions = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="A further option of the source to reach the cluster: masterWebPort=8080."),
+]
+
+
+def table_console() -> Console:
+    """Where tables are printed."""
+    from rich.console import Console
+
+    # Files and pipes have no width, and nothing is to be cut there.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One object on one line."""
+    typer.echo(json.dumps(document))
+
+
+@contextlib.contextmanager
+def clear_errors(command: str) -> Iterator[None]:
+    """What the user, an offsets table or the cluster has wrong, as one line and exit code 2."""
+    from offsets_store import OffsetsTableError
+    from tubeclient.errors import TubeError
+
+    try:
+        yield
+    except (TubeError, OffsetsTableError) as error:
+        typer.echo(f"tubeclient {command}: {error}", err=True)
+        raise typer.Exit(2) from None
