@@ -76,4 +76,5 @@ def test_moved_positions_keep_their_nodes_and_ends_unless_ends_are_told() -> Non
         PartitionProgress(first, 56, None, 3),
         PartitionProgress(third, 0, 84, None),
     ]
+    assert moved_to(kept, {first: 56}, {}) == [PartitionProgress(first, 56, None, 3)]  # asked, and nothing learnt
     assert moved_to(None, {first: 28}) == [PartitionProgress(first, 28)]

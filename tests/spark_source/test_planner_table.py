@@ -200,7 +200,7 @@ def test_a_real_table_that_fails_is_warned_of_and_tried_again(
         start = as_json({"1:t:0": 2, "1:t:1": 2})
         for _ in range(100):
             one.latest(start, None)
-        wait_for(lambda: tries, "a try")
+        wait_for(lambda: caplog.records, "the warning")
     assert "not written, it stays behind and is tried again: disk full" in caplog.text
     one.close()
     assert tries == 1
