@@ -19,7 +19,20 @@ from google.protobuf.message import Message
 from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import StandbyRefusal
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
-from tubeclient.flows.effects import Done, Effect, Emit, Flow, Notify, Now, Receive, Send, SendAll, Sleep, WallClock
+from tubeclient.flows.effects import (
+    ConnectionTo,
+    Done,
+    Effect,
+    Emit,
+    Flow,
+    Notify,
+    Now,
+    Receive,
+    Send,
+    SendAll,
+    Sleep,
+    WallClock,
+)
 from tubeclient.wire.methods import Method
 
 RPC_TIMEOUT_MS = 10_000
@@ -84,6 +97,7 @@ class Simulation:
         self._to_lose: dict[Method, list[bool]] = {}
         self._to_hold_up: dict[Method, list[float]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
+        self._connections: dict[str, int] = {}
 
     @property
     def calls(self) -> list[Method]:
@@ -107,6 +121,10 @@ class Simulation:
     def hold_up(self, method: Method, delay_ms: float) -> None:
         """Let so long pass before the next call of `method` leaves its client, as where a thread is not scheduled."""
         self._to_hold_up.setdefault(method, []).append(delay_ms)
+
+    def disconnect(self, address: str) -> None:
+        """End the connection to a server; the next call makes another."""
+        self._connections.pop(address, None)
 
     def stop(self, actor: Actor) -> None:
         """Let a flow stand still, as the threads of a process do that SIGSTOP stopped."""
@@ -170,6 +188,8 @@ class Simulation:
                 value = self.now_ms
             elif isinstance(effect, Done):
                 value = self.now_ms >= cast(_Answer, effect.ticket).ready_at
+            elif isinstance(effect, ConnectionTo):
+                value = self._connections.get(effect.address)
             elif isinstance(effect, Notify):
                 self._notify(effect.signal)
             elif isinstance(effect, Sleep):
@@ -218,7 +238,9 @@ class Simulation:
     def _send(self, effect: Send | SendAll) -> Any:
         sends = effect.sends if isinstance(effect, SendAll) else (effect,)
         if sends[0].address not in self._servers or self.random.random() < self.weather.break_connection:
+            self.disconnect(sends[0].address)
             raise ConnectionLost(f"{sends[0].address} is gone", address=sends[0].address)
+        self._connections.setdefault(sends[0].address, next(self._order))
         self.writes.append(tuple(send.method for send in sends))
         answers = [self._answer(send) for send in sends]
         for send, answer in zip(sends, answers, strict=True):

@@ -290,6 +290,7 @@ def forget(bench: Bench, key: PartitionKey) -> None:
 
 def stop_cleanly(bench: Bench, key: PartitionKey) -> None:
     """As after a clean stop and a start."""
+    bench.simulation.disconnect(bench.infos[key.broker_id].address)
     broker = bench.brokers[key.broker_id]
     broker.offsets.commit(bench.cursor(key), consumed=True)
     broker.ownership.release(bench.cursor(key))

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from embedded_tubemq.broker import Broker
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client, several_packs
+from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack
 from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.reader import BROKER_LEASE_MS
@@ -19,17 +24,19 @@ def bench(tmp_path: Path) -> Bench:
     return several_packs(tmp_path, stores=1)
 
 
-@pytest.fixture
-def stalled(bench: Bench) -> tuple[Client, Delivery]:
+@pytest.fixture(params=[0.3, 1.0], ids=["broker-with-a-shorter-lease", "usual-lease"])
+def stalled(bench: Bench, request: pytest.FixtureRequest) -> tuple[Client, Delivery]:
     """A client with a first pack confirmed and a second one out, that stands still since then; its lease is over."""
+    lease_ms = BROKER_LEASE_MS * request.param
+    bench.brokers[1].ownership.lease_ms = int(lease_ms)
     client = bench.client("stalled")
     client.connect(bench.key())
     client.confirm(client.get())
     pack = client.get()
     for keeper in client.keepers:
         bench.simulation.stop(keeper)
-    bench.simulation.at(BROKER_LEASE_MS + 2_000, lambda: None)  # else there is nothing for time to pass for
-    bench.simulation.run(BROKER_LEASE_MS + 2_000)
+    bench.simulation.at(lease_ms + 2_000, lambda: None)  # else there is nothing for time to pass for
+    bench.simulation.run(lease_ms + 2_000)
     return client, pack
 
 
@@ -95,3 +102,41 @@ def test_where_nobody_took_it_the_pack_that_was_out_comes_again(bench: Bench, st
     go_on(client)
     again = client.get()
     assert (again.start, again.bodies[: len(pack)]) == (pack.start, pack.bodies[: len(again)])
+
+
+def test_what_others_confirmed_stays_so_where_the_client_gives_the_partition_back_first(
+    bench: Bench, stalled: tuple[Client, Delivery]
+) -> None:
+    client, pack = stalled
+    other = take_over(bench, pack)
+    assert other.disconnect(bench.key())
+    assert client.disconnect(bench.key())
+    assert client.connect(bench.key()) == bench.committed(bench.key()) == 28 * len(bench.sent)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["lease-ended", "broker-restarted"])
+def test_whether_it_was_the_lease_or_the_broker_shows_at_the_connection(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, restarted: bool
+) -> None:
+    """Over sockets: what others confirmed stays so; what a clean stop confirmed unasked comes again."""
+    key, cursor = PartitionKey(1, "single", 0), Cursor("etl", "single", 0)
+    cluster.load("single", [NewMessage(0, bytes(3_000)) for _ in range(1_000)])  # several packs
+
+    def lapse(broker: Broker) -> None:
+        """The lease ends, and another client reads to the end."""
+        broker.ownership.release(cursor)
+        broker.offsets.reset(cursor, 28_000, broker.stores.get("single", 0).bounds)
+
+    with ClientBalanceConsumer(settings, "etl", ["single"], source_count=1, node_id=0, start_from="earliest") as client:
+        client.connect(key)
+        pack = client.get(timeout_ms=10_000)
+        assert pack is not None
+        if restarted:
+            cluster.stop_broker(1, clean=True)
+            cluster.start_broker(1)
+        else:
+            cluster.inspect(lapse, broker_id=1)
+        with pytest.raises(StalePack):
+            client.confirm(pack)
+        again = client.get(timeout_ms=1_000)
+        assert (again and again.start) == (0 if restarted else None)

@@ -16,6 +16,7 @@ from tubeclient.errors import status_error
 from tubeclient.wire.methods import Method
 
 __all__ = [
+    "ConnectionTo",
     "Done",
     "Effect",
     "Emit",
@@ -105,13 +106,22 @@ class WallClock:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionTo:
+    """The result is the number of the live connection to an address, None where there is none. A server that is
+    stopped ends its connections: over the same one the same run of it is met.
+    """
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class Emit:
     """Hand a value to whoever runs the flow; the flow goes on when they ask for more."""
 
     value: Any
 
 
-Effect: TypeAlias = Send | SendAll | Receive | Done | Sleep | Notify | Now | WallClock | Emit
+Effect: TypeAlias = Send | SendAll | Receive | Done | Sleep | Notify | Now | WallClock | ConnectionTo | Emit
 
 T = TypeVar("T")
 

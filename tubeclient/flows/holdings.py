@@ -143,6 +143,8 @@ class Holding:
     """When the last answer without messages came."""
     noted: bool = False
     """The broker may have noted a fetch of messages that are not confirmed."""
+    connection: int | None = None
+    """The connection over which the broker last said that the partition is ours."""
     commit_next: bool = False
     """The next fetch commits what the last one passed over."""
     delivery: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from tubeclient.errors import ClientClosed, ProtocolError, TubeError, status_error
-from tubeclient.flows.effects import Flow, Notify, Now, Sleep, backoff_ms, call, checked
+from tubeclient.flows.effects import ConnectionTo, Flow, Notify, Now, Sleep, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding
 from tubeclient.flows.reader import LEASE_BEAT_MS, TAKEN
 from tubeclient.flows.registrar import CHANGED
@@ -38,6 +38,7 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         registered = [key for key, (_, epoch) in held.items() if epoch > 0]
         if not registered:
             continue
+        connection = yield ConnectionTo(line.info.address)
         try:
             failures = yield from _beat(registrations, line, registered)
         except ClientClosed:
@@ -48,6 +49,9 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
             attempt += 1
             continue
         attempt = 0
+        for key in held.keys() - failures.keys():
+            if _still_meant(registrations, *held[key]):
+                held[key][0].connection = connection
         for key, code in failures.items():
             holding, epoch = held.get(key, (None, 0))
             if holding is not None and _still_meant(registrations, holding, epoch):

@@ -17,6 +17,7 @@ __all__ = [
     "AT_MAX",
     "AT_MIN_IF_NEW",
     "BROKER_LEASE_MS",
+    "FREE",
     "LEASE_BEAT_MS",
     "LIVE_DATA_PRIORITY",
     "REGISTER",
@@ -43,6 +44,9 @@ AT_MIN_IF_NEW, AT_MAX = 0, 2
 """readStatus of a registration: where a group without a position begins, or that it goes to the end in any case."""
 _ROLL_BACK = 1
 """readStatus of an unregister whose last pack is not to be committed."""
+
+FREE = 411
+"""The code for a partition that no client has."""
 
 TAKEN = 412
 """The code for a partition that another client has."""

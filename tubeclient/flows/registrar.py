@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from tubeclient.errors import ClientClosed, DataLoss, TransportError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import (
+    ConnectionTo,
     Flow,
     Notify,
     Now,
@@ -31,7 +32,7 @@ from tubeclient.flows.effects import (
     checked,
 )
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
-from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, BROKER_LEASE_MS, TAKEN, Reader
+from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, BROKER_LEASE_MS, FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -193,7 +194,8 @@ class Registrar:
             try:
                 request = self.reader.unregister(holding.key)
                 answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
-                known = known or answer.errCode in (200, TAKEN)
+                lapsed = answer.errCode == FREE and (yield from self.on_same_run(holding))
+                known = known or lapsed or answer.errCode in (200, TAKEN)
             except TransportError:
                 yield from self.line_down(holding.line)
             except TubeError:
@@ -216,6 +218,14 @@ class Registrar:
         if now_ms - line.rests_since_ms > BROKER_LEASE_MS:
             for holding in self.holdings.of_line(line):
                 holding.noted = False
+
+    def on_same_run(self, holding: Holding) -> Flow[bool]:
+        """Whether the broker was surely not started anew since it said that the partition is ours.
+
+        One that has forgotten the partition nonetheless saw the lease end, and rolled back what it had noted.
+        """
+        connection = yield ConnectionTo(holding.line.info.address)
+        return connection is not None and connection == holding.connection
 
     def line_down(self, line: BrokerLine) -> Flow[None]:
         """The broker does not answer: nothing is asked of it until the keeper of its leases has had an answer.
@@ -261,6 +271,7 @@ class Registrar:
         holding.confirmed, holding.end = start, max(answer.maxOffset, start)
         holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
         holding.updated_ms = yield WallClock()
+        holding.connection = yield ConnectionTo(holding.line.info.address)
         self.holdings.set_idle(holding)
         return start
 

@@ -162,6 +162,8 @@ class Registrations(Registrar):
     def rejoin(self, holding: Holding) -> Flow[None]:
         """Register a partition again that the broker has forgotten. Emits `Lost` where that fails for good."""
         self.forget_notes(holding.line, (yield Now()))
+        if (yield from self.on_same_run(holding)):
+            holding.noted = False
         yield from self._moved(holding, self.take_up(holding, Standing(holding.confirmed, holding.noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:

@@ -26,6 +26,7 @@ __all__ = ["Connection", "split_address"]
 _log = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 1 << 20
+_numbers = itertools.count(1)
 _JOIN_SECONDS = 5.0
 
 
@@ -63,6 +64,8 @@ class Connection(ProcessBound):
     ) -> None:
         super().__init__()
         self.address = address
+        self.number = next(_numbers)
+        """Another one for each connection of the process."""
         self._tls = tls is not None
         self._answered = False
         self._stream = _open(address, tls, connect_timeout_ms, send_timeout_ms)

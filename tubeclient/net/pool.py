@@ -36,8 +36,8 @@ class ConnectionPool(ProcessBound):
         with self._lock:
             lock = self._address_locks.setdefault(address, threading.Lock())
         with lock:  # callers of one address wait for one attempt; other addresses do not wait for it
-            connection = self._connections.get(address)
-            if connection is not None and not connection.closed:
+            connection = self.live(address)
+            if connection is not None:
                 return connection
             failed_at, failure = self._failures.get(address, (0.0, ""))
             if failed_at > asked_at:  # while this caller waited: it is not to wait as long once more
@@ -49,6 +49,11 @@ class ConnectionPool(ProcessBound):
                     raise ClientClosed(f"this client is closed; it opens no new connection to {address}")
                 self._connections[address] = connection
             return connection
+
+    def live(self, address: str) -> Connection | None:
+        """The connection to `address`, where there is a live one."""
+        connection = self._connections.get(address)
+        return None if connection is None or connection.closed else connection
 
     def _connect(self, address: str, within_ms: int | None) -> Connection:
         limit_ms = self.settings.connect_timeout_ms

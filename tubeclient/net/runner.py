@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RemoteError, TubeError
 from tubeclient.flows.effects import (
+    ConnectionTo,
     Done,
     Effect,
     Emit,
@@ -129,6 +130,9 @@ class FlowRunner:
                     self._monitor.notify(effect.signal)
                 elif isinstance(effect, WallClock):
                     answer = time.time() * 1000
+                elif isinstance(effect, ConnectionTo):
+                    connection = self._pool.live(effect.address)
+                    answer = None if connection is None else connection.number
                 elif isinstance(effect, Sleep) and effect.signal:
                     return None, self._monitor.wait(effect.signal, max(0.0, effect.delay_ms / 1000))
                 else:
