@@ -14,7 +14,7 @@ from __future__ import annotations
 from offsets_store.companion import Companion
 from offsets_store.errors import CommitConflict, OffsetsTableError, RunAlive, SchemaMismatch, SupersededRun, VersionGone
 from offsets_store.history import GroupCommit, GroupHistory, Move
-from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, moved_to
+from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead, moved_to
 from offsets_store.run import OffsetsRun
 from offsets_store.shared_run import SharedRun
 from offsets_store.table import OffsetsTable
@@ -30,6 +30,7 @@ __all__ = [
     "OffsetsRun",
     "OffsetsTable",
     "OffsetsTableError",
+    "PartRead",
     "PartitionProgress",
     "RunAlive",
     "SchemaMismatch",

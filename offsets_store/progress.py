@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 
-__all__ = ["GroupKey", "GroupProgress", "PartitionProgress", "moved_to"]
+__all__ = ["GroupKey", "GroupProgress", "PartRead", "PartitionProgress", "moved_to"]
 
 _PATTERN_MARK: Final = "pattern:"
 """Topic names have no colon."""
@@ -74,6 +74,14 @@ class GroupKey:
         return f"group {self.consumer_group!r} on {self.topic_set}"
 
 
+class PartRead(NamedTuple):
+    """A part of what a batch read of one partition, and the node that read it. Offsets are index offsets."""
+
+    node_id: int
+    start_offset: int
+    end_offset: int
+
+
 class PartitionProgress(NamedTuple):
     """How far one partition was read. Offsets are index offsets, multiples of 28 bytes."""
 
@@ -86,7 +94,16 @@ class PartitionProgress(NamedTuple):
     """Where the broker's data ended when this was noted; None if nobody asked."""
 
     node_id: int | None = None
-    """The group's node that reads the partition."""
+    """The group's node that has the partition."""
+
+    start_offset: int | None = None
+    """Where the batch began that ended at `next_offset`; None if whoever noted this did not know."""
+
+    readers: tuple[PartRead, ...] = ()
+    """All parts of that batch, in order, where several nodes read it."""
+
+    reason: str | None = None
+    """Why the partition was read by that node, or by those nodes."""
 
     @property
     def lag(self) -> int | None:
@@ -135,9 +152,7 @@ def moved_to(
     positions: Mapping[PartitionKey, int],
     ends: Mapping[PartitionKey, int | None] | None = None,
 ) -> list[PartitionProgress]:
-    """Return `positions` as progress: read by the nodes that `kept` names, with `ends`, or else with the ends of
-    `kept`.
-    """
+    """Return `positions` as progress: with the nodes that `kept` names, and with `ends`, or else the ends of `kept`."""
     nodes = {} if kept is None else {row.partition: row.node_id for row in kept.partitions}
     if ends is None:
         ends = {} if kept is None else {row.partition: row.end_offset for row in kept.partitions}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
-from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress
+from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
 from offsets_store.schema import INITIAL, POSITION
 from tubeclient.keys import PartitionKey
 
@@ -47,6 +48,9 @@ class Row(NamedTuple):
     end_offset: int | None
     lag: int | None
     node_id: int | None
+    start_offset: int | None
+    readers: str | None
+    reason: str | None
     source_count: int
     run_epoch: int
     sequence: int
@@ -84,7 +88,10 @@ class Stamp(NamedTuple):
 def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: Stamp) -> list[Row]:
     """One row per partition: where its next batch starts."""
     ordered = sorted(progress, key=itemgetter(0))
-    values = ((*p.partition, p.next_offset, p.end_offset, p.lag, p.node_id) for p in ordered)
+    values = (
+        (*p.partition, p.next_offset, p.end_offset, p.lag, p.node_id, p.start_offset, _text(p.readers), p.reason)
+        for p in ordered
+    )
     return _rows(key, POSITION, values, None, stamp)
 
 
@@ -103,18 +110,29 @@ def moved_forward(
 def initial_rows(key: GroupKey, starting: str, offsets: Mapping[PartitionKey, int], stamp: Stamp) -> list[Row]:
     """One row per partition: where `starting` made the query begin."""
     answer = offsets or {_NO_PARTITION: 0}
-    values = ((*partition, offset, None, None, None) for partition, offset in sorted(answer.items()))
+    values = ((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items()))
     return _rows(key, INITIAL, values, starting, stamp)
 
 
 def _rows(
     key: GroupKey, kind: str, values: Iterable[tuple[object, ...]], starting: str | None, stamp: Stamp
 ) -> list[Row]:
-    """A row of each of `values`, which are the fields from `broker_id` to `node_id`; fast, as each commit makes all."""
+    """A row of each of `values`, which are the fields from `broker_id` to `reason`; fast, as each commit makes all."""
     source_count, run_epoch, sequence, updated_at, client_version = stamp
     before = (key.consumer_group, key.topic_set, kind)
     behind = (source_count, run_epoch, sequence, starting, updated_at, client_version)
     return [Row._make((*before, *value, *behind)) for value in values]
+
+
+def _text(readers: Iterable[PartRead]) -> str | None:
+    """As the column `readers` has them."""
+    parts = [{"nodeId": node, "startOffset": start, "endOffset": end} for node, start, end in readers]
+    return json.dumps(parts) if parts else None
+
+
+def _parts(text: str | None) -> tuple[PartRead, ...]:
+    found = json.loads(text) if text else ()
+    return tuple(PartRead(part["nodeId"], part["startOffset"], part["endOffset"]) for part in found)
 
 
 def newest_run(group_rows: Iterable[Row]) -> Row | None:
@@ -136,7 +154,12 @@ def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | Non
     last = max(rows, key=_BY_RUN)
     return GroupProgress(
         group=key,
-        partitions=tuple(PartitionProgress(r.partition, r.next_offset, r.end_offset, r.node_id) for r in rows),
+        partitions=tuple(
+            PartitionProgress(
+                r.partition, r.next_offset, r.end_offset, r.node_id, r.start_offset, _parts(r.readers), r.reason
+            )
+            for r in rows
+        ),
         source_count=last.source_count,
         run_epoch=last.run_epoch,
         sequence=last.sequence,

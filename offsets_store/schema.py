@@ -52,7 +52,25 @@ COLUMNS: Final = (
         "endOffset", "bigint", True, "The broker's end of the partition at the time of the commit; null if unknown."
     ),
     Column("lag", "bigint", True, "(endOffset - nextOffset) / 28: at most so many rows were behind; null if unknown."),
-    Column("nodeId", "int", True, "The node of the group that read the partition; null where there is none."),
+    Column("nodeId", "int", True, "The node of the group that has the partition; null where there is none."),
+    Column(
+        "startOffset",
+        "bigint",
+        True,
+        "Where the batch began in the partition that ended at nextOffset; null if the writer does not know.",
+    ),
+    Column(
+        "readers",
+        "string",
+        True,
+        "Where several nodes read that range, its parts in order: JSON of `nodeId`, `startOffset` and `endOffset`.",
+    ),
+    Column(
+        "reason",
+        "string",
+        True,
+        "Why that node: the assignment strategy, and `; backlog taken over` where other nodes took part of the range.",
+    ),
     Column("sourceCount", "int", False, "How many nodes the group had."),
     Column(
         "runEpoch",

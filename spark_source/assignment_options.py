@@ -6,22 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from spark_source.json_object import json_object
-from tubeclient.assignment import Hints, strategy_named
+from tubeclient.assignment import STRATEGIES, Hints, strategy_named
 from tubeclient.keys import PartitionKey, is_int32
 
 __all__ = ["STRATEGY_NAMES", "assignment_hints", "assignment_strategy"]
 
-STRATEGY_NAMES = (
-    "modulo",
-    "hash_modulo",
-    "averagely",
-    "averagely_by_circle",
-    "consistent_hash",
-    "machine_room",
-    "machine_room_nearby",
-    "config",
-)
-"""What needs nothing, or what is the same from batch to batch."""
+STRATEGY_NAMES = tuple(STRATEGIES)
 
 _WRITE = 'write JSON of rooms, nodeRooms, plan and virtualNodes, as in {"rooms": {"1": "east", "2": "west"}}'
 

@@ -53,11 +53,14 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before
     it begins.
     """
+    from spark_source.batch_plan import BatchPlan
+    from spark_source.batch_tasks import tasks_of
     from spark_source.cluster import check_scope, node_count, scope
-    from spark_source.dealing import Deal, deal
+    from spark_source.dealing import Deal
     from spark_source.group_positions import group_positions
     from spark_source.losses import data_loss, find_lost
     from spark_source.offset_spec import resolve
+    from spark_source.planning import entries_by_partition
     from spark_source.timestamps import without_times
 
     view = cluster.fetch_view()
@@ -109,4 +112,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             f"endingOffsets {end[key]} of partition {key} lies before its beginning at {start[key]}; exchange or "
             "move them"
         )
-    return deal(options, start, end, view, Deal.of(options, partitions, node_count(options, partitions)))
+    dealt = Deal.of(options, partitions, node_count(options, partitions), lag=entries_by_partition(start, end))
+    plan = BatchPlan.of(options, start, end, dealt)
+    _log.info("batch read planned: %s", plan)
+    return tasks_of(options, plan, view)

@@ -1,29 +1,27 @@
-"""Which node of the group has which partitions, and what that makes of a batch: tasks."""
+"""Which node of the group has which partitions, from batch to batch."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster import reader_groups
-from spark_source.node_partition import NodePartition
-from spark_source.offset_rule import OffsetRule
+from spark_source.losses import find_gone
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
-from spark_source.planning import PlainRange, StoreNodes, nodes_by_store, ranges
-from spark_source.slicing import slices
-from spark_source.takeover import take_over
-from tubeclient.assignment import assign, node_of
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey
-from tubeclient.metadata import ClusterView
+from spark_source.partition_set import PartitionSet
+from spark_source.planning import StoreNodes, entries_by_partition, nodes_by_store
+from tubeclient.assignment import Hints, assign, node_of
+from tubeclient.keys import PartitionKey, StoreKey
 
-__all__ = ["Deal", "deal"]
+__all__ = ["Deal", "Dealer"]
 
 _log = logging.getLogger(__name__)
 
-_LOGGED_PIECES = 20
+_LOGGED_MOVES = 20
+_BY_HISTORY = frozenset({"sticky", "backlog"})
+_BY_LAG = frozenset({"backlog"})
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,22 @@ class Deal:
     node_of: Mapping[PartitionKey, int]
 
     @classmethod
-    def of(cls, options: SourceOptions, partitions: Sequence[PartitionKey], source_count: int) -> Deal:
-        """Deal `partitions`, the full configured set, as the options say."""
-        by_node = assign(options.assignment_strategy, partitions, source_count, options.assignment_hints)
+    def of(
+        cls,
+        options: SourceOptions,
+        partitions: Sequence[PartitionKey],
+        source_count: int,
+        *,
+        previous: Mapping[PartitionKey, int] | None = None,
+        lag: Mapping[PartitionKey, int] | None = None,
+    ) -> Deal:
+        """Deal `partitions`, the full configured set, as the options say.
+
+        `previous` is the node that had each before, `lag` the index entries to read in each; strategies that need them
+        and are not given any begin with none.
+        """
+        hints: Hints = replace(options.assignment_hints, previous=previous or {}, lag=lag or {})
+        by_node = assign(options.assignment_strategy, partitions, source_count, hints)
         return cls(by_node, node_of(by_node))
 
     @cached_property
@@ -44,77 +55,82 @@ class Deal:
         """The same by store."""
         return nodes_by_store(self.node_of)
 
-    def changes(self, former: Deal | None) -> str:
-        """One line of what this deal is, and what became of each partition since the former one."""
+    def changes(self, former: Mapping[PartitionKey, int]) -> str:
+        """One line of what this deal is, and what became of each partition since `former`, its node then; empty at the
+        first deal.
+        """
         sizes = [len(keys) for keys in self.by_node]
         each = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
         text = f"{len(self.node_of)} partitions to {len(sizes)} nodes, {each} each"
-        if former is None:
+        if not former:
             return text
-        new, gone = self.node_of.keys() - former.node_of.keys(), former.node_of.keys() - self.node_of.keys()
-        moved = sum(former.node_of.get(key, node) != node for key, node in self.node_of.items())
-        return f"{text}; {len(new)} are new, {len(gone)} are gone, {moved} have moved to another node"
+        new, gone = self.node_of.keys() - former.keys(), former.keys() - self.node_of.keys()
+        moved = sorted(key for key, node in self.node_of.items() if former.get(key, node) != node)
+        text = f"{text}; {len(new)} are new, {len(gone)} are gone, {len(moved)} have moved to another node"
+        named = [f"{key} from {former[key]} to {self.node_of[key]}" for key in moved[:_LOGGED_MOVES]]
+        more = f" and {len(moved) - _LOGGED_MOVES} more" if len(moved) > _LOGGED_MOVES else ""
+        return f"{text}: {', '.join(named)}{more}" if moved else text
 
 
-def deal(options: SourceOptions, start: Offsets, end: Offsets, view: ClusterView, nodes: Deal) -> list[NodePartition]:
-    """Return one partition for each node with something to read between `start` and `end`, or for each slice of that
-    where the options ask for slices.
+class Dealer:
+    """Deals the partitions of one query anew where that is due: when there are others, and by what they have to read
+    before each batch for strategies that go by it, users' own among them.
 
-    The same batch is cut and dealt the same whenever it is asked for. TubeError where the cluster no longer lists the
-    broker of a range: it is never left out in silence.
+    `before` gives the nodes that partitions had in earlier runs, asked once, and only where the strategy goes by it;
+    `changed` hears of each deal that differs from the one before.
     """
-    rules = _offset_rules(options, end, view)
 
-    def rules_of(of_task: Sequence[PlainRange]) -> dict[StoreKey, OffsetRule]:
-        stores = {partition.store for partition, _, _ in of_task} if rules else set()
-        return {store: rules[store] for store in sorted(stores & rules.keys())}
+    def __init__(
+        self,
+        options: SourceOptions,
+        source_count: int,
+        before: Callable[[], Mapping[PartitionKey, int]],
+        changed: Callable[[Deal], None],
+    ) -> None:
+        strategy = options.assignment_strategy
+        self._options = options
+        self._source_count = source_count
+        self._before = before
+        self._changed = changed
+        self._by_history = strategy in _BY_HISTORY or ":" in strategy
+        self._by_lag = strategy in _BY_LAG or ":" in strategy
+        self._deal: Deal | None = None
+        self._dealt: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
+        self._batch: tuple[Offsets, Offsets] | None = None
 
-    def brokers_of(of_task: Sequence[PlainRange]) -> tuple[BrokerInfo, ...]:
-        by_id = {partition.broker_id: partition for partition, _, _ in of_task}
-        return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
+    def newest(self, configured: PartitionSet, offsets: Offsets) -> Deal:
+        """The deal of the configured partitions, and of those that only `offsets` know still."""
+        if self._deal is not None and self._is_of(configured, offsets):
+            return self._deal
+        return self._new(configured, offsets, {})
 
-    by_node = ranges(start, end, nodes.by_store)
-    if options.backlog_takeover:
-        by_node, taken = take_over(
-            by_node,
-            len(nodes.by_node),
-            min_rows=options.backlog_takeover_min_rows,
-            max_readers=options.max_readers_per_partition,
-        )
-        if taken:
-            more = f" and {len(taken) - _LOGGED_PIECES} more" if len(taken) > _LOGGED_PIECES else ""
-            _log.info("backlog is taken over: %s%s", ", ".join(map(str, taken[:_LOGGED_PIECES])), more)
-    cut = slices(
-        by_node,
-        min_tasks=options.min_partitions,
-        max_rows=options.max_records_per_partition,
-        reader_groups=len(reader_groups(options)),
-    )
-    return [
-        NodePartition(
-            piece.node_id,
-            piece.ranges,
-            rules_of(piece.ranges),
-            brokers_of(piece.ranges),
-            piece.number,
-            view.visit_token,
-        )
-        for piece in cut
-    ]
+    def of_batch(self, configured: PartitionSet, start: Offsets, end: Offsets) -> Deal:
+        """The deal by which the batch from `start` to `end` is read: for the same batch again, the same."""
+        if not self._by_lag:
+            return self.newest(configured, end)
+        if self._deal is None or self._batch != (start, end) or not self._is_of(configured, end):
+            self._new(configured, end, entries_by_partition(start, end))
+            self._batch = start, end
+        assert self._deal is not None
+        return self._deal
+
+    def _is_of(self, configured: PartitionSet, offsets: Offsets) -> bool:
+        return self._dealt is not None and self._dealt[0] is configured and self._dealt[1] == _gone(offsets, configured)
+
+    def _new(self, configured: PartitionSet, offsets: Offsets, lag: Mapping[PartitionKey, int]) -> Deal:
+        others = _gone(offsets, configured)
+        former = self._deal
+        if former is not None:
+            previous = former.node_of
+        else:
+            previous = self._before() if self._by_history else {}
+        new = Deal.of(self._options, sorted({*configured, *others}), self._source_count, previous=previous, lag=lag)
+        self._deal, self._dealt, self._batch = new, (configured, others), None
+        if former is None or new.by_node != former.by_node:
+            _log.info("partitions are dealt by %s: %s", self._options.assignment_strategy, new.changes(previous))
+            self._changed(new)
+        return new
 
 
-def _offset_rules(options: SourceOptions, end: Offsets, view: ClusterView) -> dict[StoreKey, OffsetRule]:
-    """Return the rule of each store whose messages' offsets can be known; the others are not named.
-
-    A replay has to give equal rows, and between a batch's first run and its replay partitions can be added to a store.
-    So what the recorded offsets say comes first: a store with one partition in them had one when the batch was planned.
-    """
-    if options.assigned:
-        return {}  # other partitions may share the store
-    rules = {}
-    for store, runs in end.runs.items():
-        if len(runs) == len(runs[0].ids) == 1 and not options.filters.get(store.topic):
-            layout = view.layout_of(store)
-            alone_now = layout is not None and layout.partitions_per_store == 1
-            rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE
-    return rules
+def _gone(offsets: Offsets, configured: PartitionSet) -> frozenset[PartitionKey]:
+    return frozenset(one.partition for one in find_gone(offsets, configured, lambda _: True))

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
 from spark_source.offsets import Offsets
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
 
 __all__ = ["OffsetsListener"]
 
@@ -100,16 +101,13 @@ class OffsetsListener(StreamingQueryListener):
 
     def _end_of(self, source: Mapping[str, Any]) -> list[PartitionProgress]:
         """Where the source's partitions of the group's topics ended; [] for a source that is not ours."""
-        try:
-            end = Offsets.from_dict(source.get("endOffset"))
-        except ConfigurationError:
-            return []
-        try:
-            latest: Mapping[Any, int] = Offsets.from_dict(source.get("latestOffset"))
-        except ConfigurationError:
-            latest = {}
+        starts, end, latest = (_offsets(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
         covered = {topic for topic in {key.topic for key in end} if self._key.covers(topic)}
-        return [PartitionProgress(key, at, latest.get(key)) for key, at in end.items() if key.topic in covered]
+        return [
+            PartitionProgress(key, at, latest.get(key), start_offset=starts.get(key))
+            for key, at in end.items()
+            if key.topic in covered
+        ]
 
     def _write(self, end: list[PartitionProgress]) -> None:
         with self._changed:
@@ -139,3 +137,11 @@ class OffsetsListener(StreamingQueryListener):
             self._failed = True
         else:
             self._failed = False
+
+
+def _offsets(told: Any) -> Mapping[PartitionKey, int]:
+    """What Spark tells of a source's offsets; empty where it does not."""
+    try:
+        return Offsets.from_dict(told)
+    except ConfigurationError:
+        return {}

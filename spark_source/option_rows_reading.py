@@ -85,7 +85,8 @@ READING: Final[tuple[OptionRow, ...]] = (
         "How partitions are dealt to nodes. `modulo`: sorted and dealt in turn, always even. `hash_modulo`: by a "
         "hash of the partition's key, for groups shared with Apache's example client. `averagely`, "
         "`averagely_by_circle`, `consistent_hash`, `machine_room`, `machine_room_nearby` and `config` as RocketMQ's "
-        "clients do; or `package.module:function` of your own. See [who reads what](assignment.md).",
+        "clients do. `sticky`: even, and moves as few partitions as can be. `backlog`: by what each batch has to read. "
+        "Or `package.module:function` of your own. See [who reads what](assignment.md).",
     ),
     OptionRow(
         "assignmentHints",

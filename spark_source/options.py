@@ -285,7 +285,9 @@ def _check_together(options: SourceOptions) -> None:
             f"filters names topic {strange[0]}, which is not read; the topics are "
             + (", ".join(options.topics) if read is None else f"those that match {read.pattern!r} as a whole")
         )
-    check_strategy(options.assignment_strategy, options.source_count or 1, options.assignment_hints)
+    # What was before and what is to be read the planner knows.
+    hints = replace(options.assignment_hints, previous={}, lag={})
+    check_strategy(options.assignment_strategy, options.source_count or 1, hints)
     check_access(options)
     for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
         if name in options.given and options.offsets_table is None:

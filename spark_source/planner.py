@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from spark_source.batch_plan import BatchPlan
+from spark_source.batch_tasks import tasks_of
 from spark_source.broker_positions import BrokerPositions
 from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
-from spark_source.dealing import Deal, deal
+from spark_source.dealing import Deal, Dealer
 from spark_source.group_positions import group_positions
 from spark_source.loss_judge import LossJudge
-from spark_source.losses import find_gone
 from spark_source.node_partition import NodePartition
 from spark_source.offset_spec import resolve
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
-from spark_source.partition_set import PartitionSet
 from spark_source.planning import plan, rows_to_read
 from spark_source.progress_table import ProgressTable
 from spark_source.snapshot import Layout, Snapshot, SnapshotCache
@@ -73,11 +73,12 @@ class StreamPlanner:
         self._lookup: Lookup | None = None
         self._snapshots: SnapshotCache | None = None
         self._judge: LossJudge | None = None
-        self._source_count = 0
         self._scope_checked = False
         self._initial: Offsets | None = None
         self._target: Snapshot | None = None
-        self._deal: tuple[PartitionSet, frozenset[PartitionKey], Deal] | None = None
+        self._dealer: Dealer | None = None
+        self._planned: BatchPlan | None = None
+        """The last batch that Spark asked the tasks of."""
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: _Idle | None = None
@@ -197,7 +198,11 @@ class StreamPlanner:
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
         snapshot, begin = self._judging().readable(begin, until, snapshot)
-        return deal(self._options, begin, until, snapshot.view, self._deal_of(snapshot, until))
+        planned = BatchPlan.of(self._options, begin, until, self._dealing().of_batch(snapshot.configured, begin, until))
+        if start != end and planned != self._planned:
+            _log.info("batch planned: %s", planned)
+            self._planned = planned
+        return tasks_of(self._options, planned, snapshot.view)
 
     def freeze_target(self) -> None:
         """From now on end where the cluster ends at this moment: Trigger.AvailableNow.
@@ -235,18 +240,19 @@ class StreamPlanner:
         """Join the group and begin a run, once."""
         if self._snapshots is None:
             if self._options.source_count is None:
-                self._source_count = node_count(self._options, scope(self._options, self._cluster.fetch_view()))
+                source_count = node_count(self._options, scope(self._options, self._cluster.fetch_view()))
             else:
-                self._source_count = self._options.source_count
+                source_count = self._options.source_count
             # Kept at once: a join that is broken off has nodes to give back as well.
-            self._membership = self._cluster.membership(self._source_count)
+            self._membership = self._cluster.membership(source_count)
             self._broker_positions.open(self._membership.join(self._options.group_join_timeout_ms))
-            self._progress.open_run(self._source_count)
+            self._progress.open_run(source_count)
+            self._dealer = Dealer(self._options, source_count, self._progress.nodes, self._tell_master)
             self._snapshots = SnapshotCache(self._options, self._membership, self._lookup_open(), self._clock)
             self._judge = LossJudge(self._options, self._membership, self._snapshots)
             _log.info(
                 "the query holds the %d nodes of consumerGroup %s and reads %s",
-                self._source_count,
+                source_count,
                 self._options.consumer_group,
                 self._options.choice,
             )
@@ -256,6 +262,11 @@ class StreamPlanner:
         self._start()
         assert self._judge is not None
         return self._judge
+
+    def _dealing(self) -> Dealer:
+        self._start()
+        assert self._dealer is not None
+        return self._dealer
 
     def _lookup_open(self) -> Lookup:
         if self._lookup is None:
@@ -271,7 +282,13 @@ class StreamPlanner:
         return parsed
 
     def _record(self, complete: Offsets, snapshot: Snapshot) -> None:
-        self._progress.record(complete, snapshot.bounds, lambda: self._deal_of(snapshot, complete).node_of)
+        planned = self._planned if self._planned is not None and self._planned.end == complete else None
+
+        def nodes() -> Mapping[PartitionKey, int]:
+            deal = self._dealing().newest(snapshot.configured, complete) if planned is None else planned.deal
+            return deal.node_of
+
+        self._progress.record(complete, snapshot.bounds, nodes, planned)
         self._broker_positions.record(complete, snapshot.view)
 
     def _nothing_new(self, start: Json) -> Json:
@@ -279,20 +296,9 @@ class StreamPlanner:
             self._progress.finish()  # Spark may end the query now
         return start
 
-    def _deal_of(self, snapshot: Snapshot, offsets: Offsets) -> Deal:
-        """Deal the configured partitions, and those that only the offsets know still; tell the master if it changed."""
-        configured = snapshot.configured
-        others = frozenset(one.partition for one in find_gone(offsets, configured, lambda _: True))
-        if self._deal is not None and self._deal[0] is configured and self._deal[1] == others:
-            return self._deal[2]
-        former = None if self._deal is None else self._deal[2]
-        new = Deal.of(self._options, sorted({*configured, *others}), self._source_count)
-        self._deal = configured, others, new
-        if former is None or new.by_node != former.by_node:
-            _log.info("partitions are dealt by %s: %s", self._options.assignment_strategy, new.changes(former))
-            if self._membership is not None:
-                self._membership.report(dict(enumerate(new.by_node)))
-        return new
+    def _tell_master(self, dealt: Deal) -> None:
+        if self._membership is not None:
+            self._membership.report(dict(enumerate(dealt.by_node)))
 
     def _check_checkpoint(self, begin: Offsets) -> None:
         """Some topics of a checkpoint may have been left out since; with all of them it is another query's."""

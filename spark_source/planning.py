@@ -22,6 +22,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreK
 __all__ = [
     "PlainRange",
     "StoreNodes",
+    "entries_by_partition",
     "nodes_by_store",
     "plan",
     "ranges",
@@ -187,6 +188,19 @@ def ranges(start: Offsets, end: Offsets, dealt: Mapping[StoreKey, StoreNodes]) -
             for key, node in members:
                 by_node[node].append((key, at, until))
     return {node: by_node[node] for node in sorted(by_node)}
+
+
+def entries_by_partition(start: Offsets, end: Offsets) -> dict[PartitionKey, int]:
+    """Return how many index entries the batch from `start` to `end` has for each partition; those with none are left
+    out. The partitions of a store share its entries.
+    """
+    return {
+        PartitionKey(store.broker_id, store.topic, number): (until - at) // INDEX_ENTRY_BYTES
+        for store, steps in _steps(start, end)
+        for first, last, at, until in steps
+        if until > at
+        for number in range(first, last + 1)
+    }
 
 
 def _steps(start: Offsets, end: Offsets) -> Iterator[tuple[StoreKey, list[tuple[int, int, int, int]]]]:

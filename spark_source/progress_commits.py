@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from spark_source.batch_plan import BatchPlan
 from spark_source.job_thread import JobThread
 from spark_source.newest_writer import NewestWriter
 from spark_source.offset_spec import Bounds
@@ -23,6 +24,8 @@ class Position(NamedTuple):
     complete: Offsets
     bounds: Mapping[StoreKey, Bounds]
     node_of: Mapping[PartitionKey, int]
+    planned: BatchPlan | None = None
+    """The batch that ended there; None where it was planned by an earlier run."""
 
 
 class Patience(NamedTuple):

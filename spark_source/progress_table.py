@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from spark_source.batch_plan import BatchPlan
 from spark_source.job_thread import JobThread, NoAnswer
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets
@@ -19,7 +20,7 @@ from spark_source.progress_commits import PATIENCE, BestEffortCommits, Commits, 
 from tubeclient.keys import PartitionKey, StoreKey
 
 if TYPE_CHECKING:
-    from offsets_store import OffsetsRun, OffsetsTable
+    from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress
 
 __all__ = ["ProgressTable"]
 
@@ -47,6 +48,7 @@ class ProgressTable:
         self._clock = clock
         self._opened = table
         self._patience = patience
+        self._key: GroupKey | None = None
         self._run: OffsetsRun | None = None
         self._thread = JobThread("offsets-table")
         self._commits: Commits = (
@@ -75,6 +77,7 @@ class ProgressTable:
             # By its text, a pattern is one thing whatever it matches: the run goes on when topics come and go.
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
+            self._key = key
             # Whoever holds all nodes of the group at the master knows that no other run does.
             self._run = self._ask(lambda: self._table().open_run(key, source_count, force=True))
 
@@ -83,6 +86,14 @@ class ProgressTable:
         if not self.exists:
             return {}
         return self._ask(lambda: self._table().positions(self._options.consumer_group, topics))
+
+    def nodes(self) -> Mapping[PartitionKey, int]:
+        """Return the node that had each partition when the query's group was recorded last, as far as that is known.
+        Raises OffsetsTableError."""
+        key = self._key
+        kept = None if key is None else self._ask(lambda: self._table().latest(key))
+        rows = () if kept is None else kept.partitions
+        return {row.partition: row.node_id for row in rows if row.node_id is not None}
 
     def initial(self, starting: str) -> Offsets | None:
         """Return the kept answer to "where does the query start" for the options' text `starting`. Raises
@@ -117,8 +128,10 @@ class ProgressTable:
         complete: Offsets,
         bounds: Mapping[StoreKey, Bounds],
         node_of: Callable[[], Mapping[PartitionKey, int]],
+        planned: BatchPlan | None = None,
     ) -> None:
-        """Make `complete` the group's position, unless it is: now, or once `offsetCommitInterval` is over.
+        """Make `complete` the group's position, unless it is: now, or once `offsetCommitInterval` is over. `planned` is
+        the batch that ended there, where it is known.
 
         Raises SupersededRun where a newer run of the group has written; in strict mode OffsetsTableError where the
         table could not be written.
@@ -127,7 +140,7 @@ class ProgressTable:
             return
         self.check()
         if complete != self._newest:
-            self._newest, self._held = complete, Position(complete, bounds, node_of())
+            self._newest, self._held = complete, Position(complete, bounds, node_of(), planned)
         interval = self._options.offset_commit_interval_ms / 1000
         if self._committed_at is None or self._clock() - self._committed_at >= interval:
             self._commit_held()
@@ -186,21 +199,13 @@ class ProgressTable:
 
     def _write(self, position: Position) -> None:
         """One commit, on the table's thread."""
-        from offsets_store import PartitionProgress
-
         run = self._run
         if run is None:
             return  # closed meanwhile, without waiting for this any longer
         self._warn_if_ahead(position.complete)
-        bounds, node_of = position.bounds, position.node_of
-        progress = [
-            PartitionProgress(key, at, bounds[key.store].max_offset if key.store in bounds else None, node_of.get(key))
-            for key, at in position.complete.items()
-            # The checkpoint knows topics that are no longer read; the run is not theirs.
-            if self._options.reads_topic(key.topic)
-        ]
         run.clear_initial()
-        run.record(progress)
+        # The checkpoint knows topics that are no longer read; the run is not theirs.
+        run.record([row for row in _progress(position) if self._options.reads_topic(row.partition.topic)])
 
     def _ask(self, job: Callable[[], T]) -> T:
         """Return what `job` returns, which the query cannot go on without."""
@@ -241,3 +246,21 @@ class ProgressTable:
                 len(ahead),
                 ahead[0],
             )
+
+
+def _progress(position: Position) -> Iterator[PartitionProgress]:
+    """What the table is to hold of each partition."""
+    from offsets_store import PartitionProgress, PartRead
+
+    planned = position.planned
+    starts, shared = (planned.start.as_dict(), planned.shared) if planned is not None else ({}, {})
+    for key, at in position.complete.items():
+        yield PartitionProgress(
+            key,
+            at,
+            position.bounds[key.store].max_offset if key.store in position.bounds else None,
+            position.node_of.get(key),
+            starts.get(key, at) if planned is not None else None,
+            tuple(PartRead(*piece) for piece in shared.get(key, ())),
+            None if planned is None else planned.why(key),
+        )

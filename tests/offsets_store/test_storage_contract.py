@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SchemaMismatch, SupersededRun
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead, SchemaMismatch, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS, TABLE_PROPERTIES
@@ -65,7 +65,11 @@ def test_what_is_recorded_is_read_back(place: Place, clock: Clock) -> None:
     assert (table.latest(KEY), table.positions("clicks_etl", ["clicks"]), table.maintain()) == (None, {}, 0)
     run = table.open_run(KEY, 2)
     clock.now += 5_001
-    progress = [PartitionProgress(SECOND, 28, None, 1), PartitionProgress(FIRST, 2800, 5600, None)]
+    parts = (PartRead(1, 0, 1400), PartRead(0, 1400, 2800))
+    progress = [
+        PartitionProgress(SECOND, 28, None, 1),
+        PartitionProgress(FIRST, 2800, 5600, None, 0, parts, "modulo; backlog taken over"),
+    ]
     assert run.record(progress) is True
     found = place.open().latest(KEY)
     assert found is not None

@@ -57,8 +57,8 @@ def test_a_strategy_of_ones_own() -> None:
     ("given", "said"),
     [
         (
-            {"assignmentstrategy": "sticky"},
-            "option assignmentStrategy is 'sticky'; write one of modulo, ",
+            {"assignmentstrategy": "stick"},
+            "option assignmentStrategy is 'stick'; write one of averagely, .*sticky, or package.module:function",
         ),
         ({"assignmentstrategy": f"{__name__}:none"}, "has no none"),
         ({"assignmentstrategy": "machine_room"}, "machine_room needs the hint rooms"),

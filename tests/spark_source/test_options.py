@@ -113,7 +113,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"assign": '["1:t:0"]'}, "exactly one of subscribe, subscribePattern and assign"),
         ({"sourcecount": "0"}, "option sourceCount is '0'; write a whole number from 1 on"),
         ({"sourcecount": "2.5"}, "sourceCount"),
-        ({"assignmentstrategy": "x"}, "one of modulo, hash_modulo"),
+        ({"assignmentstrategy": "x"}, "one of averagely, .*, hash_modulo"),
         ({"startingoffsets": "first"}, "startingOffsets is 'first'; write earliest, latest, group, or JSON"),
         ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
         ({"startingoffsets": '{"1:t": 28}'}, "not a partition key"),

@@ -1,4 +1,4 @@
-"""What the planner tells of itself: at the start, at each reassignment, and nothing for each batch."""
+"""What the planner tells of itself: at the start, at each reassignment, and the plan of each batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from spark_source.planner_process import LOG_LEVEL_VARIABLE, PLANNER_MODULE
-from tests.spark_source.fakes import FakeClock, FakeCluster, options, planner
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, options, planner
 from tubeclient.keys import TopicLayout
 
 
@@ -43,14 +43,25 @@ def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> N
         query.partitions(start, end)
         start = end
 
+    def planned(start: int, end: int) -> str:
+        return (
+            f"batch planned: 3 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[{start * ROW}, "
+            f"{end * ROW}), 1:t:2[{start * ROW}, {end * ROW}); node 1 reads 1:t:1[{start * ROW}, {end * ROW})"
+        )
+
     batch()
-    assert lines(told) == ["partitions are dealt by modulo: 3 partitions to 2 nodes, 1 to 2 each"]
+    assert lines(told) == [
+        "partitions are dealt by modulo: 3 partitions to 2 nodes, 1 to 2 each",
+        planned(0, 10),
+    ]
     for _ in range(5):
         batch()
+    assert lines(told) == [planned(10, 20), *(planned(end - 5, end) for end in (25, 30, 35, 40))]
+    query.partitions(start, start)  # as Spark asks at a restart, before it plans anything
     assert lines(told) == []
     cluster.layouts = [TopicLayout("t", 1, 1, 4)]
     batch()
-    assert lines(told) == [
+    assert lines(told)[:-1] == [
         "partitions are dealt by modulo: 4 partitions to 2 nodes, 2 each; 1 are new, 0 are gone, 0 have moved to "
         "another node"
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, SupersededRun
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, PartRead, SupersededRun
 from spark_source.progress_commits import Patience
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner, planner_with
 from tests.waiting import wait_for
@@ -88,6 +88,78 @@ def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> 
         ("1:t:1", 4 * ROW, 10 * ROW, 1),
     ]
     assert (kept.source_count, kept.rows_behind) == (2, 6)
+
+
+def kept_rows(folder: Path) -> dict[str, PartitionProgress]:
+    kept = table(folder).latest(GroupKey("g", ["t"]))
+    assert kept is not None
+    return {str(row.partition): row for row in kept.partitions}
+
+
+def test_the_table_tells_who_read_what_and_why(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, stores=3, rows=(0, 10))
+    cluster.rows[STORE] = (0, 100)
+    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 50, "assignmentStrategy": "averagely"}
+    query = planner(cluster, clock, offsetsTable=tmp_path, startingOffsets="earliest", **takeover)
+    start = query.initial()
+    end = query.latest(start, None)
+    query.partitions(start, end)
+    query.complete(end)
+    # Stores 0 and 1 are node 0's; of their 110 rows node 1, which has 10, takes 50.
+    row = kept_rows(tmp_path)["1:t:0"]
+    parts = (PartRead(0, 0, 50 * ROW), PartRead(1, 50 * ROW, 100 * ROW))
+    assert (row.node_id, row.start_offset, row.readers, row.reason) == (0, 0, parts, "averagely; backlog taken over")
+    row = kept_rows(tmp_path)["1:t:20000"]
+    assert (row.node_id, row.start_offset, row.readers, row.reason) == (1, 0, (), "averagely")
+    clock.now += 10
+    cluster.rows[STORE] = (0, 120)
+    begin, end = end, query.latest(end, None)
+    query.partitions(begin, end)
+    query.complete(end)
+    found = {name: (one.start_offset, one.next_offset, one.readers) for name, one in kept_rows(tmp_path).items()}
+    assert found == {
+        "1:t:0": (100 * ROW, 120 * ROW, ()),
+        "1:t:10000": (10 * ROW, 10 * ROW, ()),
+        "1:t:20000": (10 * ROW, 10 * ROW, ()),
+    }
+
+
+def test_what_an_earlier_run_read_is_not_made_up(tmp_path: Path) -> None:
+    """A table that trails is brought up to the checkpoint, and how its last batch was read is not known."""
+    query = planner(FakeCluster(), offsetsTable=tmp_path)
+    end = as_json({"1:t:0": 4, "1:t:1": 4})
+    assert query.partitions(end, end) == []  # as Spark 4.0 asks at a restart
+    query.complete(end)
+    assert [(row.start_offset, row.reason, row.node_id) for row in kept_rows(tmp_path).values()] == [
+        (None, None, 0),
+        (None, None, 1),
+    ]
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "backlog"])
+def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, strategy: str) -> None:
+    cluster = FakeCluster(partitions=6, rows=(0, 10))
+
+    def nodes(source_count: int) -> list[int | None]:
+        chosen = {"assignmentStrategy": strategy, "sourceCount": source_count, "startingOffsets": "earliest"}
+        query = planner(cluster, None, offsetsTable=tmp_path, **chosen)
+        start = query.initial()
+        end = query.latest(start, None)
+        read_by = {str(one.ranges[0].partition): one.node_id for one in query.partitions(start, end)}
+        query.complete(end)
+        query.close()
+        found = [row.node_id for row in kept_rows(tmp_path).values()]
+        assert read_by == {f"1:t:{found.index(node)}": node for node in set(found)}
+        return found
+
+    run = table(tmp_path).open_run(GroupKey("g", ["t"]), 2)
+    run.record([PartitionProgress(key(f"1:t:{number}"), 0, node_id=1 - number // 3) for number in range(6)])
+    assert nodes(2) == [1, 1, 1, 0, 0, 0]  # modulo's would be 0, 1, 0, 1, 0, 1
+    cluster.rows[STORE] = (0, 20)
+    of_three = nodes(3)
+    assert (of_three.count(2), of_three[:3].count(1), of_three[3:].count(0)) == (2, 2, 2)
+    cluster.rows[STORE] = (0, 30)
+    assert set(nodes(1)) == {0}
 
 
 def test_a_topic_that_is_no_longer_subscribed_is_no_trouble_for_the_table(tmp_path: Path) -> None:
