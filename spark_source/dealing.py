@@ -108,10 +108,9 @@ class Dealer:
         """The deal by which the batch from `start` to `end` is read: for the same batch again, the same."""
         if not self._by_lag:
             return self.newest(configured, end)
-        if self._deal is None or self._batch != (start, end) or not self._is_of(configured, end):
-            self._new(configured, end, entries_by_partition(start, end))
+        if self._deal is None or self._batch != (start, end):
+            self._deal = self._new(configured, end, entries_by_partition(start, end))
             self._batch = start, end
-        assert self._deal is not None
         return self._deal
 
     def _is_of(self, configured: PartitionSet, offsets: Offsets) -> bool:

@@ -227,9 +227,12 @@ def test_only_the_named_query_and_the_groups_topics_count() -> None:
     assert recorded.ends == []
     listener.onQueryProgress(progress({"endOffset": 5}, ours(28, topic="u"), ours(56)))
     assert listener.flush(30)
-    listener.onQueryProgress(progress(ours(84, latest=None)))
+    listener.onQueryProgress(progress({**ours(84, latest=None), "startOffset": {"1:t:0": {"0": 56}}}))
     assert listener.flush(30)
-    assert recorded.ends == [[PartitionProgress(FIRST, 56, 2800)], [PartitionProgress(FIRST, 84, None)]]
+    assert recorded.ends == [
+        [PartitionProgress(FIRST, 56, 2800)],
+        [PartitionProgress(FIRST, 84, None, start_offset=56)],
+    ]
 
 
 def test_a_pattern_names_topics_too() -> None:

@@ -129,6 +129,7 @@ def test_what_an_earlier_run_read_is_not_made_up(tmp_path: Path) -> None:
     query = planner(FakeCluster(), offsetsTable=tmp_path)
     end = as_json({"1:t:0": 4, "1:t:1": 4})
     assert query.partitions(end, end) == []  # as Spark 4.0 asks at a restart
+    assert query.partitions(end, as_json({"1:t:0": 9, "1:t:1": 9}))  # the batch behind it
     query.complete(end)
     assert [(row.start_offset, row.reason, row.node_id) for row in kept_rows(tmp_path).values()] == [
         (None, None, 0),
