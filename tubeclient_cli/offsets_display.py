@@ -37,14 +37,17 @@ def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
             f"{progress.source_count} nodes, written by {progress.client_version}",
             soft_wrap=True,
         )
-        table = _table("partition", "next offset", "end at commit", "rows behind, at most", "node")
+        numbers = ("last batch from", "next offset", "end at commit", "rows behind, at most")
+        table = _table("partition", *numbers, "read by node", "why", right=numbers)
         for row in progress.partitions:
             table.add_row(
                 str(row.partition),
+                _number(row.start_offset),
                 _number(row.next_offset),
                 _number(row.end_offset),
                 _number(row.lag),
-                _text(row.node_id),
+                ", ".join(f"{part.node_id} to {part.end_offset:,}" for part in row.readers) or _text(row.node_id),
+                _text(row.reason),
             )
         console.print(table)
         console.print(f"rows behind at the commit, at most: {_number(progress.rows_behind)}")
@@ -69,6 +72,12 @@ def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[s
                         "endOffset": row.end_offset,
                         "lag": row.lag,
                         "nodeId": row.node_id,
+                        "startOffset": row.start_offset,
+                        "readers": [
+                            {"nodeId": part.node_id, "startOffset": part.start_offset, "endOffset": part.end_offset}
+                            for part in row.readers
+                        ],
+                        "reason": row.reason,
                     }
                     for row in progress.partitions
                 ],

@@ -12,7 +12,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.store import NewMessage
-from offsets_store import GroupKey
+from offsets_store import GroupKey, PartitionProgress, PartRead
 from tests.jobs.offsets_runner import GROUP, OffsetsCommands, at
 from tubeclient.keys import PartitionKey
 
@@ -39,26 +39,47 @@ def offsets(tube: EmbeddedTubeMQ, tmp_path: Path) -> OffsetsCommands:
 
 
 def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) -> None:
-    offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280}))
+    shared = (PartRead(1, 0, 56), PartRead(0, 56, 280))
+    read = PartitionProgress(B, 280, 280, 1, 0, shared, "modulo; backlog taken over")
+    offsets.table.open_run(KEY, 2).record([*at({A: 28}), read])
     offsets.table.open_run(GroupKey(GROUP, pattern="cl.*"), 1, force=True).record(at({C: 2800}, None))
     text = offsets.text("show")
     assert "group 'clicks_etl' on clicks: commit 1 of 2" in text
-    assert "\n1:clicks:0 28 280 9 0\n1:clicks:1 280 280 0 0\n" in text
+    assert "\n1:clicks:0 unknown 28 280 9 0 -\n" in text
+    assert "\n1:clicks:1 0 280 280 0 1 to 56, 0 to 280 modulo; backlog taken over\n" in text
     assert "rows behind at the commit, at most: 9\n" in text
     assert "group 'clicks_etl' on pattern:cl.*: commit 2 of 2" in text
-    assert "\n1:clicks:10000 2,800 unknown unknown 0\n" in text
+    assert "\n1:clicks:10000 unknown 2,800 unknown unknown 0 -\n" in text
     found = offsets.json("show")
     assert [(each["topicSet"], each["sequence"], each["rowsBehind"]) for each in found["topicSets"]] == [
         ("clicks", 1, 9),
         ("pattern:cl.*", 2, None),
     ]
-    assert found["topicSets"][0]["partitions"][0] == {
-        "partition": "1:clicks:0",
-        "nextOffset": 28,
-        "endOffset": 280,
-        "lag": 9,
-        "nodeId": 0,
-    }
+    assert found["topicSets"][0]["partitions"] == [
+        {
+            "partition": "1:clicks:0",
+            "nextOffset": 28,
+            "endOffset": 280,
+            "lag": 9,
+            "nodeId": 0,
+            "startOffset": None,
+            "readers": [],
+            "reason": None,
+        },
+        {
+            "partition": "1:clicks:1",
+            "nextOffset": 280,
+            "endOffset": 280,
+            "lag": 0,
+            "nodeId": 1,
+            "startOffset": 0,
+            "readers": [
+                {"nodeId": 1, "startOffset": 0, "endOffset": 56},
+                {"nodeId": 0, "startOffset": 56, "endOffset": 280},
+            ],
+            "reason": "modulo; backlog taken over",
+        },
+    ]
 
 
 def test_history_has_who_moved_what_newest_first(offsets: OffsetsCommands) -> None:
