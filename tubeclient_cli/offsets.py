@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.pairs import pairs
+from tubeclient_cli.pairs import further_options, pairs
 from tubeclient_cli.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tubeclient_cli.offsets_brokers import Brokers
 
 __all__ = ["offsets_app"]
+
+_FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
 offsets_app = typer.Typer(
     name="offsets",
@@ -227,7 +229,7 @@ def _table(uri: str, storage_options: list[str] | None, client_version: str | No
 @contextlib.contextmanager
 def _brokers(master_servers: str | None, key: GroupKey, options: list[str] | None) -> Iterator[Brokers | None]:
     """The cluster as far as `key` reads it; None where no masters are named."""
-    given = pairs("--option", options)
+    given = further_options(options, _FLAGS)
     if master_servers is None:
         if given:
             raise ConfigurationError("--option says how to reach the cluster; add --master-servers")

@@ -9,21 +9,11 @@ from offsets_store import GroupKey
 from spark_source.cluster import TubeCluster, client_settings, reader_groups
 from spark_source.options import parse_options
 from tubeclient.admin import Admin, GroupMember
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import OffsetLookup
 
 __all__ = ["Brokers"]
-
-_WITH_A_FLAG = {
-    "masterservers": "--master-servers",
-    "consumergroup": "--consumer-group",
-    "offsetstable": "--offsets-table",
-    "subscribe": "--topic",
-    "subscribepattern": "--topic-pattern",
-    "messagetimezone": "--time-zone",
-}
 
 
 class Brokers:
@@ -33,9 +23,6 @@ class Brokers:
     """
 
     def __init__(self, master_servers: str, key: GroupKey, options: Mapping[str, str]) -> None:
-        for name in options:
-            if name.lower() in _WITH_A_FLAG:
-                raise ConfigurationError(f"--option {name} has a flag of its own, {_WITH_A_FLAG[name.lower()]}")
         topics = {"subscribe": ",".join(key.topics)} if key.pattern is None else {"subscribePattern": key.pattern}
         parsed = parse_options(
             {**options, "masterServers": master_servers, "consumerGroup": key.consumer_group} | topics

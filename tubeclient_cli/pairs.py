@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["pairs"]
+__all__ = ["further_options", "pairs"]
+
+_FLAGS: Final = {"masterservers": "--master-servers", "consumergroup": "--consumer-group", "subscribe": "--topic"}
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
@@ -16,4 +21,16 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
             # Not the text: it may hold a secret.
             raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
         found[name.strip()] = value
+    return found
+
+
+def further_options(texts: list[str] | None, flags: Mapping[str, str]) -> dict[str, str]:
+    """Options of the source as `--option` gives them; ConfigurationError for one that has a flag, in `flags` by its
+    name in small letters or of every command, since one of both would be passed over.
+    """
+    found = pairs("--option", texts)
+    for name in found:
+        flag = {**_FLAGS, **flags}.get(name.lower())
+        if flag is not None:
+            raise ConfigurationError(f"--option {name} has a flag of its own, {flag}")
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.pairs import pairs
+from tubeclient_cli.pairs import further_options
 from tubeclient_cli.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tubeclient.settings import ClientSettings
 
 __all__ = ["plan"]
+
+_FLAGS = {"sourcecount": "--source-count", "assignmentstrategy": "--strategy", "assignmenthints": "--hints"}
 
 
 def plan(
@@ -64,7 +66,7 @@ def plan(
         from tubeclient_cli.plan import lag_of, partitions_of, plans
         from tubeclient_cli.plan_display import plan_json, print_plans
 
-        admin = Admin(_settings(master_servers, topic, pairs("--option", option)))
+        admin = Admin(_settings(master_servers, topic, further_options(option, _FLAGS)))
         partitions = partitions_of(admin, topic)
         lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)
         made, refused = plans(

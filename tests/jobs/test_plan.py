@@ -140,6 +140,8 @@ def test_nothing_is_touched(tube: EmbeddedTubeMQ) -> None:
         (["--without-broker", "2"], "broker 2 cannot be lost; it has none of the partitions"),
         (["--topic", "klicks"], "no broker of the cluster has topic klicks; check the name"),
         (["--option", "masterWebPort"], "--option takes NAME=VALUE"),
+        (["--option", "Subscribe=views"], "--option Subscribe has a flag of its own, --topic"),
+        (["--option", "sourceCount=9"], "--option sourceCount has a flag of its own, --source-count"),
     ],
 )
 def test_what_is_wrong_is_one_line(tube: EmbeddedTubeMQ, more: list[str], said: str) -> None:
