@@ -10,13 +10,14 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.lag import SourceLag
 from spark_source.offsets import Offsets
-from tubeclient.assignment import assign
+from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["LagListener", "QueryLag"]
@@ -39,8 +40,9 @@ class QueryLag:
 class LagListener(StreamingQueryListener):
     """Tells `on_lag` after each batch how far the tubeclient sources of all queries are behind; others are passed over.
 
-    With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` is its option of that name.
-    Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the query.
+    With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` and `assignment_hints` are
+    what its options of these names say, and ConfigurationError is raised for what they cannot be; for `sticky` and
+    `backlog` too, whose deals the offsets table tells. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the query.
     """
 
     def __init__(
@@ -49,11 +51,12 @@ class LagListener(StreamingQueryListener):
         *,
         source_count: int | None = None,
         assignment_strategy: str = "modulo",
+        assignment_hints: Hints = NO_HINTS,
     ) -> None:
-        assign(assignment_strategy, [], 1 if source_count is None else source_count)  # refuses what it does not know
+        check_strategy(assignment_strategy, 1 if source_count is None else source_count, assignment_hints)
         self._on_lag = on_lag or _write
         self._source_count = source_count
-        self._strategy = assignment_strategy
+        self._deal = partial(assign, assignment_strategy, hints=assignment_hints)
         self._last: dict[tuple[str, int], QueryLag] = {}
 
     @property
@@ -86,7 +89,7 @@ class LagListener(StreamingQueryListener):
             except (ConfigurationError, KeyError):
                 continue  # another kind of source
             keys = {*latest, *end}
-            by_node = None if self._source_count is None else assign(self._strategy, keys, self._source_count)
+            by_node = None if self._source_count is None else self._deal(keys, self._source_count)
             lag = SourceLag.between(end, latest, by_node)
             yield QueryLag(str(progress["id"]), progress.get("name"), int(progress["batchId"]), number, lag)
 

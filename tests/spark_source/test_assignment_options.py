@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
 
 from spark_source.dealing import Deal
 from spark_source.options import SourceOptions, parse_options
-from tubeclient.assignment import NO_HINTS, Assignment, Hints, assign
+from tubeclient.assignment import NO_HINTS, STRATEGIES, Assignment, Hints, assign
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -26,14 +27,24 @@ def test_partitions_are_dealt_by_the_strategy(strategy: str) -> None:
     assert Deal.of(options(assignmentstrategy=strategy.upper()), KEYS, 2).by_node == assign(strategy, KEYS, 2)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_all_are_offered(strategy: str) -> None:
+    hints = f'{{"rooms": {{"1": "a", "2": "a"}}, "nodeRooms": {{"0": "a", "1": "a"}}, "plan": {plan_of(KEYS)}}}'
+    dealt = Deal.of(options(assignmentstrategy=strategy, assignmenthints=hints), KEYS, 2).by_node
+    assert sorted(key for node in dealt for key in node) == KEYS
+
+
+def plan_of(keys: Sequence[PartitionKey]) -> str:
+    return json.dumps({str(key): int(key == KEYS[4]) for key in keys})
+
+
 def test_hints_reach_the_strategy() -> None:
     by_room = options(
         assignmentstrategy="machine_room_nearby",
         assignmenthints='{"rooms": {"1": "west", "2": "east"}, "nodeRooms": {"0": "east", "1": "west"}}',
     )
     assert Deal.of(by_room, KEYS, 2).by_node == [KEYS[3:], KEYS[:3]]
-    plan = ", ".join(f'"{key}": {int(key == KEYS[4])}' for key in KEYS)
-    planned = options(assignmentstrategy="config", assignmenthints=f'{{"plan": {{{plan}}}}}')
+    planned = options(assignmentstrategy="config", assignmenthints=f'{{"plan": {plan_of(KEYS)}}}')
     assert Deal.of(planned, KEYS, 2).by_node == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
     ring = options(assignmentstrategy="consistent_hash", assignmenthints='{"virtualNodes": 1}')
     assert Deal.of(ring, KEYS, 2).by_node == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))

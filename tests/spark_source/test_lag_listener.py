@@ -15,8 +15,9 @@ from spark_source.lag_listener import LagListener, QueryLag
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream
 from tests.waiting import wait_for
+from tubeclient.assignment import Hints
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import StoreKey
+from tubeclient.keys import PartitionKey, StoreKey
 
 OURS = {"endOffset": {"1:t:0": {"0-1": 280}}, "latestOffset": {"1:t:0": {"0-1": 560}}}
 KAFKAS = {"endOffset": {"t": {"0": 10}}, "latestOffset": {"t": {"0": 20}}}
@@ -81,7 +82,17 @@ def test_batches_are_not_told_at_info(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"source_count": 0}, {"assignment_strategy": "roundrobin"}])
+def test_nodes_have_what_the_querys_hints_give_them() -> None:
+    heard: list[QueryLag] = []
+    hints = Hints(plan={PartitionKey(1, "t", 0): 1, PartitionKey(1, "t", 1): 1})
+    listener = LagListener(heard.append, source_count=2, assignment_strategy="config", assignment_hints=hints)
+    listener.onQueryProgress(progress(OURS))
+    assert [one.lag.at_most_by_node for one in heard] == [(0, 10)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"source_count": 0}, {"assignment_strategy": "roundrobin"}, {"assignment_strategy": "machine_room"}]
+)
 def test_wrong_settings_are_refused_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         LagListener(**wrong)

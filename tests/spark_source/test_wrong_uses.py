@@ -59,7 +59,10 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     # Numbers, times, words
     ({"sourceCount": "0"}, "sourceCount is '0'; write a whole number from 1 on"),
     ({"sourceCount": "two"}, "sourceCount is 'two'; write a whole number from 1 on"),
-    ({"assignmentStrategy": "roundrobin"}, "assignmentStrategy is 'roundrobin'; write one of modulo, hash_modulo"),
+    (
+        {"assignmentStrategy": "roundrobin"},
+        "assignmentStrategy is 'roundrobin'; write one of averagely, averagely_by_circle",
+    ),
     ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0'; write a whole number from 1 on"),
     ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'; write a number and a unit, as in 500ms"),
     ({"minPartitions": "0"}, "minPartitions is '0'; write a whole number from 1 on"),
