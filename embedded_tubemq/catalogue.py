@@ -179,6 +179,12 @@ class Catalogue:
             self.broker_version += 1
             self.topic_version += 1
 
+    def remove_broker(self, broker_id: int) -> None:
+        """Forget a broker: no list names it any more."""
+        del self._brokers[broker_id]
+        self.broker_version += 1
+        self.topic_version += 1
+
     def renew_versions(self, now_ms: int) -> None:
         """Start new version numbers, as a master does that was started again."""
         self.broker_version = max(self.broker_version + 1, now_ms)

@@ -89,8 +89,9 @@ class EmbeddedTubeMQ:
             tls,
             tls.master_port if tls is not None else 0,
         )
-        self._brokers = {
-            broker_id: BrokerNode(
+
+        def make_broker(broker_id: int) -> BrokerNode:
+            return BrokerNode(
                 broker_id,
                 host,
                 self.data_dir / f"broker-{broker_id}",
@@ -101,8 +102,9 @@ class EmbeddedTubeMQ:
                 tls=tls,
                 tls_port=tls.broker_port + broker_id - 1 if tls is not None and tls.broker_port else 0,
             )
-            for broker_id in range(1, brokers + 1)
-        }
+
+        self._make_broker = make_broker
+        self._brokers = {broker_id: make_broker(broker_id) for broker_id in range(1, brokers + 1)}
         self._running_thread: LoopThread | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._lock_fd = -1
@@ -226,6 +228,17 @@ class EmbeddedTubeMQ:
         """Start a stopped broker on its former ports; leases are gone, messages and offsets are not."""
         self._thread.run(self._node(broker_id).start())
 
+    def add_broker(self) -> int:
+        """Start one more broker, which has all topics; returns its id, one above the largest."""
+        node = self._make_broker(max(self._brokers, default=0) + 1)
+        self._thread.run(self._start_more(node))
+        return node.broker_id
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Stop a broker and take it out of the cluster: the master names it no more."""
+        self.stop_broker(broker_id)
+        self._thread.call(lambda: self._forget(broker_id))
+
     def restart_master(self) -> None:
         """Stop the master and start it on its former ports: it has forgotten all clients, and its versions are new."""
         self._thread.run(self._restart_master())
@@ -287,6 +300,14 @@ class EmbeddedTubeMQ:
         await self._master.stop()
         for node in self._brokers.values():
             await node.stop()
+
+    async def _start_more(self, node: BrokerNode) -> None:
+        await node.start()
+        self._brokers[node.broker_id] = node
+
+    def _forget(self, broker_id: int) -> None:
+        self._catalogue.remove_broker(broker_id)
+        del self._brokers[broker_id]
 
     async def _restart_master(self) -> None:
         await self._master.stop()

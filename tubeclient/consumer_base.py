@@ -20,7 +20,7 @@ from tubeclient.flows.holdings import BrokerLine
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom
-from tubeclient.flows.registrations import Assigned, Lost, Registrations, Revoking
+from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -250,6 +250,8 @@ class ConsumerBase(ProcessBound):
             _log.warning("expired before they were read: %s", event.lost)
         elif isinstance(event, Unconfirmed):
             _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
+        elif isinstance(event, Closed):
+            running.membership.look()
         elif isinstance(event, Lost):
             _log.warning("partition %s is lost: %s", event.partition, event.error)
             self._report()

@@ -157,6 +157,13 @@ class GroupMembership(ProcessBound):
             raise ConnectionLost(f"consumerGroup {self._nodes[0].group} has not been joined")
         return self._view
 
+    def look(self) -> None:
+        """Ask the master anew without waiting for it: `on_view` is told, and `view` shows what came."""
+        self.check_process()
+        with self._changed:
+            self._wishes.looks += 1
+            self._runner.wake()
+
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
         """Ask the master anew and return the view it gives.
 
@@ -164,9 +171,8 @@ class GroupMembership(ProcessBound):
         """
         self.view()
         with self._changed:
-            self._wishes.looks += 1
+            self.look()
             wanted = self._wishes.looks
-            self._runner.wake()
             if not self._changed.wait_for(lambda: self._looked >= wanted or self._failure, timeout_ms / 1000):
                 fault = self._wishes.fault
                 raise DeadlineExceeded(

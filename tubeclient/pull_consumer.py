@@ -150,6 +150,8 @@ class PullConsumer(ClientBalanceConsumer):
     def rebalance(self) -> None:
         """Look at the cluster's layout and balance now, without waiting for it."""
         self.check_process()
+        if self._running is not None:
+            self._running.membership.look()
         self._due.set()
 
     @property

@@ -122,24 +122,6 @@ def test_a_topic_that_grows_is_followed(cluster: EmbeddedTubeMQ, start: Start) -
         wait_for(lambda: counted([one, other]) == {b"new": 1}, "what is in a new partition")
 
 
-def test_a_broker_that_takes_no_readers_loses_its_own_and_no_other_partition_moves(
-    cluster: EmbeddedTubeMQ, start: Start
-) -> None:
-    moves = Moves()
-    consumers = [start(node, 2, topics=("clicks", "single"), **moves.callbacks) for node in range(2)]
-    wait_for(holds(consumers, 10), "all partitions")
-    before = [consumer.registered() for consumer in consumers]
-    moves.clear()
-    cluster.change_topic(TopicConfig("single", accept_subscribe=False))
-    wait_for(holds(consumers, 8), "the closed topic to be given back")
-    assert {key.topic for key in moves.revoked} == {"single"}
-    assert all(consumer.partitions()[PartitionKey(1, "single", 0)] is False for consumer in consumers)
-    cluster.change_topic(TopicConfig("single"))
-    wait_for(holds(consumers, 10), "it to be read again")
-    assert [consumer.registered() for consumer in consumers] == before
-    assert {key.topic for key in (*moves.revoked, *moves.assigned)} == {"single"}
-
-
 def test_a_partition_that_somebody_else_has_is_taken_when_it_is_free(start: Start) -> None:
     owner, waiting = start(0, 2), start(1, 2, strategy=lambda keys: keys)
     wait_for(holds([owner, waiting], 8), "all partitions")

@@ -40,7 +40,7 @@ from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import BrokerLine, Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, Outgoing
-from tubeclient.flows.registrations import Registrations
+from tubeclient.flows.registrations import Closed, Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import checked_columns, with_tags
 from tubeclient.wire.methods import Method
@@ -297,8 +297,11 @@ class Fetching:
         elif isinstance(error, SpeedLimited):
             self._holdings.set_idle(holding, now + max(wait_ms, 1))
         else:
-            first = _CLOSED_MS if isinstance(error, NotAvailable) else _TROUBLE_MS
+            closed = isinstance(error, NotAvailable)
+            first = _CLOSED_MS if closed else _TROUBLE_MS
             pause = backoff_ms(holding.failures, self._rng.random(), first_ms=first, limit_ms=8 * first)
             holding.failures += 1
             self._holdings.set_idle(holding, now + pause)
+            if closed:
+                yield Emit(Closed(holding.key))
         yield Notify(CHANGED)

@@ -170,6 +170,9 @@ def hold_group(
     """Join the group and stay in it until `wishes.leave`; emits every `ClusterView` it gets, the first one when all
     nodes are in, the master's `GroupOrders` when they change, and `Forgotten`.
 
+    The layout is looked at every `refresh_interval_ms`, when the owner wishes for it, and at once when the answer to a
+    heartbeat or to a registration has brought another version of the lists.
+
     Passing faults are retried with growing waits while the master may still know the nodes; after its lease has run
     out without an answer they go on too (a cluster without its master still serves readers), and the nodes are
     registered again once it is back. Ends with the StatusError of a master that refuses a node, for example because
@@ -177,7 +180,7 @@ def hold_group(
     """
     cache = MetadataCache()
     view = yield from join_group(masters, nodes, cache, rng, patience_ms=patience_ms, wishes=wishes)
-    orders = cache.orders
+    orders, versions = cache.orders, cache.versions
     yield Emit(orders)
     yield Emit(view)
     now: float = yield Now()
@@ -200,6 +203,7 @@ def hold_group(
                 nodes, view = yield from change_topics(
                     masters, nodes, cache, rng, wishes, wishes.topics, patience_ms=patience_ms
                 )
+                versions = cache.versions
                 yield Emit(view)
                 next_beat = yield Now()  # the master has forgotten what they hold
             now = yield Now()
@@ -210,9 +214,9 @@ def hold_group(
                     yield Emit(Forgotten(node))
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
-            if looks != wishes.looks_heard or now >= next_refresh:
+            if looks != wishes.looks_heard or now >= next_refresh or cache.versions != versions:
                 view = yield from query_view(masters, nodes[0], cache)
-                wishes.looks_heard = looks
+                wishes.looks_heard, versions = looks, cache.versions
                 yield Emit(view)
                 next_refresh = now + refresh_interval_ms
             if cache.orders != orders:

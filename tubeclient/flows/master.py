@@ -109,6 +109,11 @@ class MetadataCache:
         if "opsTaskInfo" in response.DESCRIPTOR.fields_by_name and response.HasField("opsTaskInfo"):
             self._take_orders(response.opsTaskInfo)
 
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Of the lists of brokers and of layouts."""
+        return self.broker_config_id, self.topic_meta_id
+
     def forget_topics(self) -> None:
         """Drop the layouts: they are of other topics than those read from now on."""
         self.topic_meta_id = UNDEFINED

@@ -12,6 +12,7 @@ from tubeclient.errors import (
     ConnectError,
     DataLoss,
     DeadlineExceeded,
+    NotAvailable,
     PartitionOccupied,
     PartitionUnavailable,
     TransportError,
@@ -23,7 +24,7 @@ from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, BootstrapOffset, 
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["Assigned", "Lost", "Registrations", "Revoking"]
+__all__ = ["Assigned", "Closed", "Lost", "Registrations", "Revoking"]
 
 MAX_OFFSET = (1 << 63) - 1
 
@@ -42,6 +43,13 @@ class Assigned:
 @dataclass(frozen=True, slots=True)
 class Revoking:
     """Emitted: this partition is about to be given back; a pack of it that is out may still be confirmed."""
+
+    partition: PartitionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Emitted: the broker says that this partition is closed, or missing, which the master's list did not show."""
 
     partition: PartitionKey
 
@@ -90,6 +98,8 @@ class Registrations(Registrar):
                 if known:
                     yield Emit(Lost(key, error))
             yield Notify(CHANGED)
+            if isinstance(error, NotAvailable):
+                yield Emit(Closed(key))
             raise
         except BaseException:  # the caller was interrupted
             if not known:

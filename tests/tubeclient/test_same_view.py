@@ -1,0 +1,141 @@
+"""All nodes see the same sorted list of partitions, and one that cannot be read for now keeps its place in it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.tubeclient.test_pull_following import Moves
+from tests.waiting import wait_for
+from tubeclient import ClientSettings, PartitionKey, PullConsumer, assign
+from tubeclient.keys import BrokerInfo, TopicLayout
+from tubeclient.metadata import ClusterView
+
+Start = Callable[..., PullConsumer]
+TOPICS = ["clicks", "single"]
+
+
+@pytest.fixture
+def start(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """`start()`: a running consumer of group etl, closed after the test."""
+    monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 500)
+    with ExitStack() as stack:
+
+        def make(**options: Any) -> PullConsumer:
+            options = {"metadata_interval_ms": 100, **options}
+            return stack.enter_context(PullConsumer(settings, "etl", TOPICS, **options))
+
+        yield make
+
+
+# The order in which a master lists things
+
+LAYOUTS = st.lists(
+    st.builds(TopicLayout, st.sampled_from(["b", "B", "a", "a1"]), st.integers(1, 12), st.integers(1, 3), st.just(2)),
+    unique_by=lambda layout: (layout.topic, layout.broker_id),
+)
+
+
+@given(LAYOUTS, st.randoms(use_true_random=False))
+def test_a_view_does_not_depend_on_the_order_of_lists(layouts: list[TopicLayout], chance: random.Random) -> None:
+    brokers = [BrokerInfo(number, "h", number) for number in sorted({layout.broker_id for layout in layouts})]
+    view = ClusterView.of(brokers, layouts)
+    assert view.partitions() == sorted(key for layout in layouts for key in layout.partitions())
+    chance.shuffle(brokers)
+    chance.shuffle(layouts)
+    other = ClusterView.of(brokers, layouts)
+    assert other == view
+    assert other.partitions() == view.partitions()
+    assert list(other.stores().items()) == list(view.stores().items())
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["by-name", "own-function"])
+def test_nodes_that_are_shown_another_order_deal_the_same(
+    cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    catalogue = cluster._catalogue
+    layouts, brokers = catalogue.consumer_layouts, catalogue.brokers
+    shown: list[list[TopicLayout]] = []
+
+    def another_each_time(names: Any) -> list[TopicLayout]:
+        found, first = layouts(names), len(shown)
+        shown.append([*found[first:], *found[:first]])
+        return shown[-1]
+
+    monkeypatch.setattr(catalogue, "consumer_layouts", another_each_time)
+    monkeypatch.setattr(catalogue, "brokers", lambda: brokers()[:: -1 if len(shown) % 2 else 1])
+    nodes = []
+    for node_id in (0, 1):
+        strategy = (lambda keys, node_id=node_id: keys[node_id::2]) if own else "modulo"
+        nodes.append(start(source_count=2, node_id=node_id, strategy=strategy, metadata_interval_ms=3_600_000))
+    assert len(shown) == 2
+    assert shown[0] != shown[1]
+    wait_for(lambda: sum(len(node.registered()) for node in nodes) == 10, "all partitions")
+    everything = sorted(key for layout in shown[0] for key in layout.partitions())
+    assert [node.registered() for node in nodes] == assign("modulo", everything, 2)
+    assert [list(node.partitions()) for node in nodes] == [everything] * 2
+
+
+# A place that is kept
+
+
+def close_clicks(cluster: EmbeddedTubeMQ) -> None:
+    cluster.change_topic(TopicConfig("clicks", 2, 2, accept_subscribe=False))
+
+
+def open_clicks(cluster: EmbeddedTubeMQ) -> None:
+    cluster.change_topic(TopicConfig("clicks", 2, 2))
+
+
+Change = Callable[[EmbeddedTubeMQ], None]
+AWAY: dict[str, tuple[Change, Change, Callable[[PartitionKey], bool]]] = {
+    "topic": (close_clicks, open_clicks, lambda key: key.topic == "clicks"),
+    "broker": (
+        lambda cluster: cluster.stop_broker(1),
+        lambda cluster: cluster.start_broker(1),
+        lambda key: key.broker_id == 1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("leave", "come_back", "is_away"), AWAY.values(), ids=AWAY)
+@pytest.mark.parametrize("strategy", ["modulo", "averagely"])
+@pytest.mark.parametrize("membership", ["fixed", "dynamic"])
+def test_a_partition_that_takes_no_readers_for_a_while_keeps_its_place(
+    cluster: EmbeddedTubeMQ,
+    start: Start,
+    membership: str,
+    strategy: str,
+    leave: Change,
+    come_back: Change,
+    is_away: Callable[[PartitionKey], bool],
+) -> None:
+    moves = Moves()
+    options: dict[str, Any] = {"strategy": strategy, "balance_interval_ms": 200, **moves.callbacks}
+    if membership == "dynamic":
+        nodes = [start(membership="dynamic", **options) for _ in range(3)]
+        nodes.sort(key=lambda node: node.consumer_id)
+    else:
+        nodes = [start(source_count=3, node_id=number, **options) for number in range(3)]
+    shares = assign(strategy, nodes[0].partitions(), 3)
+
+    def have(wanted: list[list[PartitionKey]]) -> Callable[[], bool]:
+        return lambda: [node.registered() for node in nodes] == wanted
+
+    wait_for(have(shares), "all partitions")
+    moves.clear()
+    leave(cluster)
+    wait_for(have([[key for key in share if not is_away(key)] for share in shares]), "some to be given back")
+    closed = {key: not is_away(key) for share in shares for key in share}
+    wait_for(lambda: all(node.partitions() == closed for node in nodes), "all to know")
+    come_back(cluster)
+    wait_for(have(shares), "all partitions again")
+    assert all(map(is_away, (*moves.revoked, *moves.assigned)))
