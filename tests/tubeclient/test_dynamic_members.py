@@ -136,6 +136,32 @@ def test_a_member_that_is_not_listed_does_not_wait_for_its_next_heartbeat(
     wait_for(lambda: len(Admin(settings).group("etl").members) == 2, "the master to know them again")
 
 
+def test_a_member_that_was_not_listed_soon_looks_again(
+    cluster: EmbeddedTubeMQ, start: Start, no_heartbeat: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PullConsumer, "_was_forgotten", lambda _: None)  # another reason to look
+    stays, leaves = (start(metadata_interval_ms=NEVER_MS, balance_interval_ms=NEVER_MS) for _ in range(2))
+    stays.rebalance()
+    wait_for(shared(stays, leaves), "both to share")
+    leaves.close()
+    cluster.restart_master()
+    stays._due.set()
+    wait_for(shared(stays), "the one that is left to have all")
+
+
+def test_a_member_that_was_forgotten_looks_at_once_and_again_when_others_had_time_to_come_back(
+    cluster: EmbeddedTubeMQ, start: Start, no_heartbeat: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = start(metadata_interval_ms=NEVER_MS, balance_interval_ms=NEVER_MS)
+    wait_for(shared(member), "one to have all")
+    cluster.restart_master()
+    newcomer = start(metadata_interval_ms=NEVER_MS, balance_interval_ms=NEVER_MS)
+    monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 300)
+    assert member._running is not None
+    member._running.membership.check_in()
+    wait_for(shared(member, newcomer), "both to share")
+
+
 def test_members_that_are_known_again_before_others_give_nothing_back_yet(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, no_heartbeat: None
 ) -> None:
