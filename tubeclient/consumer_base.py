@@ -35,6 +35,8 @@ __all__ = ["ConsumerBase", "ConsumerOptions", "Running"]
 _log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 15.0
+_LOOK_SECONDS = 1.0
+"""So long after a look at the layout no further one is made for partitions that are closed; there may be thousands."""
 
 T = TypeVar("T")
 
@@ -117,6 +119,7 @@ class ConsumerBase(ProcessBound):
         self._running: Running | None = None
         self._closed = False
         self._orders = GroupOrders()
+        self._next_look = 0.0
         self._threads: list[threading.Thread] = []
 
     def start(self, *, patience_ms: float = 0) -> Self:
@@ -251,7 +254,7 @@ class ConsumerBase(ProcessBound):
         elif isinstance(event, Unconfirmed):
             _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
         elif isinstance(event, Closed):
-            running.membership.look()
+            self._look(running)
         elif isinstance(event, Lost):
             _log.warning("partition %s is lost: %s", event.partition, event.error)
             self._report()
@@ -261,6 +264,13 @@ class ConsumerBase(ProcessBound):
                 callback(event)
             except Exception:
                 _log.exception("a callback for %r failed", event)
+
+    def _look(self, running: Running) -> None:
+        """A broker contradicts the layout that is known; each further refusal comes here again."""
+        now = monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            running.membership.look()
 
     def _report(self) -> None:
         """Tell the master, with the next heartbeat, which partitions are held."""

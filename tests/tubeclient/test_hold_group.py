@@ -297,3 +297,23 @@ def test_what_keeps_a_node_from_looking_is_told_until_it_has_passed() -> None:
         if not faults or faults[-1] is not wishes.fault:
             faults.append(wishes.fault)
     assert [type(fault) for fault in faults] == [type(None), ServerBusy, ServerBusy, type(None)]
+
+
+def test_a_heartbeat_that_names_another_list_of_brokers_makes_a_node_look_once() -> None:
+    cluster = Cluster()
+    looks: list[int] = []
+    simulation, answer = cluster.simulation, cluster.active._calls[Method.PARTITION_METADATA]
+
+    def noting(*arguments: Any) -> Any:
+        looks.append(round(simulation.now_ms / 1_000))
+        return answer(*arguments)
+
+    actor = cluster.hold("a", 1, masters=(FIRST,))
+    simulation.run(for_ms=11_000)
+    cluster.active._calls[Method.PARTITION_METADATA] = noting
+    cluster.catalogue.put_broker(BrokerState(BrokerInfo(2, "10.0.0.9", 8124), 8082))
+    started = round(simulation.now_ms / 1_000) - 11
+    simulation.run(for_ms=30_000)  # with heartbeats at 13, 26 and 39 s
+    assert [second - started for second in looks] == [13, 23, 33]
+    assert len(views(actor)[1].partitions()) == 4
+    assert len(views(actor)[2].partitions()) == 8

@@ -88,8 +88,9 @@ def test_the_timer_is_one_of_20_seconds() -> None:
 def test_a_partition_that_is_refused_for_now_is_soon_asked_for_again(
     cluster: EmbeddedTubeMQ, start: Start, code: int
 ) -> None:
-    # Three rounds of four partitions; the first view makes a second round follow the first one in any case.
-    cluster.broker_faults(1).force(Method.PARTITION_REGISTER, code, times=12)
+    # Three rounds of four partitions, as a second one follows the first in any case. A partition that is refused is
+    # given back too, unless another client has it.
+    cluster.broker_faults(1).force(Method.PARTITION_REGISTER, code, times=3 * 4 * (1 if code == 410 else 2))
     wait_for(has(start(), 8), "all partitions")
 
 
@@ -108,6 +109,30 @@ def test_a_registration_that_finds_the_partition_closed(cluster: EmbeddedTubeMQ,
     with pytest.raises(NotAvailable, match=str(KEY)):
         consumer.connect(KEY)
     wait_for(lambda: not any(consumer.partitions().values()), "the layout that the master shows now")
+
+
+def test_many_closed_partitions_are_one_reason_to_look(
+    cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tubeclient.consumer_base._LOOK_SECONDS", NEVER_MS)
+    consumer = start(ClientBalanceConsumer)
+    master = cluster._master.machine
+    assert master is not None
+    answer, asked = master._calls[Method.PARTITION_METADATA], []
+
+    def noted(*arguments: Any) -> Any:
+        asked.append(1)
+        return answer(*arguments)
+
+    master._calls[Method.PARTITION_METADATA] = noted
+    for broker_id in (1, 2):
+        cluster.broker_faults(broker_id).force(Method.PARTITION_REGISTER, 403, times=8)
+    for key in consumer.partitions():
+        with pytest.raises(NotAvailable):
+            consumer.connect(key)
+    wait_for(lambda: asked, "the master to be asked")
+    consumer.partitions(refresh=True)
+    assert len(asked) == 2
 
 
 # The master's word
