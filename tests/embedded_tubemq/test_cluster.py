@@ -82,6 +82,34 @@ def test_the_master_is_told_of_a_clean_stop(tube: EmbeddedTubeMQ, to_master: Raw
     assert topics() == ["flights#1:2:2,2:2:2#1048576"]
 
 
+def test_brokers_come_and_go(tube: EmbeddedTubeMQ, to_master: RawClient) -> None:
+    to_master.call(
+        Method.CONSUMER_REGISTER_V2,
+        clientId="c",
+        groupName="g",
+        hostName="h",
+        sourceCount=1,
+        nodeId=0,
+        topicList=["flights"],
+    )
+
+    def shown() -> tuple[list[int], list[str]]:
+        fields = {"clientId": "c", "groupName": "g", "brokerConfigId": -1, "topicMetaInfoId": -1}
+        answer = to_master.call(Method.PARTITION_METADATA, **fields)
+        return [int(text.split(":")[0]) for text in answer.brokerConfigList], list(answer.topicMetaInfoList)
+
+    assert tube.add_broker() == 3
+    assert tube.broker_ids == [1, 2, 3]
+    assert shown() == ([1, 2, 3], ["flights#1:2:2:1,2:2:2:1,3:2:2:1"])
+    tube.load("flights", [NewMessage(0, b"m")], broker_id=3)
+    tube.remove_broker(1)
+    assert shown() == ([2, 3], ["flights#2:2:2:1,3:2:2:1"])
+    tube.stop()
+    tube.start()
+    assert tube.broker_ids == [2, 3]
+    assert tube.bounds("flights", broker_id=3) == (0, 28)
+
+
 def test_a_restarted_master_has_forgotten_its_clients(tube: EmbeddedTubeMQ) -> None:
     def join() -> Any:
         fields = {"clientId": "c", "groupName": "g", "hostName": "h", "sourceCount": 1, "nodeId": 0}
@@ -147,6 +175,7 @@ def test_loading_spreads_over_stores_and_keeps_the_order(tube: EmbeddedTubeMQ) -
         lambda tube: tube.grow_topic("flights", stores=1),
         lambda tube: tube.delete_topic("nowhere"),
         lambda tube: tube.stop_broker(3),
+        lambda tube: tube.remove_broker(3),
         lambda tube: tube.bounds("flights", store_id=2),
         lambda tube: (tube.stop_broker(1), tube.bounds("flights")),
     ],

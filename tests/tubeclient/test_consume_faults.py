@@ -60,6 +60,15 @@ def test_an_idle_partition_is_asked_less_and_less_often(bench: Bench, client: Cl
     assert 20_000 / 400 <= asked <= 20_000 / 200 + 10  # 200 to 400 ms apart, with jitter
 
 
+def test_a_confirmation_that_is_told_of_another_client_loses_the_partition(bench: Bench, client: Client) -> None:
+    pack = client.get()
+    bench.brokers[1].faults.force(Method.COMMIT_OFFSET, 412)
+    with pytest.raises(StalePack):
+        client.confirm(pack)
+    assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
+    assert client.registrations.holdings.registered() == []
+
+
 def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -> None:
     key = bench.key()
     client.confirm(client.get())

@@ -12,6 +12,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.offsets import Cursor
 from embedded_tubemq.ownership import Reader as RivalReader
 from embedded_tubemq.store import NewMessage
+from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import ClientBalanceConsumer, ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack
 
@@ -39,6 +40,11 @@ class Owned:
         """Who has the partition, as its broker sees it."""
         reader = self.cluster.inspect(lambda broker: broker.ownership.owner(CURSOR))
         return None if reader is None else reader.client_id
+
+    @property
+    def page(self) -> dict[int, list[str]]:
+        """What the group has, as the master was told."""
+        return group_page(self.cluster.master_web_port, CURSOR.group)
 
     def forget(self) -> None:
         self.cluster.inspect(lambda broker: broker.ownership.release(CURSOR))
@@ -120,10 +126,12 @@ def test_a_partition_that_its_broker_has_forgotten_is_registered_again(
 @WAYS
 def test_a_partition_that_another_client_has_is_lost(own: Any, notice: Callable[[Owned], None]) -> None:
     with own(ClientBalanceConsumer) as owned:
+        wait_for(lambda: owned.page == {0: [str(KEY)]}, "the master to be told of it")
         owned.give_away()
         notice(owned)
         wait_for(lambda: owned.moves == [f"lost {KEY}"], "the loss")
         assert owned.consumer.registered() == []
+        wait_for(lambda: owned.page == {0: []}, "the master to be told")
 
 
 @WAYS

@@ -15,6 +15,7 @@ import pytest
 
 from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.store import NewMessage
 from tests.waiting import wait_for
 from tubeclient import ClientBalanceConsumer, ClientSettings, NotAvailable, PartitionKey, PullConsumer, assign
 from tubeclient.wire.methods import Method
@@ -186,6 +187,27 @@ def test_a_change_that_the_application_knows_of(
             node.rebalance()
 
     both_follow(cluster, nodes, change_and_tell, partitions)
+
+
+def test_a_broker_that_moved_to_another_address(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumer = start(ClientBalanceConsumer, metadata_interval_ms=100)
+    consumer.connect(KEY)
+    former = cluster.broker_addresses
+    cluster.stop_broker(KEY.broker_id, clean=False)
+    cluster._brokers[KEY.broker_id].port = 0  # another one, of the system's choice
+    cluster.start_broker(KEY.broker_id)
+    assert cluster.broker_addresses != former
+    cluster.load(KEY.topic, [NewMessage(KEY.partition_id, b"x")], broker_id=KEY.broker_id)
+    wait_for(lambda: consumer.get(timeout_ms=100), "a message from there")
+
+
+def test_connecting_what_was_closed_when_the_layout_was_shown(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumer = start(ClientBalanceConsumer)
+    close_topic(cluster)
+    assert not any(consumer.partitions(refresh=True).values())
+    cluster.change_topic(TopicConfig("clicks", 2, 2))
+    consumer.connect(KEY)
+    assert consumer.registered() == [KEY]
 
 
 @pytest.mark.parametrize("name", ["broker-comes", "broker-goes", "broker-stops"])
