@@ -10,12 +10,12 @@ from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 
 
 class Query:
-    """A query of two nodes on topic t, three partitions on each of two brokers, to which rows come all the time."""
+    """A query of two nodes on topic t, three partitions on each broker, to which rows come all the time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *broker_ids: int) -> None:
         self.cluster, self.clock = FakeCluster(), FakeClock()
         self.cluster.brokers = [BrokerInfo(number, "127.0.0.1", 8122 + number) for number in (1, 2, 3)]
-        self.show(1, 2)
+        self.show(*broker_ids)
         self.cluster.rows = {StoreKey(number, "t", 0): (0, 10) for number in (1, 2, 3)}
         self.planner: StreamPlanner = planner(self.cluster, self.clock, startingOffsets="earliest")
         self.at = self.planner.initial()
@@ -42,7 +42,7 @@ EVENS, ODDS = ["1:t:0", "1:t:2", "2:t:1"], ["1:t:1", "2:t:0", "2:t:2"]
 
 
 def test_a_partition_that_takes_no_readers_for_a_while_keeps_its_place() -> None:
-    query = Query()
+    query = Query(1, 2)
     assert query.batch() == {0: set(EVENS), 1: set(ODDS)}
     query.show(1, 2, closed=1)
     for _ in range(2):
@@ -53,8 +53,21 @@ def test_a_partition_that_takes_no_readers_for_a_while_keeps_its_place() -> None
     assert query.cluster.count("report") == 1
 
 
+def test_a_broker_that_comes_and_takes_no_readers_yet_has_its_place_from_then_on() -> None:
+    query = Query(2, 3)
+    assert query.batch() == {0: {"2:t:0", "2:t:2", "3:t:1"}, 1: {"2:t:1", "3:t:0", "3:t:2"}}
+    query.show(1, 2, 3, closed=1)
+    query.batch()
+    shares = [["1:t:0", "1:t:2", "2:t:1", "3:t:0", "3:t:2"], ["1:t:1", "2:t:0", "2:t:2", "3:t:1"]]
+    assert query.told == shares
+    query.show(1, 2, 3)
+    query.batch()  # in which those of the first broker enter, with nothing to read yet
+    assert query.batch() == {node: set(share) for node, share in enumerate(shares)}
+    assert query.told == shares
+
+
 def test_what_the_master_shows_anew_is_dealt_anew() -> None:
-    query = Query()
+    query = Query(1, 2)
     query.batch()
     query.show(1, 2, 3)
     query.batch()  # in which the new ones enter, with nothing to read yet
@@ -64,9 +77,7 @@ def test_what_the_master_shows_anew_is_dealt_anew() -> None:
 
 @pytest.mark.parametrize("order", [(2, 1, 3), (3, 2, 1)])
 def test_the_order_in_which_the_master_lists_brokers_does_not_matter(order: tuple[int, ...]) -> None:
-    one, other = Query(), Query()
-    one.show(1, 2, 3)
-    other.show(*order)
+    one, other = Query(1, 2, 3), Query(*order)
     other.cluster.brokers.reverse()
     for _ in range(2):
         assert one.batch() == other.batch()
