@@ -25,8 +25,10 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
 
 
 def further_options(texts: list[str] | None, flags: Mapping[str, str]) -> dict[str, str]:
-    """Options of the source as `--option` gives them; ConfigurationError for one that has a flag, in `flags` by its
-    name in small letters or of every command, since one of both would be passed over.
+    """The source's options that `--option` gives.
+
+    ConfigurationError for one that has a flag, of which one would be passed over; `flags` are the command's by the
+    options' names in small letters, those that all commands have need not be named.
     """
     found = pairs("--option", texts)
     for name in found:
