@@ -70,12 +70,36 @@ def test_the_start(start: Start) -> None:
     wait_for(has(start(), 8), "all partitions")
 
 
+class Wish:
+    """Deals one consumer what is wished for."""
+
+    def __init__(self) -> None:
+        self.wanted: list[PartitionKey] = []
+        self.rounds = 0
+
+    def __call__(self, keys: list[PartitionKey]) -> list[PartitionKey]:
+        self.rounds += 1
+        return list(self.wanted)
+
+    def change(self) -> None:
+        """Wish for something, once the start and the first view have been dealt with."""
+        wait_for(lambda: self.rounds >= 2, "the first rounds")
+        self.wanted.append(KEY)
+
+
 def test_the_timer(start: Start) -> None:
-    wanted: list[PartitionKey] = []
-    consumer = start(strategy=lambda keys: wanted, balance_interval_ms=100)
-    wait_for(lambda: consumer.registered() == wanted, "no partition")
-    wanted.append(KEY)
-    wait_for(lambda: consumer.registered() == wanted, "the first partition")
+    wish = Wish()
+    consumer = start(strategy=wish, balance_interval_ms=100)
+    wish.change()
+    wait_for(lambda: consumer.registered() == [KEY], "what is wished for")
+
+
+def test_the_application_knows_better(start: Start) -> None:
+    wish = Wish()
+    consumer = start(strategy=wish)
+    wish.change()
+    consumer.rebalance()
+    wait_for(lambda: consumer.registered() == [KEY], "what is wished for")
 
 
 def test_the_timer_is_one_of_20_seconds() -> None:
