@@ -42,7 +42,8 @@ class LagListener(StreamingQueryListener):
 
     With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` and `assignment_hints` are
     what its options of these names say, and ConfigurationError is raised for what they cannot be; for `sticky` and
-    `backlog` too, whose deals the offsets table tells. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the query.
+    `backlog` too, whose deals the offsets table tells. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises
+    is logged and does no harm to the query.
     """
 
     def __init__(
