@@ -21,12 +21,12 @@ _STOP_SECONDS = 60.0
 
 
 @contextmanager
-def embedded_tubemq(topics: Sequence[TopicConfig]) -> Iterator[ClientSettings]:
-    """One broker with these topics on loopback; how to reach it. RuntimeError where it does not start."""
+def embedded_tubemq(topics: Sequence[TopicConfig], brokers: int = 1) -> Iterator[ClientSettings]:
+    """So many brokers with these topics on loopback; how to reach them. RuntimeError where they do not start."""
     with tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder:
         ready = Path(folder) / "ready.json"
         command = [sys.executable, "-m", "embedded_tubemq", "--log-level", "warning"]
-        command += ["--data-dir", str(Path(folder) / "data"), "--ready-file", str(ready)]
+        command += ["--data-dir", str(Path(folder) / "data"), "--ready-file", str(ready), "--brokers", str(brokers)]
         for topic in topics:
             command += ["--topic", f"{topic.name}:{topic.stores}:{topic.partitions}"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

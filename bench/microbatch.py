@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from statistics import median, quantiles
 from typing import Any
 from unittest import mock
 
@@ -32,6 +31,7 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from bench.embedded_process import embedded_tubemq
+from bench.lines import HEADING, times_line
 from embedded_tubemq import TopicConfig
 from spark_source.batch_reader import TubeBatchReader
 from spark_source.options import SourceOptions, parse_options
@@ -79,14 +79,14 @@ def _planning(partitions: int, options: argparse.Namespace) -> None:
             )
             _send_to_all(producer, topics)
             times = _batches(reader, producer, topics, options.batches)
-            print(f"{'':<44}{'median':>9}{'p95':>9}{'most':>9}")
+            print(HEADING)
             for call in (*_CALLS, _ANSWER):
-                print(_line(call, times[call]))
+                print(times_line(call, times[call]))
             share = [sum(one) for one in zip(*(times[call] for call in _SHARE), strict=True)]
             goal = _GOALS_MS.get(partitions)
-            print(_line(" + ".join(_SHARE), share, goal))
+            print(times_line(" + ".join(_SHARE), share, goal))
             own = [whole - answer for whole, answer in zip(share, times[_ANSWER], strict=True)]
-            print(_line("  without the broker's web answer", own, goal))
+            print(times_line("  without the broker's web answer", own, goal))
             _idle(reader, settings, options.idle_seconds)
         finally:
             reader.stop()
@@ -247,12 +247,6 @@ def _options(settings: ClientSettings, group: str, topics: Sequence[str], **more
             **more,
         }
     )
-
-
-def _line(name: str, times_ms: Sequence[float], goal_ms: float | None = None) -> str:
-    p95 = quantiles(times_ms, n=20)[-1]
-    verdict = "" if goal_ms is None else f"   goal {goal_ms:g}: {'reached' if p95 <= goal_ms else 'missed'}"
-    return f"{name:<44}{median(times_ms):>9.2f}{p95:>9.2f}{max(times_ms):>9.2f}{verdict}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,8 +15,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median, quantiles
 
+from bench.lines import HEADING, times_line
 from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress
 from offsets_store.upkeep import EVERY_COMMITS
 from spark_source.planner_process import collect_seldom
@@ -39,12 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         uri = str(Path(folder) / "offsets")
         run = OffsetsTable(uri).open_run(_KEY, 16)
         steps = iter(range(1, options.commits + 2 * options.counted + 2))
-        print(f"{options.partitions:,} partitions; milliseconds{'':<26}median      p95     most")
+        print(f"{options.partitions:,} partitions; milliseconds\n{HEADING}")
         _record(run, options.partitions, steps, 1)  # makes the table
         _counted(f"record, the first {options.counted:,}", run, options.partitions, steps, options.counted)
         _record(run, _FEW_PARTITIONS, steps, options.commits - options.counted)
         _counted(f"record, after {options.commits:,}", run, options.partitions, steps, options.counted)
-        _line("open the table and a run", [_opening(uri) for _ in range(_OPENINGS)], goal_ms=None)
+        print(times_line("open the table and a run", [_opening(uri) for _ in range(_OPENINGS)]), flush=True)
         _print_size(Path(uri), options.commits + options.counted)
     return 0
 
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _counted(name: str, run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) -> None:
     before = time.process_time()
     times = _record(run, partitions, steps, count)
-    _line(name, times)
-    print(f"  CPU time of the process, each{(time.process_time() - before) * 1000 / count:>24.1f}", flush=True)
+    print(times_line(name, times, _GOAL_P95_MS))
+    print(f"  CPU time of the process, each{(time.process_time() - before) * 1000 / count:>22.2f}", flush=True)
 
 
 def _record(run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) -> list[float]:
@@ -94,12 +94,6 @@ def _files(folder: Path, pattern: str) -> str:
         with contextlib.suppress(FileNotFoundError):  # the upkeep may be at work
             sizes.append(path.stat().st_size)
     return f"{len(sizes):,} files ({sum(sizes) / 1e6:.1f} MB)"
-
-
-def _line(name: str, times_ms: Sequence[float], goal_ms: float | None = _GOAL_P95_MS) -> None:
-    p95 = quantiles(times_ms, n=20)[-1]
-    verdict = "" if goal_ms is None else f"   goal {goal_ms:g}: {'reached' if p95 <= goal_ms else 'missed'}"
-    print(f"{name:<44}{median(times_ms):>9.1f}{p95:>9.1f}{max(times_ms):>9.1f}{verdict}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
