@@ -5,6 +5,7 @@ It tells over a pipe of its own, so that one that dies in the midst of a word ha
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -123,6 +124,7 @@ class Member:
 def _take_part(settings: ClientSettings, group: str, topic: str, refresh_ms: int, pipe: Connection) -> None:
     """Read and confirm until something comes over the pipe, or nobody is at its other end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started this process
+    logging.getLogger("tubeclient").setLevel(logging.ERROR)  # that one which was stopped lost partitions is no news
     consumer = PullConsumer(
         settings, group, [topic], membership="dynamic", start_from="earliest", balance_interval_ms=refresh_ms
     )

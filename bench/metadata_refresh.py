@@ -16,7 +16,7 @@ from typing import NamedTuple
 from bench.embedded_process import embedded_tubemq
 from bench.lines import HEADING, times_line
 from embedded_tubemq import DEFAULT_TOKEN, TopicConfig
-from tubeclient import Admin, ClientSettings, assign
+from tubeclient import Admin, ClientSettings, PullConsumer, assign
 from tubeclient.assignment import NO_HINTS, changes
 from tubeclient.flows.master import MetadataCache
 from tubeclient.group import GroupMembership
@@ -32,6 +32,8 @@ _GROUP = "bench_refresh"
 _MEMBERS = 3
 _STRATEGIES = ("modulo", "averagely", "hash_modulo", "consistent_hash")
 """Those that need no hints."""
+_OFTEN_MS = 100
+_SETTLE_SECONDS = 2.0
 _SEEN_SECONDS = 30.0
 _OK = 200
 
@@ -71,6 +73,7 @@ def measure_refresh(shape: Shape, partitions: int, nodes: int, count: int) -> No
             before=lambda: admin.create_topic(f"another_{next(numbers)}"),
         )
         _measure_parts(view, nodes, count)
+        _measure_consumer(settings, names, count)
         _report_all(members, settings)
         sharing = Sharing(settings, _GROUP, "modulo", NO_HINTS)
         _measure("look at the members, who hold them all", lambda: sharing.look(members[0].client_ids[0]), count)
@@ -79,17 +82,31 @@ def measure_refresh(shape: Shape, partitions: int, nodes: int, count: int) -> No
 def _measure_parts(view: ClusterView, nodes: int, count: int) -> None:
     answer = _answer(view)
     data = answer.SerializeToString()
-    cache = MetadataCache()
-    cache.take(answer)
     print(f"of which, {len(data):,} bytes of answer:")
     _measure("  parse it", lambda: MetadataCache().take(master_pb2.GetPartMetaResponseM2C.FromString(data)), count)
-    _measure("  view of it, its partitions sorted", lambda: cache.view().partitions(), count)
+    _measure(
+        "  view of it, its partitions sorted",
+        lambda: ClusterView.of(view.brokers.values(), view.layouts).partitions(),
+        count,
+    )
     keys = view.partitions()
     _measure("  which of them take readers", lambda: {key: view.is_subscribable(key) for key in keys}, count)
     for name in _STRATEGIES:
         _measure(f"  deal them to {nodes} nodes, {name}", lambda name=name: assign(name, keys, nodes), count)  # type: ignore[misc]
     before, after = assign("modulo", keys, nodes), assign("modulo", keys, nodes + 1)
     _measure("  what changes with one node more, modulo", lambda: changes(before, after), count)
+
+
+def _measure_consumer(settings: ClientSettings, names: list[str], count: int) -> None:
+    """The CPU time of a consumer that follows the layout and holds nothing; a refresh each 100 ms."""
+    with PullConsumer(
+        settings, "bench_consumer", names, source_count=-1, strategy=lambda _: [], metadata_interval_ms=_OFTEN_MS
+    ):
+        time.sleep(_SETTLE_SECONDS)
+        cpu_started = time.process_time()
+        time.sleep(count * _OFTEN_MS / 1000)
+        cpu_ms = (time.process_time() - cpu_started) * 1000
+    print(f"a PullConsumer's refresh, nothing changed{'':<30}   CPU {cpu_ms / count:.2f}", flush=True)
 
 
 def _measure(name: str, work: Callable[[], object], count: int, *, before: Callable[[], object] | None = None) -> None:

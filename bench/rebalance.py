@@ -63,7 +63,10 @@ class Round(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.refreshes == 1:
+        parser.error("one refresh has no median; take --refreshes 2 or more, or 0 for none")
     if options.rounds:
         _measure_ends(options.ends, options.rounds, options.refresh_ms)
     if options.refreshes:

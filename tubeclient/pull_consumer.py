@@ -17,7 +17,7 @@ from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.registrar import CHANGED, BootstrapOffset
 from tubeclient.flows.registrations import Lost
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import PartitionKey, TopicLayout
 from tubeclient.members import Membership, Sharing
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings
@@ -116,7 +116,7 @@ class PullConsumer(ClientBalanceConsumer):
         self._topics_interval_ms = topics_interval_ms
         self._due = threading.Event()
         self._stopping = False
-        self._seen: dict[PartitionKey, bool] | None = None
+        self._seen: tuple[TopicLayout, ...] | None = None
         self._silent: set[int] = set()
         self._balancer: threading.Thread | None = None
 
@@ -249,7 +249,6 @@ class PullConsumer(ClientBalanceConsumer):
 
     def _take_view(self, view: ClusterView) -> None:
         super()._take_view(view)
-        shown = {key: view.is_subscribable(key) for key in view.partitions()}
-        if shown != self._seen:
-            self._seen = shown
+        if view.layouts != self._seen:
+            self._seen = view.layouts
             self._due.set()

@@ -96,16 +96,19 @@ class MetadataCache:
         self.topic_meta_id = UNDEFINED
         self._brokers: list[BrokerInfo] = []
         self._layouts: list[TopicLayout] = []
+        self._view: ClusterView | None = None
 
     def take(self, response: Any, *, tls: bool = False) -> None:
         """Keep what a response to a register, heartbeat or metadata call carries; `tls` says over what it came."""
         if response.HasField("brokerConfigId") and response.brokerConfigId != self.broker_config_id:
             self._brokers = [parse_broker(text, tls=tls) for text in response.brokerConfigList]
             self.broker_config_id = response.brokerConfigId
+            self._view = None
         has_topics = "topicMetaInfoId" in response.DESCRIPTOR.fields_by_name
         if has_topics and response.HasField("topicMetaInfoId") and response.topicMetaInfoId != self.topic_meta_id:
             self._layouts = parse_consumer_layouts(response.topicMetaInfoList)
             self.topic_meta_id = response.topicMetaInfoId
+            self._view = None
         if "opsTaskInfo" in response.DESCRIPTOR.fields_by_name and response.HasField("opsTaskInfo"):
             self._take_orders(response.opsTaskInfo)
 
@@ -118,6 +121,7 @@ class MetadataCache:
         """Drop the layouts: they are of other topics than those read from now on."""
         self.topic_meta_id = UNDEFINED
         self._layouts = []
+        self._view = None
 
     def known_orders(self) -> master_pb2.OpsTaskInfo | None:
         """The version ids of the orders, for a request; None where there are none yet."""
@@ -141,9 +145,17 @@ class MetadataCache:
             changes["jump_id"] = info.csmFrmMaxOffsetCtrlId
         self.orders = replace(self.orders, **changes)
 
-    def view(self) -> ClusterView:
-        """The cluster as these lists show it."""
-        return ClusterView.of(self._brokers, self._layouts)
+    def view(self, visit_token: int | None = None) -> ClusterView:
+        """The cluster as these lists show it, with the token that its caller was given.
+
+        It is the same object until something of it changes, so that what was made of it, as the sorted list of its
+        partitions, need not be made again.
+        """
+        if self._view is None:
+            self._view = ClusterView.of(self._brokers, self._layouts)
+        if self._view.visit_token != visit_token:
+            self._view = replace(self._view, visit_token=visit_token)
+        return self._view
 
 
 def call_master(masters: MasterList, method: Method, request: Message) -> Flow[Any]:
@@ -199,7 +211,7 @@ def query_view(masters: MasterList, node: GroupNode, cache: MetadataCache) -> Fl
     )
     response = yield from call_master(masters, Method.PARTITION_METADATA, request)
     cache.take(checked(response, str(node)), tls=masters.tls)
-    return replace(cache.view(), visit_token=masters.authority.visit_token)
+    return cache.view(masters.authority.visit_token)
 
 
 def heartbeat_nodes(
