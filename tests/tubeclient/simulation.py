@@ -94,7 +94,7 @@ class Simulation:
         self._next_tick = self.now_ms
         self.writes: list[tuple[Method, ...]] = []
         """What was asked of the servers, in order, and what of it together."""
-        self._to_lose: dict[Method, list[bool]] = {}
+        self._to_lose: dict[Method, list[bool | None]] = {}
         self._to_hold_up: dict[Method, list[float]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
         self._connections: dict[str, int] = {}
@@ -117,6 +117,10 @@ class Simulation:
     def lose(self, method: Method, *, answer: bool) -> None:
         """Lose the next call of `method`: the request, or (`answer`) only the answer to it."""
         self._to_lose.setdefault(method, []).append(answer)
+
+    def let_pass(self, method: Method) -> None:
+        """Lose nothing of the next call of `method`, but perhaps of the one behind it."""
+        self._to_lose.setdefault(method, []).append(None)
 
     def hold_up(self, method: Method, delay_ms: float) -> None:
         """Let so long pass before the next call of `method` leaves its client, as where a thread is not scheduled."""

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tubeclient.consuming import Bench, Client
-from tubeclient.errors import TubeError
-from tubeclient.flows.effects import Emit, Flow
+from tests.tubeclient.interrupting import interrupted
+from tubeclient.flows.effects import Flow
 from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.registrations import Assigned
 
@@ -26,29 +26,6 @@ CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
     "confirm without waiting": lambda client, delivery: client.consumption.confirm_async(delivery, consumed=True),
     "jump": lambda client, _: client.registrations.jump_to_latest(),
 }
-
-
-def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
-    """Run a flow up to a step and interrupt it there, in its own code (`inside`) or while it waits; whether it was."""
-    effect = next(flow)
-    for _ in range(after):
-        try:
-            try:
-                result = yield effect
-            except TubeError as error:
-                effect = flow.throw(error)
-            else:
-                effect = flow.send(result)
-        except (StopIteration, TubeError):
-            return False
-    if isinstance(effect, Emit):
-        yield effect  # is handed on before anything can happen
-    if inside:
-        with pytest.raises(KeyboardInterrupt):
-            flow.throw(KeyboardInterrupt())
-    else:
-        flow.close()
-    return True
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

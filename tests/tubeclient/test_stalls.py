@@ -14,8 +14,10 @@ from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack
 from tubeclient.flows.holdings import Delivery
-from tubeclient.flows.reader import BROKER_LEASE_MS
 from tubeclient.flows.registrations import Lost
+
+LEASE_MS = 30_000
+"""Of Apache's broker, as it comes."""
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture(params=[0.3, 1.0], ids=["broker-with-a-shorter-lease", "usual-lease"])
 def stalled(bench: Bench, request: pytest.FixtureRequest) -> tuple[Client, Delivery]:
     """A client with a first pack confirmed and a second one out, that stands still since then; its lease is over."""
-    lease_ms = BROKER_LEASE_MS * request.param
+    lease_ms = LEASE_MS * request.param
     bench.brokers[1].ownership.lease_ms = int(lease_ms)
     client = bench.client("stalled")
     client.connect(bench.key())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -104,8 +103,6 @@ class BrokerLine:
     up: bool = True
     kept: bool = False
     """Somebody keeps the leases of the partitions on it."""
-    rests_since_ms: float = math.inf
-    """Since when its keeper waits for the next heartbeat; infinite while one is under way."""
 
     @property
     def signal(self) -> str:

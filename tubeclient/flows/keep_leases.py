@@ -6,10 +6,8 @@ answer, nothing else is asked of it: this is what tries, with growing waits, and
 
 from __future__ import annotations
 
-import math
-
 from tubeclient.errors import ClientClosed, ProtocolError, TubeError, status_error
-from tubeclient.flows.effects import ConnectionTo, Flow, Notify, Now, Sleep, backoff_ms, call, checked
+from tubeclient.flows.effects import ConnectionTo, Flow, Notify, Sleep, backoff_ms, call, checked
 from tubeclient.flows.holdings import BrokerLine, Holding
 from tubeclient.flows.reader import LEASE_BEAT_MS, TAKEN
 from tubeclient.flows.registrar import CHANGED
@@ -30,10 +28,7 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
             line.kept = False
             return
         pause = LEASE_BEAT_MS if line.up else backoff_ms(attempt, registrations.rng.random())
-        line.rests_since_ms = yield Now()
         yield Sleep(pause, line.signal)
-        registrations.forget_notes(line, (yield Now()))
-        line.rests_since_ms = math.inf
         held = {holding.key: (holding, holding.epoch) for holding in registrations.holdings.of_line(line)}
         registered = [key for key, (_, epoch) in held.items() if epoch > 0]
         if not registered:

@@ -16,7 +16,6 @@ from tubeclient.wire.strings import encode_subscription
 __all__ = [
     "AT_MAX",
     "AT_MIN_IF_NEW",
-    "BROKER_LEASE_MS",
     "FREE",
     "LEASE_BEAT_MS",
     "LIVE_DATA_PRIORITY",
@@ -29,10 +28,6 @@ __all__ = [
 
 LEASE_BEAT_MS = 8_000.0
 """How often to beat: a broker's lease of a partition is 30 s, 20 s at the least (consumerRegTimeoutMs)."""
-
-BROKER_LEASE_MS = 30_000.0
-"""After so long without a sign of life a broker frees a partition, and rolls back what it had noted of it
-(consumerRegTimeoutMs)."""
 
 LIVE_DATA_PRIORITY = 303
 """qryPriorityId: read memory too, filtered or not; filtered readers otherwise see flushed data only."""

@@ -32,7 +32,7 @@ from tubeclient.flows.effects import (
     checked,
 )
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
-from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, BROKER_LEASE_MS, FREE, TAKEN, Reader
+from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -117,7 +117,7 @@ class Registrar:
         """What ended it for good."""
         self.rng = rng
         self.left: dict[PartitionKey, Standing] = {}
-        """Where partitions stood that were given back without their brokers' knowing."""
+        """Where partitions stood that were given back without their brokers' knowing, or are being taken up again."""
         self._seen: set[PartitionKey] = set()
 
     def check_open(self) -> None:
@@ -174,14 +174,17 @@ class Registrar:
 
         The broker knows, with two exceptions: one that crashed knows an older position, and one that was stopped
         cleanly has taken what it had noted for us as confirmed (DefaultOffsetManager.close), whether it was handed out
-        or not. One that lost its tail holds other messages there, which are not skipped. Raises as `register`.
+        or not. One that lost its tail holds other messages there, which are not skipped. Raises as `register`; the
+        standing is kept until this has come to its end, for whoever tries again.
         """
         confirmed, noted = standing
+        self.left[holding.key] = standing
         start = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
         if start != confirmed and (noted or start < confirmed) and 0 <= confirmed <= holding.end:
             start = yield from self.seek(holding, confirmed, deadline)
             if start > confirmed:
                 holding.expected = confirmed  # that has expired, and the next pack shows it
+        self.left.pop(holding.key, None)
         return start
 
     def forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
@@ -201,7 +204,8 @@ class Registrar:
             except TubeError:
                 pass
         if not known:
-            self.left[holding.key] = Standing(holding.confirmed, holding.noted)
+            # An earlier one is of a taking up that did not come to its end, and what is held now is the broker's view.
+            self.left.setdefault(holding.key, Standing(holding.confirmed, holding.noted))
         self.drop(holding)
 
     def drop(self, holding: Holding) -> None:
@@ -211,18 +215,11 @@ class Registrar:
             self.holdings.drop_work(holding)
             holding.phase = Phase.GONE
 
-    def forget_notes(self, line: BrokerLine, now_ms: float) -> None:
-        """This process stood still for longer than a lease: the broker has rolled back what it had noted for us, and
-        what it knows of a partition now may be another client's doing.
-        """
-        if now_ms - line.rests_since_ms > BROKER_LEASE_MS:
-            for holding in self.holdings.of_line(line):
-                holding.noted = False
-
     def on_same_run(self, holding: Holding) -> Flow[bool]:
         """Whether the broker was surely not started anew since it said that the partition is ours.
 
-        One that has forgotten the partition nonetheless saw the lease end, and rolled back what it had noted.
+        One that has forgotten the partition nonetheless saw the lease end: what it had noted is rolled back then, or by
+        the registration that follows, and the group stands where somebody confirmed.
         """
         connection = yield ConnectionTo(holding.line.info.address)
         return connection is not None and connection == holding.connection

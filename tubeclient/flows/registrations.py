@@ -171,10 +171,8 @@ class Registrations(Registrar):
 
     def rejoin(self, holding: Holding) -> Flow[None]:
         """Register a partition again that the broker has forgotten. Emits `Lost` where that fails for good."""
-        self.forget_notes(holding.line, (yield Now()))
-        if (yield from self.on_same_run(holding)):
-            holding.noted = False
-        yield from self._moved(holding, self.take_up(holding, Standing(holding.confirmed, holding.noted), 0.0))
+        noted = holding.noted and not (yield from self.on_same_run(holding))
+        yield from self._moved(holding, self.take_up(holding, Standing(holding.confirmed, noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
         """The partition is somebody else's now, or not to be had."""
@@ -225,9 +223,17 @@ class Registrations(Registrar):
         try:
             yield from move
             done = True
-        except TransportError:
+        except TransportError as error:
             yield from self.line_down(holding.line)
+            if holding.key in self.left:  # perhaps registered, and not where it stood: only a new taking up may go on
+                yield from self.lose(holding, error)
         except TubeError as error:
+            if isinstance(error, PartitionOccupied):
+                self.left.pop(holding.key, None)  # whoever has it went on from what the broker knew
             yield from self.lose(holding, error)
+        except BaseException:  # the caller was interrupted
+            if holding.key in self.left:
+                self.drop(holding)
+            raise
         yield Notify(CHANGED)
         return done

@@ -1,0 +1,121 @@
+"""A partition taken up again after its broker was stopped cleanly, which confirms what it had noted, unasked.
+
+What was handed out and not confirmed comes again, whatever befalls the registrations that this takes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.interrupting import interrupted
+from tubeclient.errors import StalePack
+from tubeclient.flows.holdings import Delivery
+from tubeclient.flows.registrations import Lost
+from tubeclient.wire.methods import Method
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """One partition with several packs of messages."""
+    return several_packs(tmp_path, stores=1)
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    client = bench.client()
+    client.connect(bench.key())
+    return client
+
+
+@pytest.fixture
+def out(bench: Bench, client: Client) -> Delivery:
+    """The second pack, out; the first one is confirmed."""
+    client.confirm(client.get())
+    return client.get()
+
+
+def restart_cleanly(bench: Bench) -> None:
+    broker, cursor = bench.brokers[1], bench.cursor(bench.key())
+    bench.simulation.disconnect(bench.infos[1].address)
+    broker.offsets.commit(cursor, consumed=True)
+    broker.ownership.release(cursor)
+
+
+def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery, *, interrupted: bool = False) -> None:
+    with pytest.raises(StalePack):
+        client.confirm(out)
+    if bench.key() not in client.registrations.holdings.registered():
+        assert interrupted or [event.partition for event in client.events_of(Lost)] == [bench.key()]
+        assert client.connect(bench.key()) == out.start
+    assert client.drain() == bench.of(bench.key())[out.start // 28 :]
+    assert client.registrations.left == {}
+
+
+@pytest.mark.parametrize("stall_ms", [20_000, 32_000, 200_000])
+def test_a_client_that_stood_still_meanwhile(bench: Bench, client: Client, out: Delivery, stall_ms: int) -> None:
+    for keeper in client.keepers:
+        bench.simulation.stop(keeper)
+    bench.simulation.at(10_000, lambda: restart_cleanly(bench))
+    bench.simulation.at(stall_ms, lambda: None)
+    bench.simulation.run(stall_ms)
+    for keeper in client.keepers:
+        bench.simulation.go_on(keeper)
+    bench.simulation.run(1_000)
+    assert_nothing_is_missing(bench, client, out)
+
+
+@pytest.mark.parametrize("code", [400, 403, 500, 503])
+@pytest.mark.parametrize("by", ["heartbeat", "confirmation"])
+def test_a_broker_that_refuses_it(bench: Bench, client: Client, out: Delivery, code: int, by: str) -> None:
+    restart_cleanly(bench)
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
+    if by == "heartbeat":
+        bench.simulation.run(9_000)
+    assert_nothing_is_missing(bench, client, out)
+
+
+@pytest.mark.parametrize("answer", [False, True], ids=["request", "answer"])
+@pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
+def test_a_registration_that_is_lost(bench: Bench, client: Client, out: Delivery, before: int, answer: bool) -> None:
+    restart_cleanly(bench)
+    for _ in range(before):
+        bench.simulation.let_pass(Method.PARTITION_REGISTER)
+    bench.simulation.lose(Method.PARTITION_REGISTER, answer=answer)
+    bench.simulation.run(40_000)
+    assert_nothing_is_missing(bench, client, out)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["while-it-waits", "in-its-code"])
+@pytest.mark.parametrize("after", range(8))
+def test_a_caller_that_is_interrupted(bench: Bench, client: Client, out: Delivery, after: int, inside: bool) -> None:
+    restart_cleanly(bench)
+    client.do(interrupted(client.consumption.confirm(out, consumed=True), after, inside))
+    assert_nothing_is_missing(bench, client, out, interrupted=True)
+
+
+def test_two_registrations_that_are_lost_one_behind_the_other(bench: Bench, client: Client, out: Delivery) -> None:
+    """The second one in the midst of the new taking up."""
+    restart_cleanly(bench)
+    bench.simulation.lose(Method.PARTITION_REGISTER, answer=True)
+    bench.simulation.run(40_000)
+    bench.simulation.let_pass(Method.PARTITION_REGISTER)
+    bench.simulation.lose(Method.PARTITION_REGISTER, answer=False)
+    with pytest.raises(Exception, match="no answer"):
+        client.connect(bench.key())
+    assert_nothing_is_missing(bench, client, out)
+
+
+def test_what_another_client_has_taken_is_left_to_it(bench: Bench, client: Client, out: Delivery) -> None:
+    restart_cleanly(bench)
+    other = bench.client("other")
+    other.connect(bench.key())
+    bench.brokers[1].faults.force(Method.COMMIT_OFFSET, 411)  # as a moment before the other one came
+    with pytest.raises(StalePack):
+        client.confirm(out)
+    other.drain()
+    other.disconnect(bench.key())
+    assert client.connect(bench.key()) == 28 * len(bench.sent)
+    assert client.registrations.left == {}
