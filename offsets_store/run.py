@@ -42,8 +42,9 @@ class OffsetsRun(GroupWriter):
 
         A partition stays where this run's companion put it, if that is further on: it heard of a later batch sooner.
         Returns False, and writes nothing, where the table has these very positions already, so recording a batch twice
-        is harmless. Raises SupersededRun where a newer run of the group has written, OffsetsTableError where the table
-        cannot be used; then the table is as it was.
+        is harmless; but where a companion was faster, who read the batch, and why, is added to its rows. Raises
+        SupersededRun where a newer run of the group has written, OffsetsTableError where the table cannot be used; then
+        the table is as it was.
         """
         wanted = self._wanted(progress)
 
@@ -59,7 +60,15 @@ class OffsetsRun(GroupWriter):
             }
             target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
             found = {partition: row.next_offset for partition, row in positions.items()}
-            if found == target and len(kept) + len(found) == len(mine):
+            told_less = any(
+                (row := positions.get(p.partition)) is not None
+                and row.by_companion
+                and row.next_offset == p.next_offset
+                and row.reason is None
+                for p in progress
+                if p.reason is not None
+            )
+            if found == target and len(kept) + len(found) == len(mine) and not told_less:
                 return None
             behind = [p for p in progress if p.partition not in ahead]
             return [*position_rows(self._key, behind, stamp), *ahead.values(), *kept]

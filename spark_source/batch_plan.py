@@ -23,7 +23,7 @@ _LOGGED_RANGES = 20
 
 
 class Piece(NamedTuple):
-    """A part of a partition's range, and the node that reads it."""
+    """A part of a partition's range, and the node that reads it: an offsets table's PartRead, for those without one."""
 
     node_id: int
     start: int

@@ -76,8 +76,8 @@ class Dealer:
     """Deals the partitions of one query anew where that is due: when there are others, and by what they have to read
     before each batch for strategies that go by it, users' own among them.
 
-    `before` gives the nodes that partitions had in earlier runs, asked once, and only where the strategy goes by it;
-    `changed` hears of each deal that differs from the one before.
+    `before` gives the nodes that partitions had in earlier runs, asked at once, if the strategy goes by that; `changed`
+    hears of each deal that differs from the one before.
     """
 
     def __init__(
@@ -90,9 +90,8 @@ class Dealer:
         strategy = options.assignment_strategy
         self._options = options
         self._source_count = source_count
-        self._before = before
+        self._before = before() if strategy in _BY_HISTORY or ":" in strategy else {}
         self._changed = changed
-        self._by_history = strategy in _BY_HISTORY or ":" in strategy
         self._by_lag = strategy in _BY_LAG or ":" in strategy
         self._deal: Deal | None = None
         self._dealt: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
@@ -119,10 +118,7 @@ class Dealer:
     def _new(self, configured: PartitionSet, offsets: Offsets, lag: Mapping[PartitionKey, int]) -> Deal:
         others = _gone(offsets, configured)
         former = self._deal
-        if former is not None:
-            previous = former.node_of
-        else:
-            previous = self._before() if self._by_history else {}
+        previous = self._before if former is None else former.node_of
         new = Deal.of(self._options, sorted({*configured, *others}), self._source_count, previous=previous, lag=lag)
         self._deal, self._dealt, self._batch = new, (configured, others), None
         if former is None or new.by_node != former.by_node:

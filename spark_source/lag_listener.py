@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,9 +40,10 @@ class QueryLag:
 class LagListener(StreamingQueryListener):
     """Tells `on_lag` after each batch how far the tubeclient sources of all queries are behind; others are passed over.
 
-    With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` and `assignment_hints` are
-    what its options of these names say, and ConfigurationError is raised for what they cannot be; for `sticky` and
-    `backlog` too, whose deals the offsets table tells. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises
+    With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` is its option of that name,
+    `assignment_hints` what that option says as tubeclient.assignment.Hints. ConfigurationError for what they cannot be;
+    for `sticky` and `backlog` too, whose deals the offsets table tells. A strategy of your own has neither lag nor
+    history here. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises
     is logged and does no harm to the query.
     """
 
@@ -54,6 +55,8 @@ class LagListener(StreamingQueryListener):
         assignment_strategy: str = "modulo",
         assignment_hints: Hints = NO_HINTS,
     ) -> None:
+        if ":" in assignment_strategy:  # as the source does, but there is no history here
+            assignment_hints = replace(assignment_hints, previous={}, lag={})
         check_strategy(assignment_strategy, 1 if source_count is None else source_count, assignment_hints)
         self._on_lag = on_lag or _write
         self._source_count = source_count

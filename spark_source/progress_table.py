@@ -20,7 +20,7 @@ from spark_source.progress_commits import PATIENCE, BestEffortCommits, Commits, 
 from tubeclient.keys import PartitionKey, StoreKey
 
 if TYPE_CHECKING:
-    from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress
+    from offsets_store import OffsetsRun, OffsetsTable, PartitionProgress
 
 __all__ = ["ProgressTable"]
 
@@ -48,7 +48,6 @@ class ProgressTable:
         self._clock = clock
         self._opened = table
         self._patience = patience
-        self._key: GroupKey | None = None
         self._run: OffsetsRun | None = None
         self._thread = JobThread("offsets-table")
         self._commits: Commits = (
@@ -77,7 +76,6 @@ class ProgressTable:
             # By its text, a pattern is one thing whatever it matches: the run goes on when topics come and go.
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
-            self._key = key
             # Whoever holds all nodes of the group at the master knows that no other run does.
             self._run = self._ask(lambda: self._table().open_run(key, source_count, force=True))
 
@@ -88,12 +86,13 @@ class ProgressTable:
         return self._ask(lambda: self._table().positions(self._options.consumer_group, topics))
 
     def nodes(self) -> Mapping[PartitionKey, int]:
-        """Return the node that had each partition when the query's group was recorded last, as far as that is known.
-        Raises OffsetsTableError."""
-        key = self._key
-        kept = None if key is None else self._ask(lambda: self._table().latest(key))
-        rows = () if kept is None else kept.partitions
-        return {row.partition: row.node_id for row in rows if row.node_id is not None}
+        """Return the node that had each partition when the group was recorded last, with whatever topics, as far as
+        that is known. Raises OffsetsTableError."""
+        if not self.exists:
+            return {}
+        kept = self._ask(lambda: self._table().all_latest(self._options.consumer_group))
+        runs = sorted(kept, key=lambda progress: progress.run_epoch)
+        return {row.partition: row.node_id for run in runs for row in run.partitions if row.node_id is not None}
 
     def initial(self, starting: str) -> Offsets | None:
         """Return the kept answer to "where does the query start" for the options' text `starting`. Raises

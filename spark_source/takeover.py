@@ -5,7 +5,7 @@ the others wait. Ranges are read under reader groups, several of them, so a rang
 several nodes at once. (RocketMQ hands single messages of a queue to whoever asks, its POP mode; in a batch of exact
 ranges nothing has to be handed back, and a piece is in order.)
 
-Everything follows from ranges and options alone: a replayed batch is cut and dealt the same.
+Everything follows from the nodes' ranges and options alone: a batch that is dealt the same is cut the same.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ class TakenOver(NamedTuple):
     """Node that has the partition."""
     reader: int
     """Node that reads the piece."""
-
-    def __str__(self) -> str:
-        return f"{self.partition} [{self.start}, {self.end}) of node {self.owner} by node {self.reader}"
 
 
 def take_over(

@@ -52,6 +52,19 @@ def test_it_moves_forward_and_never_back_and_leaves_the_rest(table: OffsetsTable
     assert positions(log) == {FIRST: 308, SECOND: 280, PartitionKey(2, "clicks", 0): 28}
 
 
+def test_where_it_was_faster_the_run_adds_who_read_the_batch_and_why(table: OffsetsTable, log: Log) -> None:
+    run, companion = table.open_run(KEY, 2), table.join_run(KEY, 2)
+    for step in range(1, 4):
+        known = [PartitionProgress(FIRST, 28 * step, 560, step % 2, 28 * (step - 1), (), "modulo")]
+        companion.record([PartitionProgress(FIRST, 28 * step, 560)])
+        assert run.record(known) is True
+        found = table.latest(KEY)
+        assert found is not None
+        assert (list(found.partitions), found.client_version) == (known, "9.9")
+        assert companion.record([PartitionProgress(FIRST, 28 * step, 560)]) is False
+        assert run.record(known) is False
+
+
 def test_the_run_is_not_superseded_and_writes_what_is_news(table: OffsetsTable, log: Log) -> None:
     run, companion = table.open_run(KEY, 2), table.join_run(KEY, 2)
     for step in range(1, 30):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from spark_source.lag_listener import LagListener, QueryLag
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream
 from tests.waiting import wait_for
-from tubeclient.assignment import Hints
+from tubeclient.assignment import Assignment, Hints
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
 
@@ -88,6 +89,19 @@ def test_nodes_have_what_the_querys_hints_give_them() -> None:
     listener = LagListener(heard.append, source_count=2, assignment_strategy="config", assignment_hints=hints)
     listener.onQueryProgress(progress(OURS))
     assert [one.lag.at_most_by_node for one in heard] == [(0, 10)]
+
+
+def by_lag(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
+    """All to node 0, unless it had one of them or there are rows to read."""
+    assert (hints.lag, hints.previous) == ({}, {})
+    return [list(keys), *([] for _ in range(source_count - 1))]
+
+
+def test_a_strategy_of_ones_own_has_hints_without_history() -> None:
+    heard: list[QueryLag] = []
+    listener = LagListener(heard.append, source_count=2, assignment_strategy=f"{__name__}:by_lag")
+    listener.onQueryProgress(progress(OURS))
+    assert [one.lag.at_most_by_node for one in heard] == [(10, 0)]
 
 
 @pytest.mark.parametrize(

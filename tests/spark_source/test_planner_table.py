@@ -163,6 +163,25 @@ def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, str
     assert set(nodes(1)) == {0}
 
 
+def test_what_the_group_read_under_other_topics_stays_with_its_nodes_too(tmp_path: Path) -> None:
+    run = table(tmp_path).open_run(GroupKey("g", ["t"]), 2)
+    run.record([PartitionProgress(key(f"1:t:{number}"), 0, node_id=1) for number in range(2)])
+    run = table(tmp_path).open_run(GroupKey("g", ["t", "s"]), 2, force=True)
+    run.record([PartitionProgress(key("1:t:1"), 0, node_id=0), PartitionProgress(key("1:s:0"), 0, node_id=0)])
+    cluster = FakeCluster(partitions=2, rows=(0, 10))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (0, 10)
+    chosen = {"assignmentStrategy": "sticky", "subscribe": "t,u", "startingOffsets": "earliest"}
+    query = planner(cluster, None, offsetsTable=tmp_path, **chosen)
+    start = query.initial()
+    by_node = {
+        one.node_id: {str(read.partition) for read in one.ranges}
+        for one in query.partitions(start, query.latest(start, None))
+    }
+    assert {"1:t:0"} <= by_node[1]
+    assert {"1:t:1"} <= by_node[0]
+
+
 def test_a_topic_that_is_no_longer_subscribed_is_no_trouble_for_the_table(tmp_path: Path) -> None:
     """The checkpoint goes on knowing it, and the table's run is of the topics of now."""
     planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4, "1:old:0": 7}))
