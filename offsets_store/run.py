@@ -64,7 +64,6 @@ class OffsetsRun(GroupWriter):
                 (row := positions.get(p.partition)) is not None
                 and row.by_companion
                 and row.next_offset == p.next_offset
-                and row.reason is None
                 for p in progress
                 if p.reason is not None
             )
