@@ -19,6 +19,7 @@ from spark_source.progress_commits import Patience
 from tests.spark_source.fakes import ROW, FakeCluster, as_json, planner_with
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream
+from tests.spark_source.table_trouble import let_it_work
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def test_in_the_middle_the_mode_decides(tmp_path: Path, kind: str, mode: str, ca
     one = planner_with(None, PATIENCE, FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
     start = as_json({"1:t:0": 1, "1:t:1": 1})
     one.complete(start)
-    wait_for(lambda: (folder / "_delta_log" / f"{1:020}.json").exists(), "the first commit")
+    let_it_work(one)  # to the very end of the first commit: the table is to go between two
+    assert (folder / "_delta_log" / f"{1:020}.json").exists()
     shutil.rmtree(folder)
     make(folder)
     strange = content(folder)
