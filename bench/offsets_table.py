@@ -62,7 +62,9 @@ def _record(run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) 
     times: list[float] = []
     for _ in range(count):
         step = next(steps)
-        progress = [PartitionProgress(key, 28 * step, 28 * (step + 100), 0) for key in keys]
+        progress = [
+            PartitionProgress(key, 28 * step, 28 * (step + 100), 0, 28 * (step - 1), (), "modulo") for key in keys
+        ]
         started = time.perf_counter()
         if not run.record(progress):
             raise RuntimeError("nothing was written")

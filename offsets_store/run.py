@@ -58,18 +58,13 @@ class OffsetsRun(GroupWriter):
                 and row.next_offset > wanted.get(partition, row.next_offset)
                 and row.by_companion
             }
+            behind = [p for p in progress if p.partition not in ahead]
             target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
             found = {partition: row.next_offset for partition, row in positions.items()}
-            told_less = any(
-                (row := positions.get(p.partition)) is not None
-                and row.by_companion
-                and row.next_offset == p.next_offset
-                for p in progress
-                if p.reason is not None
-            )
-            if found == target and len(kept) + len(found) == len(mine) and not told_less:
-                return None
-            behind = [p for p in progress if p.partition not in ahead]
+            if found == target and len(kept) + len(found) == len(mine):
+                by_companion = (positions[p.partition].by_companion for p in behind if p.reason is not None)
+                if not any(by_companion):
+                    return None
             return [*position_rows(self._key, behind, stamp), *ahead.values(), *kept]
 
         changed = self._commit(rows)
