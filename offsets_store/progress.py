@@ -81,6 +81,10 @@ class PartRead(NamedTuple):
     start_offset: int
     end_offset: int
 
+    def as_json(self) -> dict[str, int]:
+        """As the table's column `readers` has it."""
+        return {"nodeId": self.node_id, "startOffset": self.start_offset, "endOffset": self.end_offset}
+
 
 class PartitionProgress(NamedTuple):
     """How far one partition was read. Offsets are index offsets, multiples of 28 bytes."""

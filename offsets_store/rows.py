@@ -126,7 +126,7 @@ def _rows(
 
 def _text(readers: Iterable[PartRead]) -> str | None:
     """As the column `readers` has them."""
-    parts = [{"nodeId": node, "startOffset": start, "endOffset": end} for node, start, end in readers]
+    parts = [part.as_json() for part in readers]
     return json.dumps(parts) if parts else None
 
 

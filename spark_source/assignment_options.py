@@ -9,9 +9,7 @@ from spark_source.json_object import json_object
 from tubeclient.assignment import STRATEGIES, Hints, strategy_named
 from tubeclient.keys import PartitionKey, is_int32
 
-__all__ = ["STRATEGY_NAMES", "assignment_hints", "assignment_strategy"]
-
-STRATEGY_NAMES = tuple(STRATEGIES)
+__all__ = ["assignment_hints", "assignment_strategy"]
 
 _WRITE = 'write JSON of rooms, nodeRooms, plan and virtualNodes, as in {"rooms": {"1": "east", "2": "west"}}'
 
@@ -24,10 +22,8 @@ def assignment_strategy(value: str) -> str:
     if ":" in stripped:
         strategy_named(stripped)
         return stripped
-    if stripped.lower() not in STRATEGY_NAMES:
-        raise ValueError(
-            f"is {value!r}; write one of {', '.join(STRATEGY_NAMES)}, or package.module:function of your own"
-        )
+    if stripped.lower() not in STRATEGIES:
+        raise ValueError(f"is {value!r}; write one of {', '.join(STRATEGIES)}, or package.module:function of your own")
     return stripped.lower()
 
 

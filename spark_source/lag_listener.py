@@ -43,8 +43,8 @@ class LagListener(StreamingQueryListener):
     With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` is its option of that name,
     `assignment_hints` what that option says as tubeclient.assignment.Hints. ConfigurationError for what they cannot be;
     for `sticky` and `backlog` too, whose deals the offsets table tells. A strategy of your own has neither lag nor
-    history here. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises
-    is logged and does no harm to the query.
+    history here. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the
+    query.
     """
 
     def __init__(

@@ -73,10 +73,7 @@ def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[s
                         "lag": row.lag,
                         "nodeId": row.node_id,
                         "startOffset": row.start_offset,
-                        "readers": [
-                            {"nodeId": part.node_id, "startOffset": part.start_offset, "endOffset": part.end_offset}
-                            for part in row.readers
-                        ],
+                        "readers": [part.as_json() for part in row.readers],
                         "reason": row.reason,
                     }
                     for row in progress.partitions
