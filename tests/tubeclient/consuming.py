@@ -84,6 +84,16 @@ class Client:
             self.confirm(delivery)
         return bodies
 
+    def stand_still(self) -> None:
+        """Nothing keeps its leases until it goes on."""
+        for keeper in self.keepers:
+            self.bench.simulation.stop(keeper)
+
+    def go_on(self) -> None:
+        for keeper in self.keepers:
+            self.bench.simulation.go_on(keeper)
+        self.bench.simulation.run(1_000)
+
     def events_of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
@@ -176,6 +186,13 @@ class Bench:
     def of(self, key: PartitionKey) -> list[bytes]:
         """The bodies that were sent to a partition, in order."""
         return [body for other, body in self.sent if other == key]
+
+    def restart_cleanly(self, key: PartitionKey) -> None:
+        """What becomes of a partition when its broker is stopped cleanly and started again."""
+        broker = self.brokers[key.broker_id]
+        self.simulation.disconnect(self.infos[key.broker_id].address)
+        broker.offsets.commit(self.cursor(key), consumed=True)
+        broker.ownership.release(self.cursor(key))
 
     def client(self, name: str = "one", **options: Any) -> Client:
         return Client(self, name, **options)

@@ -145,7 +145,7 @@ def test_a_broker_that_forgot_the_last_commits_is_told_of_them(bench: Bench, cli
 def test_what_a_clean_stop_confirms_without_being_asked_comes_again(bench: Bench, client: Client) -> None:
     """A broker that stops cleanly confirms all it has noted, whether it was handed out or dealt with, or not."""
     out = client.get()
-    stop_cleanly(bench, bench.key())
+    bench.restart_cleanly(bench.key())
     bench.simulation.run(9_000)
     assert client.drain() == bench.of(bench.key())
     with pytest.raises(StalePack):
@@ -158,7 +158,7 @@ def test_a_clean_stop_while_a_commit_is_on_its_way_loses_nothing(bench: Bench, s
     client.connect(bench.key())
     first = client.get()
     lose_answer(bench, Method.COMMIT_OFFSET)
-    bench.simulation.at(stop_after_ms, lambda: stop_cleanly(bench, bench.key()))
+    bench.simulation.at(stop_after_ms, lambda: bench.restart_cleanly(bench.key()))
     with pytest.raises(StalePack):
         client.confirm(first)
     assert client.drain() == bench.of(bench.key())
@@ -286,14 +286,6 @@ def forget(bench: Bench, key: PartitionKey) -> None:
     broker = bench.brokers[key.broker_id]
     broker.ownership.release(bench.cursor(key))
     broker.offsets.commit(bench.cursor(key), consumed=False)
-
-
-def stop_cleanly(bench: Bench, key: PartitionKey) -> None:
-    """As after a clean stop and a start."""
-    bench.simulation.disconnect(bench.infos[key.broker_id].address)
-    broker = bench.brokers[key.broker_id]
-    broker.offsets.commit(bench.cursor(key), consumed=True)
-    broker.ownership.release(bench.cursor(key))
 
 
 def lose_request(bench: Bench, method: Method) -> None:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tubeclient.flows.master import MetadataCache
 from tubeclient.wire.proto import master_pb2
 
-ANSWER = master_pb2.GetPartMetaResponseM2C(
-    errCode=200,
-    errMsg="OK!",
-    brokerConfigId=1,
-    brokerConfigList=["1:10.0.0.1:8123"],
-    topicMetaInfoId=1,
-    topicMetaInfoList=["clicks#1:2:4:1"],
-)
-UNCHANGED = master_pb2.GetPartMetaResponseM2C(errCode=200, errMsg="OK!", brokerConfigId=1, topicMetaInfoId=1)
+
+def answer(**lists: Any) -> master_pb2.GetPartMetaResponseM2C:
+    """The master's, with `lists`; those that it leaves out are the first versions."""
+    given = {"errCode": 200, "errMsg": "OK!", "brokerConfigId": 1, "topicMetaInfoId": 1, **lists}
+    return master_pb2.GetPartMetaResponseM2C(**given)
 
 
 @pytest.fixture
 def cache() -> MetadataCache:
     filled = MetadataCache()
-    filled.take(ANSWER)
+    filled.take(answer(brokerConfigList=["1:10.0.0.1:8123"], topicMetaInfoList=["clicks#1:2:4:1"]))
     return filled
 
 
@@ -31,24 +28,16 @@ def test_a_view_stays_the_same_object_while_the_master_names_the_same_versions(c
     """Who computed something of it, and looks whether it is another one, computes it once."""
     view = cache.view(7)
     assert len(view.partitions()) == 8
-    cache.take(UNCHANGED)
+    cache.take(answer())
     assert cache.view(7) is view
 
 
 def another_address(cache: MetadataCache) -> None:
-    answer = master_pb2.GetPartMetaResponseM2C()
-    answer.CopyFrom(UNCHANGED)
-    answer.brokerConfigId = 2
-    answer.brokerConfigList.append("1:10.0.0.2:8123")
-    cache.take(answer)
+    cache.take(answer(brokerConfigId=2, brokerConfigList=["1:10.0.0.2:8123"]))
 
 
 def another_layout(cache: MetadataCache) -> None:
-    answer = master_pb2.GetPartMetaResponseM2C()
-    answer.CopyFrom(UNCHANGED)
-    answer.topicMetaInfoId = 2
-    answer.topicMetaInfoList.append("clicks#1:3:4:1")
-    cache.take(answer)
+    cache.take(answer(topicMetaInfoId=2, topicMetaInfoList=["clicks#1:3:4:1"]))
 
 
 @pytest.mark.parametrize(

@@ -35,17 +35,10 @@ def stalled(bench: Bench, request: pytest.FixtureRequest) -> tuple[Client, Deliv
     client.connect(bench.key())
     client.confirm(client.get())
     pack = client.get()
-    for keeper in client.keepers:
-        bench.simulation.stop(keeper)
+    client.stand_still()
     bench.simulation.at(lease_ms + 2_000, lambda: None)  # else there is nothing for time to pass for
     bench.simulation.run(lease_ms + 2_000)
     return client, pack
-
-
-def go_on(client: Client) -> None:
-    for keeper in client.keepers:
-        client.bench.simulation.go_on(keeper)
-    client.bench.simulation.run(1_000)
 
 
 def take_over(bench: Bench, pack: Delivery) -> Client:
@@ -64,10 +57,10 @@ def test_what_others_confirmed_and_gave_back_is_not_read_again(
     other = take_over(bench, pack)
     assert other.disconnect(bench.key())
     if heartbeat_first:
-        go_on(client)
+        client.go_on()
     with pytest.raises(StalePack):
         client.confirm(pack)
-    go_on(client)
+    client.go_on()
     end = 28 * len(bench.sent)
     assert bench.committed(bench.key()) == end
     assert client.registrations.holdings.registered() == [bench.key()]
@@ -84,12 +77,12 @@ def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
     theirs = other.get()
     assert theirs.bodies[: len(pack)] == pack.bodies[: len(theirs)]
     if heartbeat_first:
-        go_on(client)
+        client.go_on()
         assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
     with pytest.raises(StalePack):
         client.confirm(pack)
     assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
-    go_on(client)
+    client.go_on()
     assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
     assert client.registrations.holdings.registered() == []
     assert bench.committed(bench.key()) == theirs.start
@@ -101,7 +94,7 @@ def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
 
 def test_where_nobody_took_it_the_pack_that_was_out_comes_again(bench: Bench, stalled: tuple[Client, Delivery]) -> None:
     client, pack = stalled
-    go_on(client)
+    client.go_on()
     again = client.get()
     assert (again.start, again.bodies[: len(pack)]) == (pack.start, pack.bodies[: len(again)])
 

@@ -37,13 +37,6 @@ def out(bench: Bench, client: Client) -> Delivery:
     return client.get()
 
 
-def restart_cleanly(bench: Bench) -> None:
-    broker, cursor = bench.brokers[1], bench.cursor(bench.key())
-    bench.simulation.disconnect(bench.infos[1].address)
-    broker.offsets.commit(cursor, consumed=True)
-    broker.ownership.release(cursor)
-
-
 def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery, *, interrupted: bool = False) -> None:
     with pytest.raises(StalePack):
         client.confirm(out)
@@ -56,21 +49,18 @@ def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery, *, in
 
 @pytest.mark.parametrize("stall_ms", [20_000, 32_000, 200_000])
 def test_a_client_that_stood_still_meanwhile(bench: Bench, client: Client, out: Delivery, stall_ms: int) -> None:
-    for keeper in client.keepers:
-        bench.simulation.stop(keeper)
-    bench.simulation.at(10_000, lambda: restart_cleanly(bench))
+    client.stand_still()
+    bench.simulation.at(10_000, lambda: bench.restart_cleanly(bench.key()))
     bench.simulation.at(stall_ms, lambda: None)
     bench.simulation.run(stall_ms)
-    for keeper in client.keepers:
-        bench.simulation.go_on(keeper)
-    bench.simulation.run(1_000)
+    client.go_on()
     assert_nothing_is_missing(bench, client, out)
 
 
 @pytest.mark.parametrize("code", [400, 403, 500, 503])
 @pytest.mark.parametrize("by", ["heartbeat", "confirmation"])
 def test_a_broker_that_refuses_it(bench: Bench, client: Client, out: Delivery, code: int, by: str) -> None:
-    restart_cleanly(bench)
+    bench.restart_cleanly(bench.key())
     bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
     if by == "heartbeat":
         bench.simulation.run(9_000)
@@ -80,7 +70,7 @@ def test_a_broker_that_refuses_it(bench: Bench, client: Client, out: Delivery, c
 @pytest.mark.parametrize("answer", [False, True], ids=["request", "answer"])
 @pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
 def test_a_registration_that_is_lost(bench: Bench, client: Client, out: Delivery, before: int, answer: bool) -> None:
-    restart_cleanly(bench)
+    bench.restart_cleanly(bench.key())
     for _ in range(before):
         bench.simulation.let_pass(Method.PARTITION_REGISTER)
     bench.simulation.lose(Method.PARTITION_REGISTER, answer=answer)
@@ -91,14 +81,14 @@ def test_a_registration_that_is_lost(bench: Bench, client: Client, out: Delivery
 @pytest.mark.parametrize("inside", [False, True], ids=["while-it-waits", "in-its-code"])
 @pytest.mark.parametrize("after", range(8))
 def test_a_caller_that_is_interrupted(bench: Bench, client: Client, out: Delivery, after: int, inside: bool) -> None:
-    restart_cleanly(bench)
+    bench.restart_cleanly(bench.key())
     client.do(interrupted(client.consumption.confirm(out, consumed=True), after, inside))
     assert_nothing_is_missing(bench, client, out, interrupted=True)
 
 
 def test_two_registrations_that_are_lost_one_behind_the_other(bench: Bench, client: Client, out: Delivery) -> None:
     """The second one in the midst of the new taking up."""
-    restart_cleanly(bench)
+    bench.restart_cleanly(bench.key())
     bench.simulation.lose(Method.PARTITION_REGISTER, answer=True)
     bench.simulation.run(40_000)
     bench.simulation.let_pass(Method.PARTITION_REGISTER)
@@ -109,7 +99,7 @@ def test_two_registrations_that_are_lost_one_behind_the_other(bench: Bench, clie
 
 
 def test_what_another_client_has_taken_is_left_to_it(bench: Bench, client: Client, out: Delivery) -> None:
-    restart_cleanly(bench)
+    bench.restart_cleanly(bench.key())
     other = bench.client("other")
     other.connect(bench.key())
     bench.brokers[1].faults.force(Method.COMMIT_OFFSET, 411)  # as a moment before the other one came
