@@ -29,7 +29,8 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     on for `retryLimit`.
     """
     # Here, not above: the planner loads this module too and has no use for them.
-    from spark_source.arrow import PackDecoder, regroup
+    from spark_source.arrow import PackDecoder
+    from spark_source.batch_sizes import regroup, together
     from spark_source.cluster import client_settings, reader_groups
     from tubeclient.range_reader import RangeReader
 
@@ -46,14 +47,14 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         visit_token=partition.visit_token,
     )
 
-    def packs() -> Iterator[pyarrow.RecordBatch]:
+    def batches() -> Iterator[pyarrow.RecordBatch]:
         for one in partition.ranges:
             tags = options.filters.get(one.partition.topic, frozenset())
-            for pack in reader.read(partition.broker_of(one.partition), one, tags):
-                yield decoder.decode(pack, partition.offset_rule_of(one.partition), tags)
+            for packs in together(reader.read(partition.broker_of(one.partition), one, tags)):
+                yield decoder.decode(packs, partition.offset_rule_of(one.partition), tags)
 
     try:
-        yield from regroup(packs())
+        yield from regroup(batches())
     finally:
         reader.close()
     lost = sum(one.max_messages for one in reader.losses) + decoder.missing

@@ -260,11 +260,11 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # fastcrc and orjson are optional.
-    "tubeclient": Layer({"google.protobuf", "fastcrc", "orjson"}, {"asyncio"}),
+    # isal and orjson are optional.
+    "tubeclient": Layer({"google.protobuf", "isal", "orjson"}, {"asyncio"}),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
-        {"google.protobuf", "fastcrc", "orjson", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
+        {"google.protobuf", "isal", "orjson", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
     ),
     "tubeclient/flows": Layer(
         {"google.protobuf", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors", "tubeclient.metadata"},
@@ -275,7 +275,7 @@ LAYERS = {
     "embedded_tubemq": Layer(
         {"google.protobuf", "aiohttp", "numpy", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors"}, set()
     ),
-    "spark_source": Layer({"pyspark", "pyarrow", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
+    "spark_source": Layer({"pyspark", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
     "offsets_store": Layer(
         {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.errors"}, NETWORK | {"spark_source"}
     ),

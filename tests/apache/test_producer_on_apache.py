@@ -20,7 +20,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.wire.payload import decode_payload
 
 pytestmark = [pytest.mark.apache, pytest.mark.filterwarnings(MULTI_THREADED)]
 
@@ -43,10 +42,10 @@ def bodies_since(settings: ClientSettings, before: dict[StoreKey, int]) -> list[
     after = ends(settings)
     with RangeReader(settings, GROUPS) as reader:
         return sorted(
-            decode_payload(message.payLoadData, message.flag)[0]
+            body
             for key in view.partitions()
             for pack in reader.read(view.broker_of(key), OffsetRange(key, before[key.store], after[key.store]))
-            for message in pack.messages
+            for body in pack.bodies
         )
 
 

@@ -14,7 +14,6 @@ from tests.apache.java_client import JavaProducer
 from tests.apache.server import ApacheTubeMQ
 from tubeclient import (
     ClientSettings,
-    Message,
     OffsetLookup,
     OffsetRange,
     PartitionKey,
@@ -40,9 +39,7 @@ def times_in(settings: ClientSettings, pieces: list[OffsetRange]) -> dict[Partit
     with RangeReader(settings, GROUPS) as reader:
         return {
             piece.partition: [
-                Message(one.messageId, one.payLoadData, one.flag).time
-                for pack in reader.read(view.broker_of(piece.partition), piece)
-                for one in pack.messages
+                one.time for pack in reader.read(view.broker_of(piece.partition), piece) for one in pack.messages
             ]
             for piece in pieces
         }

@@ -97,7 +97,7 @@ def test_we_produce_join_look_up_and_read(locked: ApacheTubeMQ, settings: Client
             assert lookup.bounds(view)[KEY.store] == (0, ROWS * 28)
         with RangeReader(settings, GROUPS, visit_token=membership.visit_token) as reader:
             packs = list(reader.read(view.brokers[1], OffsetRange(KEY, 10 * 28, 490 * 28)))
-    assert [message.payLoadData for pack in packs for message in pack.messages] == bodies[10:490]
+    assert [body for pack in packs for body in pack.bodies] == bodies[10:490]
 
 
 @pytest.mark.spark

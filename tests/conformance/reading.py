@@ -22,7 +22,7 @@ def read(tube: Cluster, view: ClusterView, piece: OffsetRange) -> list[tuple[int
     """(message id, body, attribute text) of a range."""
     with RangeReader(tube.settings, GROUPS, visit_token=tube.visit_token()) as reader:
         return [
-            (message.messageId, *decode_payload(message.payLoadData, message.flag))
+            (number, *decode_payload(payload, flag))
             for pack in reader.read(view.broker_of(piece.partition), piece)
-            for message in pack.messages
+            for number, payload, flag in zip(*pack.columns, strict=True)
         ]

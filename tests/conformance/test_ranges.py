@@ -90,7 +90,7 @@ def test_slices_of_a_partition_are_read_at_once_and_more_than_reader_groups_take
             for pack in reader.read(view.broker_of(key), OffsetRange(key, cuts[number], cuts[number + 1])):
                 if not got[number] and next(readers) == len(groups):
                     all_taken.set()
-                got[number] += [message.messageId for message in pack.messages]
+                got[number] += pack.message_ids
                 assert all_taken.wait(30)
 
     with ThreadPoolExecutor(count) as pool:

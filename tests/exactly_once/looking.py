@@ -24,7 +24,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.wire.payload import decode_payload
 from tubeclient_cli.sink import SinkRecord
 
 __all__ = [
@@ -46,10 +45,10 @@ def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | Non
     ends = _ends(view, bounds) if until is None else until
     with RangeReader(settings, _GROUPS) as reader:
         return [
-            Row(Place(str(key), message.messageId), int(decode_payload(message.payLoadData, message.flag)[0]))
+            Row(Place(str(key), message.message_id), int(message.body))
             for key in view.partitions()
             for pack in reader.read(view.broker_of(key), OffsetRange(key, bounds[key.store].min_offset, ends[str(key)]))
-            for message in pack.messages
+            for message in pack
         ]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -12,15 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_source import arrow
-from spark_source.arrow import PackDecoder, regroup
+from spark_source import arrow, attribute_texts
+from spark_source.arrow import PackDecoder
+from spark_source.attribute_columns import split_alike
 from spark_source.offset_rule import OffsetRule
 from spark_source.schema import COLUMNS, arrow_schema, check_schema, spark_schema
+from tests.spark_source.plain_decoder import plain_table
 from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
+from tubeclient.wire.messages import Columns
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
-from tubeclient.wire.proto.broker_pb2 import GetMessageResponseB2C, TransferedMessage
+from tubeclient.wire.proto.broker_pb2 import TransferedMessage
 
 KEY = PartitionKey(7, "clicks", 10_003)
 
@@ -35,9 +38,10 @@ def raw_message(payload: bytes, flag: int = 1) -> TransferedMessage:
 
 
 def pack(*messages: TransferedMessage, start: int = 280, end: int | None = None) -> Pack:
-    """As the wire gives it: the messages sit in a response's container."""
-    response = GetMessageResponseB2C(messages=messages)
-    return Pack(KEY, start, start + 28 * len(messages) if end is None else end, response.messages)
+    columns = Columns(
+        [one.messageId for one in messages], [one.payLoadData for one in messages], [one.flag for one in messages]
+    )
+    return Pack(KEY, start, start + 28 * len(messages) if end is None else end, columns)
 
 
 def decoder(**changes: Any) -> PackDecoder:
@@ -45,7 +49,7 @@ def decoder(**changes: Any) -> PackDecoder:
 
 
 def rows(one: Pack, rule: OffsetRule = OffsetRule.UNKNOWN, **changes: Any) -> list[dict[str, Any]]:
-    result: list[dict[str, Any]] = decoder(**changes).decode(one, rule).to_pylist()
+    result: list[dict[str, Any]] = decoder(**changes).decode([one], rule).to_pylist()
     return result
 
 
@@ -55,7 +59,7 @@ def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
     expected = to_arrow_schema(spark_schema(include_attributes), timezone="UTC")
     assert arrow_schema(include_attributes).equals(expected)
     for one in (pack(message(b"x")), pack(message(b"x", "a", "202401020304", k="v")), pack()):
-        batch = decoder(include_attributes=include_attributes).decode(one, OffsetRule.ALWAYS)
+        batch = decoder(include_attributes=include_attributes).decode([one], OffsetRule.ALWAYS)
         assert expected.equals(batch.schema)
         batch.validate(full=True)
 
@@ -161,12 +165,12 @@ def test_an_empty_tag_is_none() -> None:
 
 
 def test_texts_that_never_repeat_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "_KNOWN_TEXTS", 10)
+    monkeypatch.setattr(attribute_texts, "_KNOWN_TEXTS", 10)
     one = decoder()
-    found = one.decode(pack(*(message(b"", f"tag{n}", f"2024010203{n:02}") for n in range(60))), OffsetRule.UNKNOWN)
+    found = one.decode([pack(*(message(b"", f"tag{n}", f"2024010203{n:02}") for n in range(60)))], OffsetRule.UNKNOWN)
     assert found.column("messageType").to_pylist() == [f"tag{n}" for n in range(60)]
     assert [moment.minute for moment in found.column("messageTime").to_pylist()] == list(range(60))
-    assert max(len(one._known), len(one._times_us)) <= 10
+    assert max(len(one._texts._known), len(one._texts._times_us)) <= 10
 
 
 @pytest.mark.parametrize(
@@ -188,7 +192,7 @@ def test_offsets_are_given_only_where_they_are_known(
     with pytest.raises(DataLoss, match=r"7:clicks:10003 has 2 messages in its offsets \[280, 364\), where .* has 3"):
         rows(pack(*two, end=280 + 3 * 28), rule)
     lenient = decoder(fail_on_data_loss=False)
-    batch = lenient.decode(pack(*two, end=280 + 3 * 28), rule)
+    batch = lenient.decode([pack(*two, end=280 + 3 * 28)], rule)
     assert batch.column("offset").to_pylist() == [None, None]
     assert lenient.missing == 1
 
@@ -196,17 +200,10 @@ def test_offsets_are_given_only_where_they_are_known(
 def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     # "Aa" and "BB" have one hash in Java, which is all that a broker compares.
     sent = pack(message(b"1", "Aa"), message(b"2", "BB"), message(b"3"), message(b"4", "Aa", k="v"))
-    batch = decoder().decode(sent, OffsetRule.UNKNOWN, frozenset({"Aa"}))
+    batch = decoder().decode([sent], OffsetRule.UNKNOWN, frozenset({"Aa"}))
     assert batch.column("value").to_pylist() == [b"1", b"4"]
-    assert decoder().decode(pack(message(b"x")), OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
-    assert decoder().decode(pack(), OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
-
-
-def test_a_wrong_checksum_is_an_error_that_names_the_message() -> None:
-    bad = message(b"body", number=99)
-    bad.checkSum ^= 1
-    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, .*336\): message 99, number 1,.* startingOffsets 336"):
-        rows(pack(message(b"fine"), bad))
+    assert decoder().decode([pack(message(b"x"))], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
+    assert decoder().decode([pack()], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
 
 
 @pytest.mark.parametrize("payload", [b"\x00\x00", b"\x00\x00\x00\x09abc", b"\xff\xff\xff\xf0abcdefgh", b""])
@@ -221,39 +218,69 @@ def test_attributes_that_are_not_text_are_an_error() -> None:
         rows(pack(raw_message(b"\x00\x00\x00\x02\xff\xfeabc")))
 
 
-def batches(sizes: list[int]) -> list[pa.RecordBatch]:
-    numbers = iter(range(sum(sizes)))
-    return [pa.record_batch({"n": pa.array([next(numbers) for _ in range(size)], pa.int64())}) for size in sizes]
+def test_in_which_pack_the_damage_is() -> None:
+    fine, bad = pack(message(b"fine", "a")), pack(raw_message(b"\x00\x00\x00\x09abc"), start=308)
+    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, offsets \[308, 336\).* at offset 336"):
+        decoder().decode([fine, bad], OffsetRule.UNKNOWN)
 
 
-@pytest.mark.parametrize(("max_rows", "max_bytes"), [(50, 10_000), (10_000, 50 * 8)])
-@given(sizes=st.lists(st.integers(0, 90), max_size=20))
-def test_regrouped_batches_have_the_same_rows_in_good_sizes(max_rows: int, max_bytes: int, sizes: list[int]) -> None:
+KEYS = st.sampled_from(["$msgType$", "$msgTime$", "k", "l", "ü", ""])
+VALUES = st.sampled_from(["", "a", "two words", "x=y", "202401020304", "199912312359", "ü"])
+SHAPES = st.lists(KEYS, max_size=4)
+
+
+@st.composite
+def odd_payloads(draw: st.DrawFn) -> tuple[bytes, int]:
+    """Whatever a producer may have written, or not."""
+    body = draw(st.binary(max_size=6))
+    if draw(st.booleans()):
+        return body, 0
+    text = ",".join(key + draw(st.sampled_from(["", "="])) + draw(VALUES) for key in draw(SHAPES))
+    return with_text(text, body), 1
+
+
+@st.composite
+def alike_payloads(draw: st.DrawFn, shape: list[str]) -> tuple[bytes, int]:
+    """The same keys for all messages."""
+    text = ",".join(f"{key}={draw(VALUES)}" for key in shape)
+    return with_text(text, draw(st.binary(max_size=6))), 1
+
+
+def with_text(text: str, body: bytes) -> bytes:
+    return struct.pack(">i", len(text.encode())) + text.encode() + body
+
+
+payloads = st.one_of(
+    st.lists(odd_payloads(), max_size=20), SHAPES.flatmap(lambda shape: st.lists(alike_payloads(shape), max_size=20))
+)
+
+
+@given(payloads, st.integers(1, 5), st.booleans(), st.booleans(), st.sampled_from([1, 1_000]))
+def test_the_plain_decoder_gives_an_equal_table(
+    sent: list[tuple[bytes, int]], of_a_pack: int, include_attributes: bool, with_offsets: bool, rows_for_columns: int
+) -> None:
+    """However the decoder goes about it: all payloads at once (from 1 row on), or one after the other."""
+    messages = [raw_message(*one) for one in sent]
+    for number, one in enumerate(messages):
+        one.messageId = number * 7
+    packs = [pack(*messages[at : at + of_a_pack], start=28 * at) for at in range(0, max(1, len(messages)), of_a_pack)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow, "MIN_BATCH_ROWS", 10)
-        patch.setattr(arrow, "MAX_BATCH_ROWS", max_rows)
-        patch.setattr(arrow, "MAX_BATCH_BYTES", max_bytes)
-        found = list(regroup(batches(sizes)))
-    assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(sum(sizes)))
-    assert all(0 < batch.num_rows <= 50 for batch in found)
-    assert all(one.num_rows >= 10 or one.num_rows + other.num_rows > 50 for one, other in pairwise(found))
+        patch.setattr(arrow, "_ROWS_FOR_COLUMNS", rows_for_columns)
+        one_decoder = decoder(include_attributes=include_attributes, time_zone="Asia/Kolkata")
+        batch = one_decoder.decode(packs, OffsetRule.ALWAYS if with_offsets else OffsetRule.UNKNOWN)
+    batch.validate(full=True)
+    expected = plain_table(
+        packs, include_attributes=include_attributes, with_offsets=with_offsets, time_zone="Asia/Kolkata"
+    )
+    assert pa.Table.from_batches([batch]).equals(expected)
 
 
-def test_a_message_larger_than_a_batch_goes_alone() -> None:
-    large = b"x" * (arrow.MAX_BATCH_BYTES + 1)
-    decoded = decoder().decode(pack(message(b"1"), message(large), message(b"3")), OffsetRule.UNKNOWN)
-    assert [batch.num_rows for batch in regroup([decoded])] == [1, 1, 1]
-
-
-def test_regroup_asks_for_no_more_than_it_gives() -> None:
-    """Bounded memory: a batch is out before the next packs are fetched."""
-    asked = 0
-
-    def source() -> Any:
-        nonlocal asked
-        for batch in batches([arrow.MIN_BATCH_ROWS] * 3):
-            asked += 1
-            yield batch
-
-    next(regroup(source()))
-    assert asked == 1
+def test_texts_with_the_same_keys_are_taken_apart_at_once() -> None:
+    """Else the test above would compare the plain way with itself."""
+    texts = [f"$msgType$=web,$msgTime$=202401020304,k={n}" for n in range(64)]
+    sent = [with_text(text, b"body") for text in texts]
+    found = split_alike(sent, int)
+    assert found is not None
+    assert (found.keys, found.values.to_pylist()) == (["k"], [str(n) for n in range(len(texts))])
+    assert set(found.times_us.to_pylist()) == {202401020304}
+    assert split_alike([*sent, with_text("k=v", b"")], int) is None

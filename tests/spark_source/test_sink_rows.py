@@ -18,8 +18,8 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.range_reader import Pack
-from tubeclient.wire.payload import checksum, decode_payload
-from tubeclient.wire.proto.broker_pb2 import GetMessageResponseB2C, TransferedMessage
+from tubeclient.wire.messages import Columns
+from tubeclient.wire.payload import decode_payload
 
 KEY = PartitionKey(1, "clicks", 0)
 COLUMNS = SinkColumns(value=4, topic=0, tag=2, attributes=1, message_time=3)
@@ -52,13 +52,10 @@ def make(rows: list[dict[str, Any]], topic: str | None = None, zone: str = "UTC"
 
 def read_back(messages: list[OutgoingMessage], zone: str) -> list[dict[str, Any]]:
     """As the source reads them."""
-    stored = [
-        TransferedMessage(messageId=1, checkSum=checksum(one.payload), payLoadData=one.payload, flag=one.flag)
-        for one in messages
-    ]
+    stored = Columns([1] * len(messages), [one.payload for one in messages], [one.flag for one in messages])
     decoder = PackDecoder(include_attributes=True, time_zone=zone)
-    pack = Pack(KEY, 0, 28 * len(stored), GetMessageResponseB2C(messages=stored).messages)
-    found: list[dict[str, Any]] = decoder.decode(pack, OffsetRule.ALWAYS).to_pylist()
+    pack = Pack(KEY, 0, 28 * len(messages), stored)
+    found: list[dict[str, Any]] = decoder.decode([pack], OffsetRule.ALWAYS).to_pylist()
     return found
 
 

@@ -40,7 +40,6 @@ from tubeclient.net import fork
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.streams import PlainStream
-from tubeclient.wire.payload import decode_payload
 
 pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
 
@@ -70,7 +69,7 @@ def broker(cluster: EmbeddedTubeMQ) -> BrokerInfo:
 
 def read(reader: RangeReader, broker: BrokerInfo, piece: OffsetRange) -> list[bytes]:
     packs = reader.read(broker, piece)
-    return [decode_payload(m.payLoadData, m.flag)[0] for pack in packs for m in pack.messages]
+    return [body for pack in packs for body in pack.bodies]
 
 
 EXPECTED = [b"%d" % number for number in range(MESSAGES)]

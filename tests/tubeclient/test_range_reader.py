@@ -39,7 +39,7 @@ def broker(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> BrokerInfo:
 
 
 def numbers(reader: RangeReader, broker: BrokerInfo, piece: OffsetRange) -> list[int]:
-    return [int(message.payLoadData[:6]) for pack in reader.read(broker, piece) for message in pack.messages]
+    return [int(message.body[:6]) for pack in reader.read(broker, piece) for message in pack.messages]
 
 
 def test_ranges_one_after_the_other(settings: ClientSettings, broker: BrokerInfo) -> None:
@@ -67,7 +67,7 @@ def test_a_broker_restart_in_mid_range_changes_nothing(
             if not got:
                 cluster.stop_broker(1)
                 cluster.start_broker(1)
-            got += [int(message.payLoadData[:6]) for message in pack.messages]
+            got += [int(message.body[:6]) for message in pack.messages]
     assert got == list(range(1, COUNT, 2))
 
 
@@ -85,7 +85,7 @@ def test_a_consumer_slower_than_the_lease_keeps_it(tmp_path: Path, monkeypatch: 
                 if not got:
                     time.sleep(4.5)  # more than two leases
                     assert is_owned(cluster)
-                got += [int(message.payLoadData[:6]) for message in pack.messages]
+                got += [int(message.body[:6]) for message in pack.messages]
     assert got == list(range(1, COUNT, 2))
 
 

@@ -17,7 +17,7 @@ from embedded_tubemq.offsets import GroupOffsets
 from embedded_tubemq.store import NewMessage, Store
 from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
-from tubeclient.errors import ConfigurationError, DataLoss, DeadlineExceeded, NotAvailable
+from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NotAvailable
 from tubeclient.flows.effects import Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
@@ -84,7 +84,7 @@ def whole(reading: RangeRead) -> Any:
 
 
 def payloads(emitted: list[Any]) -> list[bytes]:
-    return [message.payLoadData for pack in emitted if isinstance(pack, Pack) for message in pack.messages]
+    return [payload for pack in emitted if isinstance(pack, Pack) for payload in pack.columns.payloads]
 
 
 def assert_no_gaps(emitted: list[Any], offset_range: OffsetRange) -> None:
@@ -273,6 +273,17 @@ def test_expiry_between_two_packs_is_not_taken_for_the_end_of_a_pack(bench: Benc
     bench.store.expire(2_500 * 28)
     bench.simulation.run()
     assert isinstance(actor.error, DataLoss)
+
+
+@pytest.mark.parametrize("end", [50, 100])
+def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) -> None:
+    """Whether the pack is cut at the range's end or not."""
+    bench.append(100)
+    whole_range = bench.range(0, 0, end)
+    bench.broker.faults.corrupt_checksums = 1
+    with pytest.raises(CorruptMessage, match=rf"1:clicks:0, offsets \[0, {end * 28}\): .* does not match its checksum"):
+        bench.read(whole_range)
+    assert payloads(bench.read(whole_range)) == bench.expected(whole_range)  # it was damaged on its way only
 
 
 def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:

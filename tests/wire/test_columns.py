@@ -37,6 +37,14 @@ def test_columns_hold_what_the_rows_held(messages: list[tuple[int, bytes, int]])
     assert list(zip(*found, strict=True)) == messages
 
 
+def test_the_first_messages_are_taken_of_all_columns() -> None:
+    response = GetMessageResponseB2C(
+        success=True, errCode=200, messages=[transfered(number, b"%d" % number, number) for number in range(3)]
+    )
+    wire = parse_message(GetMessageColumnsB2C, response.SerializeToString()).messages
+    assert checked_columns(wire, 2) == Columns([0, 1], [b"0", b"1"], [0, 1])
+
+
 def test_the_other_fields_are_where_they_were() -> None:
     """A field that one class has and the other has not, or has elsewhere, would be lost in silence."""
     rows_fields, column_fields = (

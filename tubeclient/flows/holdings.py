@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tubeclient.flows.effects import Ticket
 from tubeclient.flows.flow_rules import PartitionPace
 from tubeclient.keys import BrokerInfo, PartitionKey
-from tubeclient.wire.messages import Columns, Message, bodies_of
+from tubeclient.wire.messages import Columns, MessagePack
 
 __all__ = ["BrokerLine", "Delivery", "Holding", "Holdings", "Phase", "Position"]
 
@@ -32,13 +31,13 @@ class Position:
     """When the broker last said anything of it, milliseconds since 1970."""
 
 
-class Delivery:
+class Delivery(MessagePack):
     """A pack of messages of one partition, in order, to be confirmed once they are dealt with.
 
     Iterating gives `Message` objects. `bodies` and `message_ids` are the same as columns, which is faster.
     """
 
-    __slots__ = ("_columns", "end", "lag_bytes", "number", "partition", "settled", "start")
+    __slots__ = ("columns", "end", "lag_bytes", "number", "partition", "settled", "start")
 
     def __init__(
         self,
@@ -60,25 +59,7 @@ class Delivery:
         """Bytes of messages behind this pack, -1 where the broker does not say."""
         self.settled = False
         """Whether it was confirmed, or given back to be read again."""
-        self._columns = columns
-
-    @property
-    def messages(self) -> list[Message]:
-        return list(self)
-
-    @property
-    def bodies(self) -> list[bytes]:
-        return bodies_of(self._columns)
-
-    @property
-    def message_ids(self) -> list[int]:
-        return list(self._columns.ids)
-
-    def __iter__(self) -> Iterator[Message]:
-        return map(Message, *self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns.ids)
+        self.columns = columns
 
     def __repr__(self) -> str:
         return f"<Delivery {self.number} of {self.partition}, {len(self)} messages from {self.start}>"

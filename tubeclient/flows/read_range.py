@@ -17,10 +17,11 @@ import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tubeclient.errors import (
     ConfigurationError,
+    CorruptMessage,
     DataLoss,
     DeadlineExceeded,
     NotAvailable,
@@ -34,10 +35,11 @@ from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Tick
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.reader import Reader, in_first_free
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.wire.messages import NO_MESSAGES, Columns, MessagePack, checked_columns
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["LostRange", "Pack", "RangeRead", "RangeTask"]
+__all__ = ["LostRange", "Pack", "RangeRead", "RangeTask", "corrupt_pack"]
 
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
@@ -45,13 +47,25 @@ _NOT_FOUND, _SLOW_DOWN = 404, 452
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
-    """Messages of one partition, in order: all those that the index range [start, end) holds for it."""
+class Pack(MessagePack):
+    """Messages of one partition, in order: all those that the index range [start, end) holds for it.
+
+    Iterating gives `Message` objects. `bodies` and `message_ids` are the same as columns, which is faster.
+    """
 
     partition: PartitionKey
     start: int
     end: int
-    messages: Sequence[broker_pb2.TransferedMessage]
+    columns: Columns
+
+
+def corrupt_pack(partition: PartitionKey, start: int, end: int, what: object) -> CorruptMessage:
+    """What to raise for the pack [start, end) with a damaged message."""
+    return CorruptMessage(
+        f"partition {partition}, offsets [{start}, {end}): {what}. It was damaged on its way, or on the broker's disk "
+        "if reading again gives this error again; then go on behind it, with a new checkpoint where there is one: at "
+        f"offset {end} of this partition"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,13 @@ class RangeTask:
             raise ConfigurationError(f"no reader group to read {self.range} under; readerGroups must name at least one")
 
 
+class _Held(NamedTuple):
+    """A pack whose end is not known yet."""
+
+    start: int
+    messages: broker_pb2.MessageColumns
+
+
 class _LookAgain(TubeError):
     """What the broker said looks like data loss; it is one only if it says so again."""
 
@@ -134,6 +155,8 @@ class RangeRead:
                 break
             except TubeError as error:
                 attempt = 0 if self.position > before else attempt + 1
+                if isinstance(error, CorruptMessage):
+                    raise  # retriable as what a peer says, but the same bytes are there the next time
                 if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
                     raise
                 now_ms = yield Now()
@@ -208,7 +231,7 @@ class RangeRead:
         end = self._end
         if self.position >= end:
             return
-        held: tuple[int, Sequence[Any]] | None = None  # the pack whose end is not known yet: its start and messages
+        held: _Held | None = None
         ticket = yield from self._send_fetch()
         empty_polls = 0
         while True:
@@ -223,7 +246,9 @@ class RangeRead:
                     if done:
                         return
                 elif position > self.position:
-                    yield from self._hand_on(Pack(self.task.range.partition, self.position, min(position, end), ()))
+                    yield from self._hand_on(
+                        Pack(self.task.range.partition, self.position, min(position, end), NO_MESSAGES)
+                    )
                 if self.position >= end:
                     return
                 if limit < end:
@@ -243,47 +268,53 @@ class RangeRead:
                 ticket = yield from self._send_fetch()
                 if held is not None:
                     yield from self._settle(held, start)
-                held = start, response.messages
+                held = _Held(start, response.messages)
                 self._pack_starts.append(start)
                 continue
             ticket = yield from self._send_fetch()
 
-    def _settle(self, held: tuple[int, Sequence[Any]], bound: int) -> Flow[bool]:
+    def _settle(self, held: _Held, bound: int) -> Flow[bool]:
         """Hand on a pack that ends at `bound`, or earlier with nothing of ours between; true where the range is
         done.
         """
-        start, messages = held
         end = self._end
-        if bound > end and messages:
-            messages = yield from self._cut(messages, bound)
-        yield from self._hand_on(Pack(self.task.range.partition, start, min(bound, end), messages))
+        ours = None
+        if bound > end and held.messages.messageId:
+            ours = yield from self._cut(held.messages.messageId, bound)
+        place = self.task.range.partition, held.start, min(bound, end)
+        try:
+            columns = checked_columns(held.messages, ours)
+        except CorruptMessage as error:
+            raise corrupt_pack(*place, error) from error
+        yield from self._hand_on(Pack(*place, columns))
         return bound >= end
 
-    def _cut(self, messages: Sequence[Any], bound: int) -> Flow[Sequence[Any]]:
-        """Drop what lies at or past `end` from a pack that may reach up to `bound`: see the module's text."""
+    def _cut(self, ids: Sequence[int], bound: int) -> Flow[int]:
+        """Count the messages with these `ids` that lie before `end`, of a pack that may reach up to `bound`: see the
+        module's text.
+        """
         assert self.group is not None
         end = self._end
         answer = yield from self._seek(self.group, end)
         if answer.currOffset != end:
             raise _LookAgain(f"the broker went to {answer.currOffset} where {end} was asked for")
         while True:
-            response = yield from call(self.task.broker.address, Method.GET_MESSAGES, self._fetch_request())
+            response = yield Receive((yield from self._send_fetch()))
             if response.errCode == _SLOW_DOWN:
                 yield Sleep(max(response.minLimitTime, 1))
             elif response.errCode == _NOT_FOUND:
                 position, _ = yield from self._commit()
                 if position >= bound:
-                    return messages
+                    return len(ids)
                 yield from self._check_patience("nothing to read although data is there")
                 yield Sleep(backoff_ms(0, self._rng.random(), limit_ms=_EMPTY_POLL_MS))
             else:
                 self._checked(response, f"finding the end of {self.task.range}")
                 if response.currOffset >= bound:
-                    return messages
-                if response.messages:
-                    first_beyond = response.messages[0].messageId
-                    ids = [message.messageId for message in messages]
-                    return messages[: ids.index(first_beyond)] if first_beyond in ids else messages
+                    return len(ids)
+                if response.messages.messageId:
+                    first_beyond = response.messages.messageId[0]
+                    return list(ids).index(first_beyond) if first_beyond in ids else len(ids)
 
     def _check_expiry(self) -> Flow[None]:
         """Make sure that nothing expired between two packs.
@@ -331,11 +362,11 @@ class RangeRead:
             raise StatusError(_NOT_FOUND, what, context=f"{spent:.0f} s reading {self.task.range} at {self.position}")
 
     def _send_fetch(self) -> Flow[Ticket]:
-        ticket: Ticket = yield Send(self.task.broker.address, Method.GET_MESSAGES, self._fetch_request())
+        request = self._reader().fetch(self.task.range.partition, commit=True, unlimited=True)
+        ticket: Ticket = yield Send(
+            self.task.broker.address, Method.GET_MESSAGES, request, answer=broker_pb2.GetMessageColumnsB2C
+        )
         return ticket
-
-    def _fetch_request(self) -> broker_pb2.GetMessageRequestC2B:
-        return self._reader().fetch(self.task.range.partition, commit=True, unlimited=True)
 
     def _reader(self) -> Reader:
         assert self.group is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import compress
+from collections.abc import Iterator
+from itertools import compress, repeat
+from operator import and_
 from typing import NamedTuple
 
 from tubeclient.errors import CorruptMessage
@@ -10,7 +12,7 @@ from tubeclient.wire.crc32 import crc32
 from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Columns", "Message", "bodies_of", "checked_columns", "with_tags"]
+__all__ = ["NO_MESSAGES", "Columns", "Message", "MessagePack", "bodies_of", "checked_columns", "with_tags"]
 
 _CHECKSUM_MASK = 0x7FFFFFFF
 
@@ -69,12 +71,49 @@ class Columns(NamedTuple):
     flags: list[int]
 
 
-def checked_columns(wire: broker_pb2.MessageColumns) -> Columns:
-    """Take the messages of a fetch; CorruptMessage for the first whose payload does not match its checksum."""
-    ids, checksums, payloads, flags = wire.messageId[:], wire.checkSum[:], wire.payLoadData[:], wire.flag[:]
-    if not len(ids) == len(checksums) == len(payloads) == len(flags):
+NO_MESSAGES = Columns([], [], [])
+
+
+class MessagePack:
+    """Messages in the order of their index entries, whose columns are in `columns`."""
+
+    __slots__ = ()
+
+    columns: Columns
+
+    @property
+    def messages(self) -> list[Message]:
+        """One object for each message."""
+        return list(self)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """What the producers sent. CorruptMessage where attributes cannot be told from a body."""
+        return bodies_of(self.columns)
+
+    @property
+    def message_ids(self) -> list[int]:
+        """The brokers' numbers for the messages."""
+        return list(self.columns.ids)
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(Message, *self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns.ids)
+
+
+def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> Columns:
+    """Take the messages of a fetch, or the `first` so many. CorruptMessage: one does not match its checksum."""
+    if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
         raise CorruptMessage("a message lacks one of its fields")
-    found = [checksum & _CHECKSUM_MASK for checksum in map(crc32, payloads)]
+    ids, checksums, payloads, flags = (
+        wire.messageId[:first],
+        wire.checkSum[:first],
+        wire.payLoadData[:first],
+        wire.flag[:first],
+    )
+    found = list(map(and_, map(crc32, payloads), repeat(_CHECKSUM_MASK)))
     if found != checksums:
         number = next(n for n, (one, other) in enumerate(zip(found, checksums, strict=True)) if one != other)
         raise CorruptMessage(f"the message with id {ids[number]} does not match its checksum")

@@ -1,0 +1,71 @@
+"""Arrow batches of a size that suits both sides of the socket between Python and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from tubeclient.flows.read_range import Pack
+
+__all__ = ["MAX_BATCH_BYTES", "MAX_BATCH_ROWS", "MIN_BATCH_BYTES", "MIN_BATCH_ROWS", "regroup", "together"]
+
+MIN_BATCH_ROWS: Final = 10_000
+MIN_BATCH_BYTES: Final = 2 << 20
+MAX_BATCH_ROWS: Final = 64_000
+MAX_BATCH_BYTES: Final = 8 << 20
+"""A batch is held whole on both sides of the socket. A single message may be larger; it is then a batch of its own."""
+
+
+def together(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
+    """Yield the packs of a partition by so many as make a batch, the last ones whatever they make."""
+    held: list[Pack] = []
+    rows = size = 0
+    for pack in packs:
+        held.append(pack)
+        rows, size = rows + len(pack), size + sum(map(len, pack.columns.payloads))
+        if rows >= MIN_BATCH_ROWS or size >= MIN_BATCH_BYTES:
+            yield held
+            held, rows, size = [], 0, 0
+    if held:
+        yield held
+
+
+def regroup(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows, in fewer batches where they are small: of at least MIN_BATCH_ROWS rows or MIN_BATCH_BYTES,
+    or so large that the next would not fit.
+
+    None has more than MAX_BATCH_ROWS rows or, unless it is a single row, more than MAX_BATCH_BYTES.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for whole in batches:
+        for batch in _cut(whole):
+            more = batch.nbytes
+            if held and (rows + batch.num_rows > MAX_BATCH_ROWS or size + more > MAX_BATCH_BYTES):
+                yield _joined(held)
+                held, rows, size = [], 0, 0
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + more
+            if rows >= MIN_BATCH_ROWS or size >= MIN_BATCH_BYTES:
+                yield _joined(held)
+                held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield `batch` in halves of halves until none is too large; nothing for an empty one."""
+    if batch.num_rows == 0:
+        return
+    if batch.num_rows == 1 or (batch.num_rows <= MAX_BATCH_ROWS and batch.nbytes <= MAX_BATCH_BYTES):
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _cut(batch.slice(0, half))
+    yield from _cut(batch.slice(half))
