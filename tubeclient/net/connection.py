@@ -25,7 +25,6 @@ __all__ = ["Connection", "split_address"]
 
 _log = logging.getLogger(__name__)
 
-_RECEIVE_BYTES = 1 << 20
 _numbers = itertools.count(1)
 _JOIN_SECONDS = 5.0
 
@@ -123,17 +122,21 @@ class Connection(ProcessBound):
 
     def _read(self) -> None:
         decoder = FrameDecoder()
-        buffer = memoryview(bytearray(_RECEIVE_BYTES))
         try:
-            while received := self._stream.receive_into(buffer):
-                if not self._answered and not self._tls and looks_like_tls(buffer[:received]):
+            while True:
+                with decoder.room() as room:
+                    received = self._stream.receive_into(room)
+                    foreign = not self._answered and not self._tls and looks_like_tls(room[:received])
+                if not received:
+                    break
+                if foreign:
                     self._finish(
                         ConnectError(
                             f"{self.address} speaks TLS; give TLS settings, or its plain port", address=self.address
                         )
                     )
                     return
-                for frame in decoder.feed(buffer[:received]):
+                for frame in decoder.received(received):
                     self._answered = True
                     self._settle(frame)
             self._finish(self._lost(f"{self.address} closed the connection"))

@@ -22,6 +22,11 @@ BEGIN_TOKEN = 0xFF7FF4FE
 _HEADER = struct.Struct(">IiI")
 _BLOCK_LENGTH = struct.Struct(">I")
 
+_BUFFER_BYTES = 1 << 19
+_ROOM_BYTES = 1 << 17
+_KEPT_BYTES = 4 << 20
+"""A buffer that a large frame made larger than this is given back behind it."""
+
 
 class Frame(NamedTuple):
     """One frame: the serial number that ties an answer to its request, and the stream."""
@@ -51,31 +56,52 @@ class FrameDecoder:
     """
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._end = 0  # of what was received
         self._block_ends: list[tuple[int, int]] = []  # (start, end) of the blocks seen of that frame
         self._stream_bytes = 0
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Add bytes and return the frames they complete, in order."""
-        self._buffer += data
+        frames: list[Frame] = []
+        rest = memoryview(data)
+        while rest:
+            with self.room() as room:
+                count = min(len(room), len(rest))
+                room[:count] = rest[:count]
+            rest = rest[count:]
+            frames += self.received(count)
+        return frames
+
+    def room(self) -> memoryview:
+        """Where bytes may be received into, without a copy; to be released before `received` says how many came."""
+        if len(self._buffer) - self._end < _ROOM_BYTES:
+            self._buffer += bytes(len(self._buffer))
+        return memoryview(self._buffer)[self._end :]
+
+    def received(self, count: int) -> list[Frame]:
+        """Take so many bytes that are in `room` now, and return the frames they complete, in order."""
+        self._end += count
         frames: list[Frame] = []
         start = 0
-        while (frame_end := self._scan(start)) is not None:
-            view = memoryview(self._buffer)
-            stream = b"".join([view[a:b] for a, b in self._block_ends])
-            view.release()
-            frames.append(Frame(_HEADER.unpack_from(self._buffer, start)[1], stream))
-            start = frame_end
-            self._restart()
-        if start:
-            del self._buffer[:start]
-            self._block_ends = [(a - start, b - start) for a, b in self._block_ends]
+        with memoryview(self._buffer) as view:
+            while (frame_end := self._scan(start)) is not None:
+                stream = b"".join([view[a:b] for a, b in self._block_ends])
+                frames.append(Frame(_HEADER.unpack_from(self._buffer, start)[1], stream))
+                start = frame_end
+                self._restart()
+            if start:
+                view[: self._end - start] = view[start : self._end]
+                self._end -= start
+                self._block_ends = [(a - start, b - start) for a, b in self._block_ends]
+        if not self._end and len(self._buffer) > _KEPT_BYTES:
+            self._buffer = bytearray(_BUFFER_BYTES)
         return frames
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes held of a frame that is not complete."""
-        return len(self._buffer)
+        return self._end
 
     def _restart(self) -> None:
         self._block_ends = []
@@ -83,7 +109,7 @@ class FrameDecoder:
 
     def _scan(self, start: int) -> int | None:
         """Go on looking at the blocks of the frame at `start`; its end, or None while bytes are missing."""
-        available = len(self._buffer)
+        available = self._end
         if available - start < _HEADER.size:
             if available - start >= 4 and _BLOCK_LENGTH.unpack_from(self._buffer, start)[0] != BEGIN_TOKEN:
                 raise ProtocolError("the peer does not speak TubeMQ's protocol: wrong begin token")
