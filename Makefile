@@ -78,7 +78,7 @@ $(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
 	$(BIN)/python tools/fetch_jars.py
 	@touch $@
 
-$(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tests/apache/jars.py
+$(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tools/maven_jars.py
 	$(BIN)/python -m tests.apache.jars
 	@touch $@
 

@@ -79,6 +79,11 @@ DEMO = [
     "matplotlib>=3.9,<4",
 ]
 
+BENCH = [
+    # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels have librdkafka within.
+    "confluent-kafka>=2.6,<3",
+]
+
 DEV = [
     "pytest>=8.3,<10",  # runs the tests
     "pytest-timeout>=2.3,<3",  # ends a test that hangs
@@ -139,8 +144,9 @@ setup(
         "embedded": EMBEDDED,
         "cli": CLI,
         "demo": DEMO,
+        "bench": BENCH,
         "dev": DEV,
-        "all": union(SPEED, SPARK, DELTA, EMBEDDED, CLI, DEMO, DEV),
+        "all": union(SPEED, SPARK, DELTA, EMBEDDED, CLI, DEMO, BENCH, DEV),
     },
     entry_points={"console_scripts": ["tubeclient = tubeclient_cli.app:main"]},
     zip_safe=False,

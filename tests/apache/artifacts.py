@@ -7,27 +7,11 @@ tubemq-server 2.4.0 was never published, so no resolver could follow it.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from tools.maven_jars import parse_artifacts
 
-class Artifact(NamedTuple):
-    """One jar on a Maven-style registry."""
-
-    group: str
-    name: str
-    version: str
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.name}-{self.version}.jar"
-
-    def __str__(self) -> str:
-        return f"{self.group}:{self.name}:{self.version}"
-
-
-def _parse(listing: str) -> tuple[Artifact, ...]:
-    return tuple(Artifact(*line.split(":")) for line in listing.split())
-
+__all__ = ["ARTIFACTS"]
 
 # tubemq-server 2.4.0 is the newest published one; core and client were last published as 1.13.0 and fit it.
 _TUBEMQ = """
@@ -102,4 +86,4 @@ org.apache.logging.log4j:log4j-1.2-api:2.17.2
 """
 
 # opentelemetry-javaagent, which the published build names too, stays off the class path on purpose.
-ARTIFACTS: Final = _parse(_TUBEMQ) + _parse(_CLIENT) + _parse(_SERVER)
+ARTIFACTS: Final = parse_artifacts(_TUBEMQ + _CLIENT + _SERVER)

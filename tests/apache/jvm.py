@@ -25,7 +25,8 @@ class ServerError(RuntimeError):
 class JvmProcess:
     """A `java MAIN ARGS` process with its own session, its log4j2 file and its standard output below `folder`.
 
-    With `hold_stdin` its standard input is a pipe that ends when `close_stdin` is called or this process dies.
+    Its class path is `jars`, or TubeMQ's where none is given, and `extra_jars`. With `hold_stdin` its standard input is
+    a pipe that ends when `close_stdin` is called or this process dies.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class JvmProcess:
         folder: Path,
         heap_mb: int,
         *,
+        jars: str | None = None,
         extra_jars: Sequence[Path] = (),
         hold_stdin: bool = False,
     ) -> None:
@@ -44,6 +46,7 @@ class JvmProcess:
         self._args = list(args)
         self._folder = folder
         self._heap_mb = heap_mb
+        self._jars = jars
         self._extra_jars = list(extra_jars)
         self._hold_stdin = hold_stdin
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,7 +71,7 @@ class JvmProcess:
         command = [java_executable(), f"-Xmx{self._heap_mb}m", "-Xms64m"]
         # Serial collector: the least threads and memory; on the small machines of CI also the fastest start.
         command += ["-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true"]
-        jars = os.pathsep.join([class_path(), *map(str, self._extra_jars)])
+        jars = os.pathsep.join([self._jars or class_path(), *map(str, self._extra_jars)])
         command += [f"-Dlog4j.configurationFile={config}", "-cp", jars, self._main_class, *self._args]
         with self.output_file.open("ab") as output:
             stdin = subprocess.PIPE if self._hold_stdin else subprocess.DEVNULL
@@ -129,7 +132,7 @@ class JvmProcess:
 
 
 def _popen(command: Sequence[str], folder: Path, stdin: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    # TubeMQ reads no variables; JAVA_TOOL_OPTIONS and friends of the caller could change heap or agents.
+    # The servers read no variables; JAVA_TOOL_OPTIONS and friends of the caller could change heap or agents.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA_", "JDK_", "_JAVA"))}
     return subprocess.Popen(
         command,

@@ -1,0 +1,227 @@
+"""Fetches sets of jars with the Ivy inside pip's pyspark; nothing else than Python, a JDK and the registry.
+
+A set is a list of artifacts, each with its exact version, and lives in a folder of its own below `.cache/` at the
+repository's root. In it the jars are in a folder named by a hash of the list, so a changed list is fetched anew and a
+half-done fetch is never taken for a whole one. No registry address is written here: Ivy's own default for an
+`ibiblio` resolver with Maven's layout is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from xml.sax.saxutils import quoteattr
+
+__all__ = ["Artifact", "JarSet", "JarsError", "java_executable", "parse_artifacts", "pyspark_jar"]
+
+_CACHE_FOLDER: Final = Path(__file__).resolve().parents[1] / ".cache"
+_COMPLETE: Final = "COMPLETE"
+# Seconds. A first fetch of 59 jars (29 MB) took 15 s; a slow line may take minutes.
+_FETCH_TIMEOUT: Final = 540.0
+# Seconds. Another process of the same machine may be fetching; wait it out, and a little more.
+_LOCK_TIMEOUT: Final = _FETCH_TIMEOUT + 30.0
+
+_SETTINGS: Final = """<ivysettings>
+  <settings defaultResolver="registry"/>
+  <resolvers><ibiblio name="registry" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+
+
+class Artifact(NamedTuple):
+    """One jar on a Maven-style registry."""
+
+    group: str
+    name: str
+    version: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}"
+
+
+def parse_artifacts(listing: str) -> tuple[Artifact, ...]:
+    """The artifacts of a text with one `group:name:version` a line."""
+    return tuple(Artifact(*line.split(":")) for line in listing.split())
+
+
+class JarsError(RuntimeError):
+    """The jars could not be had; the message names which and what Ivy said."""
+
+
+def java_executable() -> str:
+    """The `java` of JAVA_HOME, or else of PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        return str(Path(home) / "bin" / "java")
+    found = shutil.which("java")
+    if found is None:
+        raise JarsError("no java on PATH and none in JAVA_HOME: Apache's servers need a JDK (17 is what is tried)")
+    return found
+
+
+def pyspark_jar(prefix: str) -> Path:
+    """The one jar of the installed pyspark whose name is `prefix-<version>.jar`."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise JarsError("pyspark is not installed in this Python: its jars folder holds Ivy and py4j")
+    folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
+    pattern = re.compile(re.escape(prefix) + r"-\d[\w.]*\.jar")
+    found = sorted(path for path in folder.glob(f"{prefix}-*.jar") if pattern.fullmatch(path.name))
+    if len(found) != 1:
+        raise JarsError(f"expected one {prefix} jar in pyspark's jars folder, found {[p.name for p in found]}")
+    return found[0]
+
+
+def _silent(_line: str) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _locked(path: Path, timeout: float) -> Iterator[None]:
+    """Holds an exclusive lock on `path`, which the kernel drops if this process dies."""
+    deadline = time.monotonic() + timeout
+    with path.open("a") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise JarsError(f"{path.name}: another process held the lock for {timeout:.0f} s") from None
+                time.sleep(0.2)
+        yield
+
+
+def _is_complete(folder: Path, artifacts: Sequence[Artifact]) -> bool:
+    return (folder / _COMPLETE).is_file() and all((folder / a.file_name).is_file() for a in artifacts)
+
+
+def _ivy_module(artifacts: Sequence[Artifact]) -> str:
+    dependencies = "\n".join(
+        f"    <dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
+        ' transitive="false" conf="default->default"/>'
+        for a in artifacts
+    )
+    return (
+        '<ivy-module version="2.0">\n  <info organisation="jars" module="set"/>\n'
+        '  <configurations><conf name="default"/></configurations>\n'
+        f"  <dependencies>\n{dependencies}\n  </dependencies>\n</ivy-module>\n"
+    )
+
+
+def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact], say: Callable[[str], None]) -> None:
+    """One Ivy run. Raises JarsError naming every artifact that is not in `folder` afterwards."""
+    (work / "settings.xml").write_text(_SETTINGS)
+    (work / "ivy.xml").write_text(_ivy_module(artifacts))
+    command = [java_executable(), "-Xmx256m", "-cp", str(pyspark_jar("ivy")), "org.apache.ivy.Main"]
+    command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
+    # Ivy's cache belongs to this repository, not to the user's home folder.
+    command += ["-cache", str(work / "ivy-cache"), "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
+    deadline = time.monotonic() + _FETCH_TIMEOUT
+    log = work / "ivy.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            while process.poll() is None:
+                if time.monotonic() >= deadline:
+                    raise JarsError(f"Ivy did not finish within {_FETCH_TIMEOUT:.0f} s; it said last:\n{_tail(log)}")
+                time.sleep(0.1)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(timeout=10)
+    missing = _culprits(log, [a for a in artifacts if not (folder / a.file_name).is_file()])
+    if missing:
+        raise JarsError(f"could not be had: {', '.join(missing)}; Ivy said last:\n{_tail(log)}")
+    if process.returncode != 0:
+        raise JarsError(f"Ivy ended with {process.returncode}; it said last:\n{_tail(log)}")
+    say(f"Ivy brought {len(artifacts)} jars")
+
+
+def _culprits(log: Path, missing: Sequence[Artifact]) -> list[str]:
+    """Which of `missing` Ivy itself complains of: after one failure it copies none, so the others are missing too."""
+    said = log.read_text(errors="replace").splitlines()
+    complaints = [line for line in said if re.search("not found|NOT FOUND|FAILED", line)]
+    named = [a for a in missing if any(f"{a.group}#{a.name};{a.version}" in line for line in complaints)]
+    return [str(a) for a in named or missing]
+
+
+def _tail(path: Path, lines: int = 25) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+class JarSet:
+    """The jars of `artifacts`, kept in `.cache/<name>/`."""
+
+    def __init__(self, name: str, artifacts: Sequence[Artifact]) -> None:
+        self.name = name
+        self.artifacts = tuple(artifacts)
+        self._cache = _CACHE_FOLDER / name
+
+    @property
+    def folder(self) -> Path:
+        """Where the jars are, or will be; its name has twelve hexadecimal digits that change with the list."""
+        return self._cache / hashlib.sha256("\n".join(map(str, self.artifacts)).encode()).hexdigest()[:12]
+
+    def ensure(self, say: Callable[[str], None] = _silent) -> Path:
+        """The folder with all jars, fetching them if need be; bounded by ten minutes; safe to call from many processes.
+
+        JarsError: they could not be had.
+        """
+        folder = self.folder
+        if _is_complete(folder, self.artifacts):
+            return folder
+        self._cache.mkdir(parents=True, exist_ok=True)
+        say(f"waiting for the lock of {self.name}")
+        with _locked(self._cache / "lock", _LOCK_TIMEOUT):
+            if _is_complete(folder, self.artifacts):
+                return folder
+            say(f"fetching {len(self.artifacts)} jars with Ivy")
+            # Into a fresh folder, renamed at the end: Ivy would keep a half-copied jar that a killed run left.
+            partial = folder.with_name(folder.name + ".partial")
+            for leftover in (partial, folder):
+                shutil.rmtree(leftover, ignore_errors=True)
+            partial.mkdir()
+            _run_ivy(self._cache, partial, self.artifacts, say)
+            (partial / _COMPLETE).write_text("\n".join(map(str, self.artifacts)) + "\n")
+            partial.rename(folder)
+        return folder
+
+    def files(self) -> list[Path]:
+        """The jars' absolute paths, in the order of the list; fetches them if need be."""
+        folder = self.ensure()
+        return [folder / artifact.file_name for artifact in self.artifacts]
+
+    def class_path(self) -> str:
+        """A java class path of all the jars, in the order of the list."""
+        return os.pathsep.join(map(str, self.files()))
+
+    def report(self) -> int:
+        """Fetch what is missing and print what there is; the exit code of a command that does only this."""
+        started = time.monotonic()
+        try:
+            folder = self.ensure(say=lambda line: print(line, flush=True))
+        except JarsError as error:
+            print(f"jars: {error}", file=sys.stderr)
+            return 1
+        size = sum(path.stat().st_size for path in folder.glob("*.jar"))
+        seconds = time.monotonic() - started
+        print(f"{self.name}: {len(self.artifacts)} jars, {size / 1e6:.1f} MB, {seconds:.1f} s, in {folder}")
+        return 0
