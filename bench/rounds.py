@@ -1,0 +1,31 @@
+"""Taking turns: every round measures each side once, so that what else the machine does falls on all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+__all__ = ["Side", "take_turns"]
+
+Side = Callable[[], float]
+"""Measures once and returns the figure. Raises where what it read was not right."""
+
+
+def take_turns(
+    sides: Mapping[str, Side], *, warm_ups: int, rounds: int, say: Callable[[str], None]
+) -> dict[str, list[float]]:
+    """Return the figures of the counted rounds, by side. What a side raises says which side and round it was."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(-warm_ups, rounds):
+        title = "warm-up" if number < 0 else f"round {number + 1} of {rounds}"
+        shown: list[str] = []
+        for name, measure in sides.items():
+            try:
+                figure = measure()
+            except Exception as error:
+                error.add_note(f"while measuring {name}, {title}")
+                raise
+            if number >= 0:
+                found[name].append(figure)
+            shown.append(f"{name} {figure:,.4g}" if figure < 1_000 else f"{name} {figure:,.0f}")
+        say(f"{title}: {'; '.join(shown)}")
+    return found
