@@ -1,0 +1,97 @@
+"""Results as a picture: rows a second of each side, a panel for each workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.results import Figure, Results
+from bench.workloads import LAYOUTS, WORKLOADS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Bar", "bars_of", "draw"]
+
+_OURS, _CEILING, _OTHERS = "#1b6ca8", "#c9ced3", "#e0913a"
+_SIDES: Final = (
+    ("ceiling", "broker's ceiling", _CEILING),
+    ("tubeclient", "Spark, tubeclient", _OURS),
+    ("embedded", "Spark, tubeclient, embedded broker", _OURS),
+    ("java", "Java client alone", _OTHERS),
+    ("source", "Spark, Kafka source", _OTHERS),
+)
+_PLACES: Final = (*((layout.key, layout.title) for layout in LAYOUTS), ("kafka", "Kafka, 8 partitions"))
+
+
+class Bar:
+    """One bar: what stands beside it, its colour, and what was measured."""
+
+    def __init__(self, label: str, colour: str, figure: Figure) -> None:
+        self.label, self.colour, self.figure = label, colour, figure
+
+
+def bars_of(results: Results, workload: str) -> dict[str, list[Bar]]:
+    """The bars of a workload's panel, from top to bottom, by the heading above them; only what was measured."""
+    found: dict[str, list[Bar]] = {}
+    for place, heading in _PLACES:
+        bars = [
+            Bar(label, colour, results.figures[key])
+            for side, label, colour in _SIDES
+            if (key := f"{workload}/{place}/{side}") in results.figures
+        ]
+        if bars:
+            found[heading] = bars
+    return found
+
+
+def draw(results: Results, path: Path) -> None:
+    """Write the picture, a PNG; its bars are medians, whiskers reach from the least to the most."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = [(work, bars) for work in WORKLOADS if (bars := bars_of(results, work.key))]
+    if not panels:
+        raise ValueError("there is no throughput to draw")
+    heights = [sum(len(bars) + 1 for bars in groups.values()) for _, groups in panels]
+    figure, axes = pyplot.subplots(
+        len(panels), 1, figsize=(9, 0.32 * sum(heights) + 0.9 * len(panels)), height_ratios=heights, squeeze=False
+    )
+    for (work, groups), axis in zip(panels, axes[:, 0], strict=True):
+        _panel(axis, work.title, groups)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _panel(axis: Axes, title: str, groups: dict[str, list[Bar]]) -> None:
+    position, most = 0.0, max(bar.figure.spread.most for bars in groups.values() for bar in bars)
+    ticks: list[float] = []
+    labels: list[str] = []
+    for heading, bars in groups.items():
+        axis.text(0, position, f" {heading}", va="center", fontsize=9, fontweight="bold")
+        for bar in bars:
+            position += 1
+            spread = bar.figure.spread
+            whiskers = [[spread.median - spread.least], [spread.most - spread.median]]
+            axis.barh(position, spread.median, 0.72, color=bar.colour)
+            axis.errorbar(spread.median, position, xerr=whiskers, color="#333333", capsize=3, linewidth=1)
+            axis.text(spread.most + most * 0.01, position, _short(spread.median), va="center", fontsize=9)
+            ticks.append(position)
+            labels.append(bar.label)
+        position += 1
+    axis.set_yticks(ticks, labels, fontsize=9)
+    axis.set_ylim(position - 0.3, -0.7)
+    axis.set_xlim(0, most * 1.12)
+    axis.xaxis.set_major_formatter(lambda value, _: _short(value))
+    axis.set_title(f"{title}: rows a second", loc="left", fontsize=11)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _short(value: float) -> str:
+    """A number as people say it: 1.23 M, 45 k."""
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    return f"{value / 1e3:.0f} k" if value >= 1e4 else f"{value:,.0f}"

@@ -1,0 +1,155 @@
+"""What is to be reached: as data, and judged by the medians of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from bench.workloads import LAYOUTS
+
+__all__ = ["TARGETS", "Target", "Verdict", "judge"]
+
+Medians = Mapping[str, float]
+
+
+class Target(NamedTuple):
+    """A figure computed from medians, and its goal."""
+
+    name: str
+    figure: Callable[[Medians], float]
+    """KeyError where something that it needs was not measured."""
+    goal: float
+    at_least: bool = True
+    """False: at most."""
+    reason: str = ""
+    """Why it is out of reach, where it is missed for good."""
+
+
+class Verdict(NamedTuple):
+    """A target and how it came out."""
+
+    target: Target
+    value: float | None
+    """None where it was not measured."""
+
+    @property
+    def reached(self) -> bool:
+        if self.value is None:
+            return False
+        return self.value >= self.target.goal if self.target.at_least else self.value <= self.target.goal
+
+
+def judge(medians: Medians) -> list[Verdict]:
+    """All targets, in their order."""
+    return [Verdict(target, _value(target, medians)) for target in TARGETS]
+
+
+def _value(target: Target, medians: Medians) -> float | None:
+    try:
+        return target.figure(medians)
+    except KeyError:
+        return None
+
+
+def _of(key: str) -> Callable[[Medians], float]:
+    return lambda medians: medians[key]
+
+
+def _ratio(above: str, below: str) -> Callable[[Medians], float]:
+    return lambda medians: medians[above] / medians[below]
+
+
+def _ratio_of_shares(above: tuple[str, str], below: tuple[str, str]) -> Callable[[Medians], float]:
+    """One's share of its ceiling over another's of its own."""
+    return lambda medians: (medians[above[0]] / medians[above[1]]) / (medians[below[0]] / medians[below[1]])
+
+
+def _evenness(*keys: str) -> Callable[[Medians], float]:
+    """The lowest over the highest."""
+    return lambda medians: min(medians[key] for key in keys) / max(medians[key] for key in keys)
+
+
+def _throughput() -> list[Target]:
+    found: list[Target] = []
+    for layout in LAYOUTS:
+        for workload, size, ceiling_goal in (
+            ("small", "2 M x 100 bytes", 0.85),
+            ("medium", "1 KB", 0.9),
+            ("large", "64 KB", 0.9),
+        ):
+            ours = f"{workload}/{layout.key}/tubeclient"
+            name = f"share of the broker's ceiling, {size}, {layout.title}"
+            found.append(Target(name, _ratio(ours, f"{workload}/{layout.key}/ceiling"), ceiling_goal))
+    for layout in LAYOUTS:
+        ours, where = f"small/{layout.key}/tubeclient", layout.title
+        found += [
+            Target(
+                f"over Java's ClientBalanceConsumer, 100 bytes, {where}", _ratio(ours, f"small/{layout.key}/java"), 2.0
+            ),
+            Target(f"over Spark's Kafka source, 2 M x 100 bytes, {where}", _ratio(ours, "small/kafka/source"), 1.3),
+            Target(
+                f"over Spark's Kafka source, 0.5 M x 100 bytes, {where}",
+                _ratio(f"few/{layout.key}/tubeclient", "few/kafka/source"),
+                3.0,
+            ),
+        ]
+    for layout in LAYOUTS:
+        for workload, size in (
+            ("small", "2 M x 100 bytes"),
+            ("few", "0.5 M x 100 bytes"),
+            ("medium", "1 KB"),
+            ("large", "64 KB"),
+        ):
+            tube = (f"{workload}/{layout.key}/tubeclient", f"{workload}/{layout.key}/ceiling")
+            kafka = (f"{workload}/kafka/source", f"{workload}/kafka/ceiling")
+            found.append(
+                Target(
+                    f"share of its ceiling over the Kafka source's share of Kafka's, {size}, {layout.title}",
+                    _ratio_of_shares(tube, kafka),
+                    1.0,
+                )
+            )
+    for layout in LAYOUTS:
+        found.append(
+            Target(
+                f"from embedded_tubemq over from Apache's broker, 100 bytes, {layout.title}",
+                _ratio(f"small/{layout.key}/embedded", f"small/{layout.key}/tubeclient"),
+                1.3,
+            )
+        )
+    return found
+
+
+TARGETS: Final = (
+    *_throughput(),
+    Target("decoding, messages of 100 bytes a second and core, no attributes", _of("decode/plain"), 2_000_000),
+    Target("decoding, the same with attributes", _of("decode/attributes"), 800_000),
+    Target(
+        "streaming into Delta (AvailableNow, 10 batches) over a batch read into Delta",
+        _ratio("streaming/tubeclient", "streaming/batch_tubeclient"),
+        0.8,
+    ),
+    Target(
+        "latency with a trigger of 100 ms over Spark's Kafka source",
+        _ratio("latency/tubeclient", "latency/kafka"),
+        1.2,
+        at_least=False,
+    ),
+    Target(
+        "time from start() to the first row over Spark's Kafka source",
+        _ratio("first_row/tubeclient", "first_row/kafka"),
+        1.2,
+        at_least=False,
+    ),
+    Target(
+        "time from start() to the first row over Java's PullMessageConsumer under server-side balance",
+        _ratio("first_row/tubeclient", "first_row/java_pull"),
+        0.2,
+        at_least=False,
+    ),
+    Target(
+        "slowest over fastest with 8, 32 and 128 partitions, each in its own store",
+        _evenness("growth/stores_8/tubeclient", "growth/stores_32/tubeclient", "growth/stores_128/tubeclient"),
+        0.7,
+    ),
+)
