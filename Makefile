@@ -24,8 +24,8 @@ setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/delta $(STAMPS)/apache $(S
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
 
-bench: $(STAMPS)/packages $(STAMPS)/apache ## Measure our client beside Apache's Java client, on Apache's broker
-	$(BIN)/python -m bench.client $(BENCH_ARGS)
+bench: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Measure the source beside its peers: docs/performance.md; BENCH_ARGS="--scale 0.05"
+	$(BIN)/python -m bench $(BENCH_ARGS)
 
 chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes, and count
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
@@ -80,6 +80,10 @@ $(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
 
 $(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tools/maven_jars.py
 	$(BIN)/python -m tests.apache.jars
+	@touch $@
+
+$(STAMPS)/kafka: $(STAMPS)/packages bench/kafka_jars.py tools/maven_jars.py
+	$(BIN)/python -m bench.kafka_jars
 	@touch $@
 
 $(STAMPS)/protoc: $(STAMPS)/packages tools/generate_proto.py

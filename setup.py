@@ -82,6 +82,8 @@ DEMO = [
 BENCH = [
     # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels have librdkafka within.
     "confluent-kafka>=2.6,<3",
+    # The picture of a run's results.
+    "matplotlib>=3.9,<4",
 ]
 
 DEV = [

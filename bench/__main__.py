@@ -1,0 +1,126 @@
+"""All measurements side by side on this machine, in one run: `make bench`.
+
+Apache TubeMQ 2.4.0, Apache Kafka 3.9.1, embedded_tubemq, Java's client and one Spark session (local[2]) are started
+here, topics are filled, and then all who read take turns, round by round; the first rounds warm up and do not count.
+Every side's number of messages is checked. A whole run writes bench/results.json, the tables of docs/performance.md and
+docs/performance.png.
+
+The exit code is 0 when all that was read was right, however fast; 1 when a measurement failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench.growth import measure_growth
+from bench.machine import load, machine, versions
+from bench.plot import draw
+from bench.results import RESULTS_FILE, Results, RunSettings
+from bench.stage import Stage
+from bench.streaming import measure_first_row, measure_latency, measure_streaming
+from bench.tables import put_between, tables
+from bench.throughput import measure_throughput
+from bench.workloads import WORKLOADS
+from spark_source.planner_process import LOG_LEVEL_VARIABLE
+
+__all__ = ["GROUPS", "main"]
+
+Group = Callable[[Stage, Results, RunSettings], None]
+
+GROUPS: Final[Mapping[str, Group]] = {
+    **{workload.key: partial(measure_throughput, workload=workload) for workload in WORKLOADS},
+    "growth": measure_growth,
+    "streaming": measure_streaming,
+    "first_row": measure_first_row,
+    "latency": measure_latency,
+}
+
+_PAGE: Final = RESULTS_FILE.parents[1] / "docs" / "performance.md"
+_PICTURE: Final = _PAGE.with_suffix(".png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; 0 when all was read as it is, 1 when a measurement failed."""
+    options = _parser().parse_args(arguments)
+    if not 0 < options.scale <= 1 or options.rounds < 1 or options.warm_ups < 0:
+        raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more, --warm-ups 0 or more")
+    # Spark's Python workers are to be this very Python, not the first "python3" on PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # The plan of each batch is no matter here.
+    os.environ.setdefault(LOG_LEVEL_VARIABLE, "WARNING")
+    # So that servers end with the run also where somebody else ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    run = RunSettings(options.scale, options.warm_ups, options.rounds)
+    results = Results(
+        machine(), versions(), datetime.now(UTC).isoformat(timespec="seconds"), run.scale, run.warm_ups, run.rounds
+    )
+    groups = options.only or list(GROUPS)
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder, Stage(Path(folder)) as stage:
+        for name in groups:
+            if not _measure(stage, results, run, name):
+                failed.append(name)
+    results.machine["load_after"] = load()
+    text = tables(results)
+    print(f"\n{text}")
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+        return 1
+    if options.write or (run.scale == 1 and groups == list(GROUPS)):
+        _write(results, text)
+    return 0
+
+
+def _measure(stage: Stage, results: Results, run: RunSettings, name: str) -> bool:
+    """Whether the group's figures are there; what failed is printed, and the others go on."""
+    stage.say(f"--- {name}, load {load():.1f}")
+    started = time.perf_counter()
+    try:
+        GROUPS[name](stage, results, run)
+    except Exception:
+        traceback.print_exc()
+        return False
+    finally:
+        results.group_seconds[name] = round(time.perf_counter() - started, 1)
+    stage.say(f"{name} took {results.group_seconds[name]:.0f} s")
+    return True
+
+
+def _write(results: Results, text: str) -> None:
+    RESULTS_FILE.write_text(results.to_json())
+    _PAGE.write_text(put_between(_PAGE.read_text(), text))
+    draw(results, _PICTURE)
+    print(f"written: {RESULTS_FILE}, {_PAGE}, {_PICTURE}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="that count (%(default)s)")
+    parser.add_argument("--warm-ups", type=int, default=1, metavar="N", help="rounds before them (%(default)s)")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="FRACTION", help="of all messages, for trying out (%(default)s)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=list(GROUPS), metavar="GROUP", help=f"some of: {', '.join(GROUPS)}"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write results.json and the page after a run in part or on a scale too"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Streams: into Delta beside a batch read, the way of a single message, and how soon the first row is there."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from statistics import median
+from typing import Final
+
+from bench.java_side import JavaSide
+from bench.kafka_fill import kafka_sender
+from bench.results import Results, RunSettings
+from bench.rounds import take_turns
+from bench.spark_reads import kafka_options, tube_options
+from bench.stage import BALANCE_PERIOD_SECONDS, Stage
+from bench.streams import StreamRun, available_now, batch_read, first_row, latencies
+from bench.workloads import LAYOUTS, PARTITIONS, START, WORKLOADS, scaled
+from tests.apache.server import TopicSpec
+from tubeclient import Producer
+
+__all__ = ["measure_first_row", "measure_latency", "measure_streaming"]
+
+_BATCHES: Final = 10
+_PULL_STARTS: Final = 5
+_LATENCY_SECONDS, _LATENCY_WARM_UP_SECONDS = 10.0, 3.0
+_TUBE, _KAFKA = 'Spark, `format("tubeclient")`', 'Spark, `format("kafka")`'
+_ONE_STORE: Final = LAYOUTS[0]
+
+
+def measure_streaming(stage: Stage, results: Results, run: RunSettings) -> None:
+    """Rows a second of AvailableNow into Delta, in ten batches, beside those of one batch read into Delta."""
+    workload = WORKLOADS[0]
+    work = scaled(workload, run.scale)
+    [topic] = stage.tube_topics(work, [_ONE_STORE])
+    kafka_topic = stage.kafka_topic(work)
+
+    def rate(fmt: str, what: Callable[..., StreamRun]) -> float:
+        options = (
+            tube_options(stage.settings, topic, stage.group())
+            if fmt == "tubeclient"
+            else kafka_options(stage.kafka.bootstrap, kafka_topic)
+        )
+        folder = stage.folder / "delta"
+        try:
+            done = what(stage.spark, fmt, options, folder, work.messages)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if what is available_now and done.batches != _BATCHES:
+            raise RuntimeError(f"{fmt} made {done.batches} batches, not {_BATCHES}")
+        return done.rate
+
+    sides = {
+        "streaming/tubeclient": partial(rate, "tubeclient", available_now),
+        "streaming/batch_tubeclient": partial(rate, "tubeclient", batch_read),
+        "streaming/kafka": partial(rate, "kafka", available_now),
+        "streaming/batch_kafka": partial(rate, "kafka", batch_read),
+    }
+    titles = {
+        "streaming/tubeclient": f"AvailableNow into Delta, {_BATCHES} batches: {_TUBE}",
+        "streaming/batch_tubeclient": f"a batch read into Delta: {_TUBE}",
+        "streaming/kafka": f"AvailableNow into Delta, {_BATCHES} batches: {_KAFKA}",
+        "streaming/batch_kafka": f"a batch read into Delta: {_KAFKA}",
+    }
+    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
+        results.add(key, f"{workload.title}, {titles[key]}", "rows/s", values)
+
+
+def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
+    """Milliseconds from handing a message to a producer until its row is in the sink: the median of each round."""
+    rounds = run.warm_ups + run.rounds
+    names = [f"latency_{number}" for number in range(rounds)]
+    stage.tubemq.create_topics([TopicSpec(name, PARTITIONS) for name in names])
+    for name in names:
+        stage.kafka.create_topic(name, PARTITIONS)
+    tube_names, kafka_names = iter(names), iter(names)
+
+    def middle_ms(fmt: str, options: Mapping[str, str], send: Callable[[bytes], None]) -> float:
+        seconds = latencies(
+            stage.spark, fmt, options, send, seconds=_LATENCY_SECONDS, warm_up_seconds=_LATENCY_WARM_UP_SECONDS
+        )
+        return median(seconds) * 1000
+
+    def of_tube() -> float:
+        topic = next(tube_names)
+        with _tube_sender(stage, topic) as send:
+            return middle_ms("tubeclient", tube_options(stage.settings, topic, stage.group()), send)
+
+    def of_kafka() -> float:
+        topic = next(kafka_names)
+        with kafka_sender(stage.kafka.bootstrap, topic) as send:
+            return middle_ms("kafka", kafka_options(stage.kafka.bootstrap, topic), send)
+
+    sides = {"latency/tubeclient": of_tube, "latency/kafka": of_kafka}
+    titles = {"latency/tubeclient": _TUBE, "latency/kafka": _KAFKA}
+    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
+        results.add(key, f"latency, trigger of 100 ms, median of a round: {titles[key]}", "milliseconds", values)
+
+
+def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
+    """Seconds from `start()` to the first row, and those of Java's PullMessageConsumer to its first message."""
+    [topic] = stage.tube_topics(START, [_ONE_STORE])
+    kafka_topic = stage.kafka_topic(START)
+
+    def of_tube() -> float:
+        return first_row(stage.spark, "tubeclient", tube_options(stage.settings, topic, stage.group())).seconds
+
+    def of_kafka() -> float:
+        return first_row(stage.spark, "kafka", kafka_options(stage.kafka.bootstrap, kafka_topic)).seconds
+
+    sides = {"first_row/tubeclient": of_tube, "first_row/kafka": of_kafka}
+    titles = {"first_row/tubeclient": _TUBE, "first_row/kafka": _KAFKA}
+    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
+        results.add(key, f"from start() to the first row: {titles[key]}", "seconds", values)
+    stage.say(f"starting {_PULL_STARTS} of Java's pull consumers over {BALANCE_PERIOD_SECONDS} s, and waiting for them")
+    results.add(
+        "first_row/java_pull",
+        "from start to the first message: Java's PullMessageConsumer, server-side balance each "
+        f"{BALANCE_PERIOD_SECONDS} s",
+        "seconds",
+        _java_pull_starts(stage, stage.java(topic)),
+    )
+    stage.close_java()
+
+
+def _java_pull_starts(stage: Stage, java: JavaSide) -> list[float]:
+    """Begun evenly over one balance period and waited for together: they wait for the master, and use no core."""
+    with ThreadPoolExecutor(_PULL_STARTS) as threads:
+        waits = []
+        for _ in range(_PULL_STARTS):
+            waits.append(threads.submit(java.first_by_pull_consumer, stage.group()))
+            time.sleep(BALANCE_PERIOD_SECONDS / _PULL_STARTS)
+        return [wait.result() for wait in waits]
+
+
+@contextmanager
+def _tube_sender(stage: Stage, topic: str) -> Iterator[Callable[[bytes], None]]:
+    with Producer(stage.settings) as producer:
+        producer.publish([topic])
+
+        def send(body: bytes) -> None:
+            producer.submit(topic, body)
+
+        yield send
+        producer.flush()
