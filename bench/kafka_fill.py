@@ -1,15 +1,13 @@
-"""Fills a topic of Kafka, and sends single messages to it at once, with confluent-kafka."""
+"""Fills a topic of Kafka with confluent-kafka."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-__all__ = ["fill", "kafka_sender"]
+__all__ = ["fill"]
 
 _POLL_EACH: Final = 1_000
 _FLUSH_SECONDS: Final = 120.0
@@ -46,28 +44,6 @@ def fill(bootstrap: str, topic: str, partitions: int, messages: int, body_bytes:
     if there != messages:
         raise RuntimeError(f"topic {topic} holds {there} messages, {messages} were sent")
     return messages / seconds
-
-
-@contextmanager
-def kafka_sender(bootstrap: str, topic: str) -> Iterator[Callable[[bytes], None]]:
-    """A function that hands a body to a producer which waits for nothing before it sends (linger 0).
-
-    At the end RuntimeError: not all were acknowledged.
-    """
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
-    # Connects now, and not with the first message.
-    producer.list_topics(topic, timeout=_ANSWER_SECONDS)
-
-    def send(body: bytes) -> None:
-        producer.produce(topic, body)
-        producer.poll(0)
-
-    try:
-        yield send
-    finally:
-        waiting = producer.flush(_FLUSH_SECONDS)
-    if waiting:
-        raise RuntimeError(f"Kafka did not acknowledge {waiting} messages within {_FLUSH_SECONDS:.0f} s")
 
 
 def _produce(producer: Producer, topic: str, body: bytes, partition: int) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from tools.maven_jars import JarSet, parse_artifacts
 
-__all__ = ["BROKER_JARS", "SPARK_SOURCE_JARS"]
+__all__ = ["BROKER_JARS", "SPARK_SOURCE_JARS", "session_confs"]
 
 _KAFKA = """
 org.apache.kafka:kafka_2.13:3.9.1
@@ -79,6 +79,11 @@ org.apache.commons:commons-pool2:2.12.0
 
 SPARK_SOURCE_JARS: Final = JarSet("spark-kafka-source", parse_artifacts(_SPARK_SOURCE))
 """What `format("kafka")` needs besides Spark, for `spark.jars`."""
+
+
+def session_confs() -> dict[str, str]:
+    """What a session that is made with it needs for `format("kafka")`; fetches the jars if need be."""
+    return {"spark.jars": ",".join(map(str, SPARK_SOURCE_JARS.files()))}
 
 
 if __name__ == "__main__":
