@@ -11,6 +11,7 @@ The exit code is 0 when all that was read was right, however fast; 1 when a meas
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import signal
 import sys
@@ -59,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # The plan of each batch is no matter here.
     os.environ.setdefault(LOG_LEVEL_VARIABLE, "WARNING")
-    # So that servers end with the run also where somebody else ends it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    signal.signal(signal.SIGTERM, _end)
     run = RunSettings(options.scale, options.warm_ups, options.rounds)
     results = Results(
         machine(), versions(), datetime.now(UTC).isoformat(timespec="seconds"), run.scale, run.warm_ups, run.rounds
@@ -80,6 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write or (run.scale == 1 and groups == list(GROUPS)):
         _write(results, text)
     return 0
+
+
+def _end(*_: object) -> None:
+    """End the run, and the servers with it; what our processes are at is not waited for."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+    sys.exit("ended by SIGTERM")
 
 
 def _measure(stage: Stage, results: Results, run: RunSettings, name: str) -> bool:

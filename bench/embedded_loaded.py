@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,6 +55,7 @@ def embedded_backlogs(backlogs: Sequence[Backlog]) -> Iterator[ClientSettings]:
 
 
 def _serve(parent: Connection, backlogs: Sequence[Backlog]) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the folder goes too
     with (
         tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder,
         EmbeddedTubeMQ(folder, [one.topic for one in backlogs]) as tube,

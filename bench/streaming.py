@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from statistics import median
 from typing import Final
 
 from bench.java_side import JavaSide
-from bench.kafka_fill import kafka_sender
 from bench.results import Results, RunSettings
 from bench.rounds import take_turns
+from bench.senders import kafka_sender, tubemq_sender
 from bench.spark_reads import kafka_options, tube_options
 from bench.stage import BALANCE_PERIOD_SECONDS, Stage
 from bench.streams import StreamRun, available_now, batch_read, first_row, latencies
 from bench.workloads import LAYOUTS, PARTITIONS, START, WORKLOADS, scaled
 from tests.apache.server import TopicSpec
-from tubeclient import Producer
 
 __all__ = ["measure_first_row", "measure_latency", "measure_streaming"]
 
@@ -86,7 +84,7 @@ def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
 
     def of_tube() -> float:
         topic = next(tube_names)
-        with _tube_sender(stage, topic) as send:
+        with tubemq_sender(stage.settings, topic) as send:
             return middle_ms("tubeclient", tube_options(stage.settings, topic, stage.group()), send)
 
     def of_kafka() -> float:
@@ -134,15 +132,3 @@ def _java_pull_starts(stage: Stage, java: JavaSide) -> list[float]:
             waits.append(threads.submit(java.first_by_pull_consumer, stage.group()))
             time.sleep(BALANCE_PERIOD_SECONDS / _PULL_STARTS)
         return [wait.result() for wait in waits]
-
-
-@contextmanager
-def _tube_sender(stage: Stage, topic: str) -> Iterator[Callable[[bytes], None]]:
-    with Producer(stage.settings) as producer:
-        producer.publish([topic])
-
-        def send(body: bytes) -> None:
-            producer.submit(topic, body)
-
-        yield send
-        producer.flush()
