@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "bars_of", "draw"]
 
 _OURS, _CEILING, _OTHERS = "#1b6ca8", "#c9ced3", "#e0913a"
+_MOST_OF_READERS: Final = 3.0
 _SIDES: Final = (
     ("ceiling", "broker's ceiling", _CEILING),
     ("tubeclient", "Spark, tubeclient", _OURS),
@@ -57,7 +58,7 @@ def draw(results: Results, path: Path) -> None:
         raise ValueError("there is no throughput to draw")
     heights = [sum(len(bars) + 1 for bars in groups.values()) for _, groups in panels]
     figure, axes = pyplot.subplots(
-        len(panels), 1, figsize=(9, 0.32 * sum(heights) + 0.9 * len(panels)), height_ratios=heights, squeeze=False
+        len(panels), 1, figsize=(9, 0.27 * sum(heights) + 0.8 * len(panels)), height_ratios=heights, squeeze=False
     )
     for (work, groups), axis in zip(panels, axes[:, 0], strict=True):
         _panel(axis, work.title, groups)
@@ -67,27 +68,39 @@ def draw(results: Results, path: Path) -> None:
 
 
 def _panel(axis: Axes, title: str, groups: dict[str, list[Bar]]) -> None:
-    position, most = 0.0, max(bar.figure.spread.most for bars in groups.values() for bar in bars)
+    position, edge = 0.0, _edge([bar for bars in groups.values() for bar in bars])
     ticks: list[float] = []
     labels: list[str] = []
     for heading, bars in groups.items():
         axis.text(0, position, f" {heading}", va="center", fontsize=9, fontweight="bold")
         for bar in bars:
             position += 1
-            spread = bar.figure.spread
-            whiskers = [[spread.median - spread.least], [spread.most - spread.median]]
-            axis.barh(position, spread.median, 0.72, color=bar.colour)
-            axis.errorbar(spread.median, position, xerr=whiskers, color="#333333", capsize=3, linewidth=1)
-            axis.text(spread.most + most * 0.01, position, _short(spread.median), va="center", fontsize=9)
+            least, middle, most = bar.figure.spread
+            axis.barh(position, middle, 0.72, color=bar.colour)
+            if most <= edge:
+                axis.errorbar(
+                    middle, position, xerr=[[middle - least], [most - middle]], color="#333333", capsize=3, linewidth=1
+                )
+                axis.text(most + edge * 0.01, position, _short(middle), va="center", fontsize=9)
+            else:
+                axis.text(edge, position, f"{_short(middle)}, beyond the edge", va="center", ha="right", fontsize=9)
             ticks.append(position)
             labels.append(bar.label)
         position += 1
     axis.set_yticks(ticks, labels, fontsize=9)
     axis.set_ylim(position - 0.3, -0.7)
-    axis.set_xlim(0, most * 1.12)
+    axis.set_xlim(0, edge * 1.12)
     axis.xaxis.set_major_formatter(lambda value, _: _short(value))
     axis.set_title(f"{title}: rows a second", loc="left", fontsize=11)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _edge(bars: list[Bar]) -> float:
+    """How far the axis goes: a ceiling may be ten times as high as all that people look at, and is cut then."""
+    readers = max((bar.figure.spread.most for bar in bars if bar.colour != _CEILING), default=0.0)
+    most = max(bar.figure.spread.most for bar in bars)
+    within = [bar.figure.spread.most for bar in bars if bar.figure.spread.most <= _MOST_OF_READERS * readers]
+    return max(within, default=most)
 
 
 def _short(value: float) -> str:
