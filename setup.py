@@ -84,6 +84,10 @@ BENCH = [
     "confluent-kafka>=2.6,<3",
     # The picture of a run's results.
     "matplotlib>=3.9,<4",
+    # CPU times of brokers, workers and JVMs.
+    "psutil>=6,<8",
+    # Flame graphs of a running task.
+    "py-spy>=0.4,<1",
 ]
 
 DEV = [
@@ -96,6 +100,7 @@ DEV = [
     "ruff>=0.9,<1",  # linter and formatter
     "mypy>=1.14,<3",  # type checker
     "types-protobuf>=4.25",  # types of google.protobuf
+    "types-psutil>=6",  # types of psutil
     "pre-commit>=4,<5",  # runs the linters before a commit
     "build>=1.2,<2",  # makes the wheel
     "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table

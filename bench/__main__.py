@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench.decode import measure_decode
 from bench.growth import measure_growth
 from bench.machine import load, machine, versions
 from bench.plot import draw
@@ -41,6 +42,7 @@ Group = Callable[[Stage, Results, RunSettings], None]
 
 GROUPS: Final[Mapping[str, Group]] = {
     **{workload.key: partial(measure_throughput, workload=workload) for workload in WORKLOADS},
+    "decode": measure_decode,
     "growth": measure_growth,
     "streaming": measure_streaming,
     "first_row": measure_first_row,
