@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.answer_bytes import EncodedAnswer
+from embedded_tubemq.answer_bytes import Pieces
 from embedded_tubemq.authentication import Authenticator
 from embedded_tubemq.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.codes import Code
@@ -78,20 +78,17 @@ class Broker:
             Method.PARTITION_HEARTBEAT: self._heartbeat,
             Method.COMMIT_OFFSET: self._commit,
         }
-
-    @property
-    def methods(self) -> frozenset[Method]:
+        self.methods = frozenset(self._calls) | {Method.GET_MESSAGES}
         """The calls it answers."""
-        return frozenset(self._calls) | {Method.GET_MESSAGES}
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         """Answer one call with a message."""
         answer = self.serve(method, request, now_ms, peer)
         if isinstance(answer, Message):
             return answer
-        return broker_pb2.GetMessageResponseB2C.FromString(b"".join(answer.parts))
+        return broker_pb2.GetMessageResponseB2C.FromString(answer.joined())
 
-    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | EncodedAnswer:
+    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
         """Answer one call; a fetch that succeeds as bytes, which is what makes it fast."""
         forced = self.faults.take_forced(method)
         try:
@@ -213,7 +210,7 @@ class Broker:
             requireAuth=self._authenticator.enabled,
         )
 
-    def _fetch(self, request: Any, now_ms: int) -> EncodedAnswer:
+    def _fetch(self, request: Any, now_ms: int) -> Pieces:
         cursor, client_id = self._cursor_and_client(request)
         reader = self.ownership.owned_by(cursor, client_id)
         self.ownership.extend(reader, now_ms)

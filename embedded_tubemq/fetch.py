@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_tubemq.answer_bytes import EncodedAnswer, encode_fetch_answer
+from embedded_tubemq.answer_bytes import Pieces, encode_fetch_answer
 from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.codes import Code
 from embedded_tubemq.faults import Faults
@@ -41,7 +41,7 @@ class Fetcher:
 
     def fetch(
         self, cursor: Cursor, reader: Reader, topic: TopicConfig, now_ms: int, *, manual: bool, last_consumed: bool
-    ) -> EncodedAnswer:
+    ) -> Pieces:
         """Answer a fetch, or refuse it with 404."""
         store = self._stores.of_partition(cursor.topic, cursor.partition_id)
         position, readable = self._offsets.begin_read(cursor, store.bounds, manual=manual, last_consumed=last_consumed)
@@ -59,17 +59,16 @@ class Fetcher:
         limit = LATER_FETCH_BYTES if reader.data_position >= 0 else FIRST_FETCH_BYTES
         pack = choose_pack(entries, cursor.partition_id, reader.tag_hashes, limit)
         index_bytes = pack.entries_read * INDEX_ENTRY_BYTES
-        self._offsets.end_read(cursor, index_bytes, manual=manual, empty=not pack.starts)
-        if not pack.starts and self._faults.advancing_404 and position + index_bytes >= end:
+        self._offsets.end_read(cursor, index_bytes, manual=manual, empty=pack.empty)
+        if pack.empty and self._faults.advancing_404 and position + index_bytes >= end:
             raise Refusal(Code.NOT_FOUND, "no message of this partition up to the end")
         reader.data_position = pack.data_end
-        messages = store.wire_parts(pack)
+        messages = store.wire_bytes(pack)
         if messages and self._faults.corrupt_checksums:
             self._faults.corrupt_checksums -= 1
-            messages[0] = _with_wrong_checksum(messages[0])
+            messages = _with_wrong_checksum(messages)
         return encode_fetch_answer(
             messages,
-            pack.wire_bytes,
             start=position,
             max_offset=end,
             data_lag=store.data_max - pack.data_end,
@@ -78,7 +77,7 @@ class Fetcher:
         )
 
 
-def _with_wrong_checksum(wire: bytes) -> bytes:
+def _with_wrong_checksum(wire: memoryview) -> memoryview:
     changed = bytearray(wire)
     changed[CHECKSUM_BYTE_IN_WIRE] ^= 1
-    return bytes(changed)
+    return memoryview(changed)

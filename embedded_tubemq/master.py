@@ -80,11 +80,8 @@ class Master:
             Method.CONSUMER_HEARTBEAT_V2: self._heartbeat_consumer,
             Method.PARTITION_METADATA: self._partition_metadata,
         }
-
-    @property
-    def methods(self) -> frozenset[Method]:
+        self.methods = frozenset(self._calls)
         """The calls it answers."""
-        return frozenset(self._calls)
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         """Answer one call. Raises StandbyRefusal where the master plays standby."""

@@ -20,6 +20,8 @@ __all__ = ["FIRST_FETCH_BYTES", "LATER_FETCH_BYTES", "Pack", "choose_pack", "ent
 FIRST_FETCH_BYTES = 327_680
 LATER_FETCH_BYTES = 524_288
 
+_NOTHING = np.empty(0, np.int64)
+
 
 class Pack(NamedTuple):
     """The choice.
@@ -27,15 +29,15 @@ class Pack(NamedTuple):
     Where the wire parts start and end in the data file, and how many index entries were read for them.
     """
 
-    starts: list[int]
-    ends: list[int]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
     entries_read: int
     data_end: int  # position in the data file behind the last entry read; -1 where none was read
 
     @property
-    def wire_bytes(self) -> int:
-        """Bytes of all wire parts together."""
-        return sum(self.ends) - sum(self.starts)
+    def empty(self) -> bool:
+        """Whether nothing was chosen."""
+        return not len(self.starts)
 
 
 def entry_budget(partitions: int, *, filtered: bool) -> int:
@@ -48,18 +50,20 @@ def choose_pack(entries: NDArray[Any], partition_id: int, tag_hashes: Sequence[i
     """Choose from index entries (`INDEX_DTYPE`); `tag_hashes` None means no filter."""
     count = len(entries)
     if not count:
-        return Pack([], [], 0, -1)
-    wanted = entries["partition"] == partition_id
+        return Pack(_NOTHING, _NOTHING, 0, -1)
+    # Compared as they stand on disk: turning thousands of numbers round first takes several times as long.
+    wanted = entries["partition"].view(np.int32) == np.array(partition_id, ">i4").view(np.int32)
     if tag_hashes is not None:
         wanted &= np.isin(entries["tag_hash"], np.asarray(tag_hashes, dtype=np.int64))
-    rows = np.flatnonzero(wanted)
+    rows = wanted.nonzero()[0]
+    sizes = entries["size"][rows].astype(np.int64)
     # Records count as TubeMQ's own, so that packs hold as many messages as there.
-    sizes = np.cumsum(entries["size"][rows].astype(np.int64) - WIRE_PREFIX_BYTES)
-    taken = min(int(np.searchsorted(sizes, byte_limit)) + 1, len(rows))
-    if taken and sizes[taken - 1] >= byte_limit:
-        rows = rows[:taken]
+    taken = int((sizes - WIRE_PREFIX_BYTES).cumsum().searchsorted(byte_limit)) + 1
+    if taken <= len(rows):
+        rows, sizes = rows[:taken], sizes[:taken]
         count = int(rows[-1]) + 1
-    positions = entries["position"][rows].astype(np.int64)
-    ends = positions + entries["size"][rows]
+    starts = entries["position"][rows].astype(np.int64)
+    ends = starts + sizes
+    starts += HEADER_BYTES
     last = entries[count - 1]
-    return Pack((positions + HEADER_BYTES).tolist(), ends.tolist(), count, int(last["position"]) + int(last["size"]))
+    return Pack(starts, ends, count, int(last["position"]) + int(last["size"]))

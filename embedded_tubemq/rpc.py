@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.answer_bytes import EncodedAnswer, encode_response_parts
+from embedded_tubemq.answer_bytes import Pieces, encode_response
 from embedded_tubemq.faults import ConnectionFault, Faults
 from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import StandbyRefusal
@@ -35,14 +35,14 @@ class Machine(Protocol):
     def methods(self) -> frozenset[Method]:
         """The calls it answers."""
 
-    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | EncodedAnswer:
+    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
         """Answer one call."""
 
 
 class Reply(NamedTuple):
     """What goes back: a stream, and what a fault does to the connection (`stream` None: nothing is sent)."""
 
-    stream: bytes | None
+    stream: Pieces | None
     fault: ConnectionFault | None = None
     delay_ms: int = 0
 
@@ -60,11 +60,11 @@ class Endpoint:
         try:
             request = decode_request(stream)
         except ProtocolError as error:
-            return Reply(encode_error("java.io.IOException", str(error), fatal=True), None, delay_ms)
+            return Reply(_error("java.io.IOException", str(error), fatal=True), None, delay_ms)
         method = method_of(request.method_id)
         if method is None:
             text = f"unknown method {request.method_id}"
-            return Reply(encode_error("java.lang.UnsupportedOperationException", text, fatal=True), None, delay_ms)
+            return Reply(_error("java.lang.UnsupportedOperationException", text, fatal=True), None, delay_ms)
         fault = self._machine.faults.take_connection_fault(method)
         if fault is ConnectionFault.DROP_BEFORE:
             return Reply(None, fault)
@@ -73,27 +73,30 @@ class Endpoint:
             return Reply(None, fault, delay_ms)
         return Reply(answer, fault, delay_ms)
 
-    def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
+    def _call(self, method: Method, request: Request, peer: Peer) -> Pieces:
         if method not in self._machine.methods or not _service_fits(method, request.service):
             text = f"service {request.service} does not offer method {request.method_id}"
-            return encode_error("java.lang.UnsupportedOperationException", text)
+            return _error("java.lang.UnsupportedOperationException", text)
         try:
             message = parse_message(method.spec.request, request.body)
         except ProtocolError as error:
-            return encode_error("java.io.IOException", str(error), fatal=True)
+            return _error("java.io.IOException", str(error), fatal=True)
         try:
             answer = self._machine.serve(method, message, self._clock(), peer)
         except StandbyRefusal as refusal:
             package = _PACKAGES.get(request.protocol_version, _CURRENT_PACKAGE)
-            return encode_error(package + "corerpc.exception.StandbyException", str(refusal))
+            return _error(package + "corerpc.exception.StandbyException", str(refusal))
         except Exception:
             # As TubeMQ answers when a handler throws: the class of the reflection layer, and no text.
             _LOG.exception("%s from %s failed", method.name, peer.address)
-            return encode_error(_HANDLER_FAILED, "")
+            return _error(_HANDLER_FAILED, "")
         if isinstance(answer, Message):
-            data = answer.SerializeToString()
-            answer = EncodedAnswer([data], len(data))
-        return encode_response_parts(request.method_id, answer)
+            answer = Pieces(answer.SerializeToString(), b"")
+        return encode_response(request.method_id, answer)
+
+
+def _error(exception_name: str, text: str, *, fatal: bool = False) -> Pieces:
+    return Pieces(encode_error(exception_name, text, fatal=fatal), b"")
 
 
 def _service_fits(method: Method, service: int) -> bool:

@@ -8,11 +8,13 @@ import socket
 import ssl
 from collections import deque
 
+from embedded_tubemq.answer_bytes import frame_pieces
 from embedded_tubemq.faults import ConnectionFault
 from embedded_tubemq.peer import NOBODY, Peer
+from embedded_tubemq.plain_transport import PlainTransport
 from embedded_tubemq.rpc import Endpoint, Reply
 from tubeclient.errors import ProtocolError
-from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
+from tubeclient.wire.framing import Frame, FrameDecoder
 
 __all__ = ["TcpServer"]
 
@@ -52,9 +54,9 @@ class TcpServer:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        # Connections that were accepted a moment ago are cut as soon as they have a transport: none is forgotten. Over
-        # TLS they have one from their first turn on, and a handshake that the peer holds up is not waited for.
-        if self.tls is not None:
+        # Connections over TLS that were accepted a moment ago are cut as soon as they have a transport, in their first
+        # turn: none is forgotten. A handshake that the peer holds up is not waited for.
+        if self._arriving:
             await asyncio.sleep(0)
             for task in self._arriving:
                 task.cancel()
@@ -78,15 +80,21 @@ class TcpServer:
             loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_again, listener)
             return
         accepted.setblocking(False)
-        task = loop.create_task(self._arrive(accepted))
+        if self.tls is None:
+            try:
+                PlainTransport(accepted, _Connection(self))
+            except OSError as error:
+                accepted.close()
+                _LOG.warning("%s: a connection was not made: %s", self.name, error)
+            return
+        task = loop.create_task(self._arrive(accepted, self.tls))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
 
-    async def _arrive(self, accepted: socket.socket) -> None:
-        limit = _HANDSHAKE_SECONDS if self.tls is not None else None
+    async def _arrive(self, accepted: socket.socket, tls: ssl.SSLContext) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Connection(self), accepted, ssl=self.tls, ssl_handshake_timeout=limit
+                lambda: _Connection(self), accepted, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_SECONDS
             )
         except OSError as error:
             _LOG.warning("%s: a connection was not made: %s", self.name, error)
@@ -109,7 +117,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._decoder = FrameDecoder()
         self._waiting: deque[Frame] = deque()
-        self._unsent: list[bytes] = []
+        self._unsent: list[bytes | memoryview] = []
         self._unsent_bytes = 0
         self._peer_is_slow = False
         self._answer_is_delayed = False
@@ -187,11 +195,11 @@ class _Connection(asyncio.Protocol):
             self._flush()
             self.cut()
         elif reply.stream is not None:
-            data = encode_frame(serial, reply.stream)
+            pieces = frame_pieces(serial, reply.stream)
             if reply.fault is ConnectionFault.CORRUPT_FRAME:
-                data = _WRONG_TOKEN + data[len(_WRONG_TOKEN) :]
-            self._unsent.append(data)
-            self._unsent_bytes += len(data)
+                pieces[0] = _WRONG_TOKEN + pieces[0][len(_WRONG_TOKEN) :]
+            self._unsent += pieces
+            self._unsent_bytes += reply.stream.size
             if self._unsent_bytes >= _WRITE_BYTES:
                 self._flush()
 
@@ -199,4 +207,4 @@ class _Connection(asyncio.Protocol):
         """Write what is ready: one write for the small answers to many requests that came together."""
         ready, self._unsent, self._unsent_bytes = self._unsent, [], 0  # first: the write may call back into here
         if ready and self._transport is not None:
-            self._transport.write(b"".join(ready))
+            self._transport.writelines(ready)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedded_tubemq.files import write_atomically
+from embedded_tubemq.gather import gather
 from embedded_tubemq.offsets import StoreBounds
 from embedded_tubemq.packs import Pack
 from embedded_tubemq.records import INDEX_DTYPE, Record, decode_record, encode_index_entry, encode_record
@@ -121,12 +122,11 @@ class Store:
             return np.empty(0, INDEX_DTYPE)
         return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
 
-    def wire_parts(self, pack: Pack) -> list[bytes]:
-        """The chosen messages, ready for the wire."""
-        if not pack.starts:
-            return []
-        data = self._mapped(pack.ends[-1])
-        return [data[start:end] for start, end in zip(pack.starts, pack.ends, strict=True)]
+    def wire_bytes(self, pack: Pack) -> memoryview:
+        """The chosen messages, ready for the wire, one after the other."""
+        if pack.empty:
+            return memoryview(b"")
+        return gather(self._mapped(int(pack.ends[-1])), pack.starts, pack.ends)
 
     def records(self, start: int, end: int) -> list[Record]:
         """The records of [start, end), decoded one by one."""

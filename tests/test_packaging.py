@@ -272,8 +272,10 @@ LAYERS = {
     ),
     # The JSON of web calls, no matter how it came.
     "tubeclient/admin/answers": Layer({"tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}),
+    # pyarrow is optional.
     "embedded_tubemq": Layer(
-        {"google.protobuf", "aiohttp", "numpy", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors"}, set()
+        {"google.protobuf", "aiohttp", "numpy", "pyarrow", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors"},
+        set(),
     ),
     "spark_source": Layer({"pyspark", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
     "offsets_store": Layer(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_tubemq.answer_bytes import EncodedAnswer, encode_fetch_answer, encode_response_parts
+from embedded_tubemq.answer_bytes import Pieces, encode_fetch_answer, encode_response, frame_pieces
 from embedded_tubemq.records import (
     HEADER_BYTES,
     INDEX_DTYPE,
@@ -19,7 +21,9 @@ from embedded_tubemq.records import (
     encode_record,
     wire_checksum,
 )
-from tubeclient.wire.envelope import decode_response, encode_response
+from tubeclient.errors import ProtocolError
+from tubeclient.wire import envelope
+from tubeclient.wire.framing import MAX_STREAM_BYTES, encode_frame
 from tubeclient.wire.proto import broker_pb2
 
 SIGNED_32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -47,8 +51,8 @@ def test_a_record_comes_back_as_it_was(record: Record) -> None:
 @given(RECORDS)
 def test_the_wire_part_is_a_message_of_a_fetch_answer(record: Record) -> None:
     wire = encode_record(record)[HEADER_BYTES:]
-    answer = encode_fetch_answer([wire, wire], 2 * len(wire), start=28, max_offset=84, data_lag=5, slow=True)
-    data = b"".join(answer.parts)
+    answer = encode_fetch_answer(wire + wire, start=28, max_offset=84, data_lag=5, slow=True)
+    data = answer.joined()
     assert len(data) == answer.size
     parsed = broker_pb2.GetMessageResponseB2C.FromString(data)
     assert (parsed.success, parsed.errCode, parsed.currOffset, parsed.maxOffset) == (True, 200, 28, 84)
@@ -88,9 +92,25 @@ def test_a_damaged_record_is_no_record(record: Record, data: st.DataObject) -> N
     assert decode_record(bytes(damaged)) is None
 
 
-@given(st.lists(st.binary(max_size=200), max_size=5), st.sampled_from([1, 17, 200]))
-def test_answers_in_parts_are_the_same_bytes_as_the_clients_own_encoding(parts: list[bytes], method_id: int) -> None:
-    body = b"".join(parts)
-    stream = encode_response_parts(method_id, EncodedAnswer(parts, len(body)))
-    assert stream == encode_response(method_id, body)
-    assert decode_response(stream, method_id) == body
+@given(st.binary(max_size=200), st.binary(max_size=200), st.sampled_from([1, 17, 200]))
+def test_answers_in_pieces_are_the_same_bytes_as_the_clients_own_encoding(
+    head: bytes, rest: bytes, method_id: int
+) -> None:
+    stream = encode_response(method_id, Pieces(head, memoryview(rest)))
+    assert stream.joined() == envelope.encode_response(method_id, head + rest)
+    assert envelope.decode_response(stream.joined(), method_id) == head + rest
+
+
+@pytest.mark.parametrize("head", [1, 100, 8191, 8192, 8193])
+@pytest.mark.parametrize("total", [8194, 32768, 32769, 40_960, 40_961, 49_152, 500_001])
+def test_frames_in_pieces_are_the_same_bytes_as_the_clients_own_encoding(head: int, total: int) -> None:
+    stream = random.Random(total).randbytes(total)
+    pieces = frame_pieces(77, Pieces(stream[:head], stream[head:]))
+    assert b"".join(pieces) == encode_frame(77, stream)
+
+
+def test_frames_in_pieces_keep_to_the_limit_of_frames() -> None:
+    whole = bytes(MAX_STREAM_BYTES)
+    assert b"".join(frame_pieces(1, Pieces(b"\0", whole[1:]))) == encode_frame(1, whole)
+    with pytest.raises(ProtocolError):
+        frame_pieces(1, Pieces(b"\0", whole))

@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from tubeclient.errors import ProtocolError
 
-__all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_STREAM_BYTES", "Frame", "FrameDecoder", "encode_frame"]
+__all__ = [
+    "BLOCK_BYTES",
+    "MAX_BLOCKS",
+    "MAX_STREAM_BYTES",
+    "Frame",
+    "FrameDecoder",
+    "encode_block_length",
+    "encode_frame",
+    "encode_frame_start",
+]
 
 BLOCK_BYTES = 8192
 MAX_BLOCKS = 3584  # Apache's bound: (20 MiB + 8 MiB) / 8 KiB
@@ -37,15 +46,25 @@ class Frame(NamedTuple):
 
 def encode_frame(serial: int, stream: bytes) -> bytes:
     """Return the frame's bytes. A stream that is empty or over `MAX_STREAM_BYTES` is a ProtocolError."""
-    if not 0 < len(stream) <= MAX_STREAM_BYTES:
-        raise ProtocolError(f"a frame holds 1 to {MAX_STREAM_BYTES} bytes, not {len(stream)}")
     view = memoryview(stream)
-    starts = range(0, len(stream), BLOCK_BYTES)
-    parts: list[bytes | memoryview] = [_HEADER.pack(BEGIN_TOKEN, serial, len(starts))]
-    for start in starts:
+    parts: list[bytes | memoryview] = [encode_frame_start(serial, len(stream)), view[:BLOCK_BYTES]]
+    for start in range(BLOCK_BYTES, len(stream), BLOCK_BYTES):
         block = view[start : start + BLOCK_BYTES]
-        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+        parts += (encode_block_length(len(block)), block)
     return b"".join(parts)
+
+
+def encode_frame_start(serial: int, stream_bytes: int) -> bytes:
+    """What stands before the first block of a stream of so many bytes; for whoever sends the blocks one by one."""
+    if not 0 < stream_bytes <= MAX_STREAM_BYTES:
+        raise ProtocolError(f"a frame holds 1 to {MAX_STREAM_BYTES} bytes, not {stream_bytes}")
+    header = _HEADER.pack(BEGIN_TOKEN, serial, -(-stream_bytes // BLOCK_BYTES))
+    return header + encode_block_length(min(stream_bytes, BLOCK_BYTES))
+
+
+def encode_block_length(length: int) -> bytes:
+    """What stands before a block of `length` bytes."""
+    return _BLOCK_LENGTH.pack(length)
 
 
 class FrameDecoder:
