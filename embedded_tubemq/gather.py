@@ -38,5 +38,7 @@ def _with_arrow(data: mmap.mmap | bytes, borders: NDArray[np.int64]) -> memoryvi
     # To Arrow, the borders cut the data into strings: a piece, what lies between two pieces, a piece, and so on.
     buffers = [None, pa.py_buffer(borders), pa.py_buffer(data)]
     strings = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(borders) - 1, buffers)
-    pieces: Any = strings.take(pa.array(np.arange(0, len(borders), 2)))
+    wanted = np.arange(0, len(borders), 2)
+    # By its buffer: pa.array of an array of numpy's imports pandas.
+    pieces: Any = strings.take(pa.Int64Array.from_buffers(pa.int64(), len(wanted), [None, pa.py_buffer(wanted)]))
     return memoryview(pieces.buffers()[2]).toreadonly()

@@ -26,8 +26,8 @@ Piece = bytes | bytearray | memoryview
 class PlainTransport(asyncio.Transport):
     """Connects a non-blocking socket, which it owns from then on, with a protocol, as asyncio's transports do.
 
-    Pieces that are written must not change until they are sent. To be made and used in the loop's thread; OSError
-    where the peer has gone already.
+    Pieces that are written must not change until they are sent. When the peer sends no more, what is unsent still goes
+    out, and the connection ends. To be made and used in the loop's thread; OSError where the peer has gone already.
     """
 
     def __init__(self, connected: socket.socket, protocol: asyncio.Protocol) -> None:
@@ -111,12 +111,14 @@ class PlainTransport(asyncio.Transport):
         except OSError as error:
             self._end(error)
             return
-        if data:
-            self._protocol.data_received(data)
-        elif not self._protocol.eof_received():
+        if not data:
             self.close()
-        else:
-            self.pause_reading()
+            return
+        try:
+            self._protocol.data_received(data)
+        except BaseException:  # as asyncio's: not to be trusted with anything further; the loop logs what it was
+            self._end(None)
+            raise
 
     def _send(self) -> None:
         try:
