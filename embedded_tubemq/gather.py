@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 try:
     import pyarrow as pa
-except ImportError:  # optional; the same bytes without it, in four times the time
+except ImportError:  # optional: small pieces take four times as long without it
     pa = None
 
 __all__ = ["gather"]
