@@ -134,4 +134,4 @@ def _rate(packs: Packs, include_attributes: bool) -> float:
     seconds = time.process_time() - started
     if rows != len(packs.frames) * packs.messages:
         raise RuntimeError(f"decoded {rows} of {len(packs.frames) * packs.messages} messages")
-    return rows / seconds
+    return float(rows / seconds)
