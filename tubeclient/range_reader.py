@@ -39,7 +39,7 @@ class RangeReader(ProcessBound):
 
     >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:  # doctest: +SKIP
     ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 2800)):
-    ...         print(len(pack.messages))
+    ...         print(len(pack))
     """
 
     def __init__(
