@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import multiprocessing
 import os
 import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -287,9 +288,7 @@ def test_a_child_forks_children_of_its_own(settings: ClientSettings, broker: Bro
     in_child(child)
 
 
-def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
-    settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
-) -> None:
+def fork_by_c_code(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
     with RangeReader(settings, GROUPS) as reader:
         assert read(reader, broker, piece) == EXPECTED
     connection = shared_pool(settings).get(broker.address)
@@ -305,6 +304,16 @@ def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
 
     in_child(child, fork=ctypes.PyDLL(None).fork)
     assert shared_pool(settings).get(broker.address) is connection
+
+
+def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
+    settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
+) -> None:
+    """In a process without the threads of the cluster: one that waits for Python's lock at the fork waits in the
+    child's copy of that lock too, and a child forked without Python's knowledge hangs as soon as it lets go of it.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        process.submit(fork_by_c_code, settings, broker, piece).result(90)
 
 
 def test_after_fork_by_hand_changes_nothing_in_a_process_that_was_not_forked(

@@ -3,10 +3,11 @@
 How: register at `start` under a reader group (which moves that group's position, so never under the user's group),
 then fetch with lastPackConsumed=true. A fetch says where its pack starts, not where it ends: a pack's end is the
 next pack's start, so a pack is handed on when the next fetch has been answered, while the one after it is already
-on its way. Where nothing follows (404), a commit tells the position.
+on its way. Where nothing follows (404), or nothing more is wanted, a commit tells the position.
 
 Pack borders depend on what the broker holds at the moment, so the last pack may run past `end`. Messages carry no
-offset; but registering at `end` and fetching gives the first message from there on, and its id says where to cut.
+offset; where every index entry of the pack is one of its messages they can be counted. Else registering at `end` and
+fetching gives the first message from there on, and its id says where to cut.
 
 After any trouble: register again at the end of the last pack handed on. Nothing handed on is read twice.
 """
@@ -34,7 +35,7 @@ from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.reader import Reader, in_first_free
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.messages import NO_MESSAGES, Columns, MessagePack, checked_columns
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -115,6 +116,11 @@ class _Held(NamedTuple):
 
     start: int
     messages: broker_pb2.MessageColumns
+
+
+def _least_end(start: int, messages: broker_pb2.MessageColumns) -> int:
+    """Where a pack ends at the earliest: each message has an index entry."""
+    return start + len(messages.messageId) * INDEX_ENTRY_BYTES
 
 
 class _LookAgain(TubeError):
@@ -265,12 +271,20 @@ class RangeRead:
                     assert held is not None  # start equals position otherwise, which lies before end
                     yield from self._settle(held, start)
                     return
-                ticket = yield from self._send_fetch()
+                reaches_end = _least_end(start, response.messages) >= end
+                if not reaches_end:
+                    ticket = yield from self._send_fetch()
                 if held is not None:
                     yield from self._settle(held, start)
                 held = _Held(start, response.messages)
                 self._pack_starts.append(start)
-                continue
+                if not reaches_end:
+                    continue
+                # The broker need not read a pack that nobody wants to say where this one ends.
+                position, _ = yield from self._commit()
+                if (yield from self._settle(held, position)):
+                    return
+                held = None
             ticket = yield from self._send_fetch()
 
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
@@ -280,7 +294,10 @@ class RangeRead:
         end = self._end
         ours = None
         if bound > end and held.messages.messageId:
-            ours = yield from self._cut(held.messages.messageId, bound)
+            if bound == _least_end(held.start, held.messages):  # each entry up to there is one of these messages
+                ours = (end - held.start) // INDEX_ENTRY_BYTES
+            else:
+                ours = yield from self._cut(held.messages.messageId, bound)
         place = self.task.range.partition, held.start, min(bound, end)
         try:
             columns = checked_columns(held.messages, ours)
