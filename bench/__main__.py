@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # The plan of each batch is no matter here.
     os.environ.setdefault(LOG_LEVEL_VARIABLE, "WARNING")
-    signal.signal(signal.SIGTERM, _end)
+    ended: list[int] = []
+    signal.signal(signal.SIGTERM, partial(_end, ended))
     run = RunSettings(options.scale, options.warm_ups, options.rounds)
     results = Results(
         machine(), versions(), datetime.now(UTC).isoformat(timespec="seconds"), run.scale, run.warm_ups, run.rounds
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder, Stage(Path(folder)) as stage:
         for name in groups:
+            if ended:  # and what it was at has made another error of that
+                raise SystemExit("ended by SIGTERM")
             if not _measure(stage, results, run, name):
                 failed.append(name)
     results.machine["load_after"] = load()
@@ -84,8 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _end(*_: object) -> None:
-    """End the run, and the servers with it; what our processes are at is not waited for."""
+def _end(ended: list[int], number: int, _: object) -> None:
+    """Note that the run is to end, and end it, the servers with it; what our processes are at is not waited for."""
+    ended.append(number)
     for child in multiprocessing.active_children():
         child.terminate()
     sys.exit("ended by SIGTERM")
