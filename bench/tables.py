@@ -54,8 +54,8 @@ def _target_line(verdict: Verdict) -> str:
     if verdict.value is None:
         return f"| {target.name} | {sign} {_ratio(target.goal)} | | not measured |"
     word = "reached" if verdict.reached else "missed"
-    if target.reason and not verdict.reached:
-        word += f": {target.reason}"
+    if verdict.reason and not verdict.reached:
+        word += f": {verdict.reason}"
     return f"| {target.name} | {sign} {_ratio(target.goal)} | {_ratio(verdict.value)} | {word} |"
 
 
