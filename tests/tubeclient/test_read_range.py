@@ -276,6 +276,21 @@ def test_expiry_between_two_packs_is_not_taken_for_the_end_of_a_pack(bench: Benc
 
 
 @pytest.mark.parametrize("end", [50, 100])
+def test_the_end_of_a_pack_full_of_ours_costs_one_commit(tmp_path: Path, end: int) -> None:
+    """No pack is read that nobody wants, neither to know where the last one ends nor to find where to cut it."""
+    bench = Bench(tmp_path, 1, 7)
+    bench.append(100)
+    piece = bench.range(0, 0, end)
+    assert payloads(bench.read(piece)) == bench.expected(piece)
+    assert bench.simulation.calls == [
+        Method.PARTITION_REGISTER,
+        Method.GET_MESSAGES,
+        Method.COMMIT_OFFSET,
+        Method.PARTITION_REGISTER,
+    ]
+
+
+@pytest.mark.parametrize("end", [50, 100])
 def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) -> None:
     """Whether the pack is cut at the range's end or not."""
     bench.append(100)

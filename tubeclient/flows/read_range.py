@@ -282,9 +282,9 @@ class RangeRead:
                     continue
                 # The broker need not read a pack that nobody wants to say where this one ends.
                 position, _ = yield from self._commit()
-                if (yield from self._settle(held, position)):
-                    return
-                held = None
+                if not (yield from self._settle(held, position)):
+                    raise _LookAgain(f"the broker ends a pack at {position} that goes on to {end} at least")
+                return
             ticket = yield from self._send_fetch()
 
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
