@@ -26,6 +26,7 @@ _BATCHES: Final = 10
 _PULL_STARTS: Final = 5
 _LATENCY_SECONDS, _LATENCY_WARM_UP_SECONDS = 10.0, 3.0
 _TUBE, _KAFKA = 'Spark, `format("tubeclient")`', 'Spark, `format("kafka")`'
+_IMPATIENT: Final = f"{_KAFKA}, fetch.max.wait.ms=10"
 _ONE_STORE: Final = LAYOUTS[0]
 
 
@@ -72,9 +73,10 @@ def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
     rounds = run.warm_ups + run.rounds
     names = [f"latency_{number}" for number in range(rounds)]
     stage.tubemq.create_topics([TopicSpec(name, PARTITIONS) for name in names])
-    for name in names:
+    of_kafkas = [*names, *(f"{name}_impatient" for name in names)]
+    for name in of_kafkas:
         stage.kafka.create_topic(name, PARTITIONS)
-    tube_names, kafka_names = iter(names), iter(names)
+    tube_names, kafka_names = iter(names), iter(of_kafkas)
 
     def middle_ms(fmt: str, options: Mapping[str, str], send: Callable[[bytes], None]) -> float:
         seconds = latencies(
@@ -87,13 +89,17 @@ def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
         with tubemq_sender(stage.settings, topic) as send:
             return middle_ms("tubeclient", tube_options(stage.settings, topic, stage.group()), send)
 
-    def of_kafka() -> float:
+    def of_kafka(impatient: bool) -> float:
         topic = next(kafka_names)
         with kafka_sender(stage.kafka.bootstrap, topic) as send:
-            return middle_ms("kafka", kafka_options(stage.kafka.bootstrap, topic), send)
+            return middle_ms("kafka", kafka_options(stage.kafka.bootstrap, topic, impatient=impatient), send)
 
-    sides = {"latency/tubeclient": of_tube, "latency/kafka": of_kafka}
-    titles = {"latency/tubeclient": _TUBE, "latency/kafka": _KAFKA}
+    sides = {
+        "latency/tubeclient": of_tube,
+        "latency/kafka": partial(of_kafka, False),
+        "latency/kafka_impatient": partial(of_kafka, True),
+    }
+    titles = {"latency/tubeclient": _TUBE, "latency/kafka": _KAFKA, "latency/kafka_impatient": _IMPATIENT}
     for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
         results.add(key, f"latency, trigger of 100 ms, median of a round: {titles[key]}", "milliseconds", values)
 
@@ -106,11 +112,16 @@ def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
     def of_tube() -> float:
         return first_row(stage.spark, "tubeclient", tube_options(stage.settings, topic, stage.group())).seconds
 
-    def of_kafka() -> float:
-        return first_row(stage.spark, "kafka", kafka_options(stage.kafka.bootstrap, kafka_topic)).seconds
+    def of_kafka(impatient: bool) -> float:
+        options = kafka_options(stage.kafka.bootstrap, kafka_topic, impatient=impatient)
+        return first_row(stage.spark, "kafka", options).seconds
 
-    sides = {"first_row/tubeclient": of_tube, "first_row/kafka": of_kafka}
-    titles = {"first_row/tubeclient": _TUBE, "first_row/kafka": _KAFKA}
+    sides = {
+        "first_row/tubeclient": of_tube,
+        "first_row/kafka": partial(of_kafka, False),
+        "first_row/kafka_impatient": partial(of_kafka, True),
+    }
+    titles = {"first_row/tubeclient": _TUBE, "first_row/kafka": _KAFKA, "first_row/kafka_impatient": _IMPATIENT}
     for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
         results.add(key, f"from start() to the first row: {titles[key]}", "seconds", values)
     stage.say(f"starting {_PULL_STARTS} of Java's pull consumers over {BALANCE_PERIOD_SECONDS} s, and waiting for them")

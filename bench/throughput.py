@@ -23,6 +23,7 @@ _TITLES: Final = {
     "tubeclient": 'Spark, `format("tubeclient")`',
     "java": "Java's ClientBalanceConsumer, without Spark",
     "source": 'Spark, `format("kafka")`',
+    "impatient": 'Spark, `format("kafka")`, fetch.max.wait.ms=10',
     "embedded": 'Spark, `format("tubeclient")`, from embedded_tubemq',
 }
 _FIRST_DRAINS: Final = 6
@@ -56,7 +57,9 @@ def measure_throughput(stage: Stage, results: Results, run: RunSettings, workloa
                 of_layout("embedded", partial(timed_read, spark, "tubeclient", options, work.messages))
         of_kafka = partial(add, "kafka", f"Kafka, {PARTITIONS} partitions")
         of_kafka("ceiling", partial(_kafka_ceiling_seconds, stage, kafka_topic, work.messages))
-        of_kafka("source", partial(timed_read, spark, "kafka", kafka_options(bootstrap, kafka_topic), work.messages))
+        for who, impatient in (("source", False), ("impatient", True)):
+            options = kafka_options(bootstrap, kafka_topic, impatient=impatient)
+            of_kafka(who, partial(timed_read, spark, "kafka", options, work.messages))
         for _ in range(_FIRST_DRAINS):
             for topic in topics.values():
                 stage.ceiling.drain(topic, work.messages, work.body_bytes)
