@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench.results import Results, RunSettings
 from spark_source.arrow import PackDecoder
-from spark_source.batch_sizes import regroup, together
+from spark_source.batch_sizes import gathered, regroup
 from spark_source.offset_rule import OffsetRule
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
@@ -73,7 +73,10 @@ def decode(packs: Packs, *, include_attributes: bool) -> Iterator[pa.RecordBatch
     """What a task does with the answers, but for the network."""
     decoder = PackDecoder(include_attributes=include_attributes, time_zone="UTC")
     found = _packs(columns for frame in _frames(packs) for columns in [checked_columns(_parsed(frame).messages)])
-    return regroup(decoder.decode(some, OffsetRule.UNKNOWN) for some in together(found))
+    ended: list[tuple[int, Pack | None]] = [(0, None)]
+    return regroup(
+        decoder.decode(some, OffsetRule.UNKNOWN) for _, some in gathered(chain(((0, pack) for pack in found), ended))
+    )
 
 
 def _frames(packs: Packs) -> Iterator[Frame]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.java_side import JavaSide
 from bench.results import Results, RunSettings
-from bench.rounds import take_turns
+from bench.rounds import Side, take_turns
 from bench.senders import kafka_sender, tubemq_sender
 from bench.spark_reads import kafka_options, tube_options
 from bench.stage import BALANCE_PERIOD_SECONDS, Stage
@@ -94,7 +94,7 @@ def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
         with kafka_sender(stage.kafka.bootstrap, topic) as send:
             return middle_ms("kafka", kafka_options(stage.kafka.bootstrap, topic, impatient=impatient), send)
 
-    sides = {
+    sides: dict[str, Side] = {
         "latency/tubeclient": of_tube,
         "latency/kafka": partial(of_kafka, False),
         "latency/kafka_impatient": partial(of_kafka, True),
@@ -116,7 +116,7 @@ def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
         options = kafka_options(stage.kafka.bootstrap, kafka_topic, impatient=impatient)
         return first_row(stage.spark, "kafka", options).seconds
 
-    sides = {
+    sides: dict[str, Side] = {
         "first_row/tubeclient": of_tube,
         "first_row/kafka": partial(of_kafka, False),
         "first_row/kafka_impatient": partial(of_kafka, True),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tubeclient.flows.read_range import Pack
 
-__all__ = ["MAX_BATCH_BYTES", "MAX_BATCH_ROWS", "MIN_BATCH_BYTES", "MIN_BATCH_ROWS", "regroup", "together"]
+__all__ = ["MAX_BATCH_BYTES", "MAX_BATCH_ROWS", "MIN_BATCH_BYTES", "MIN_BATCH_ROWS", "gathered", "regroup"]
 
 MIN_BATCH_ROWS: Final = 10_000
 MIN_BATCH_BYTES: Final = 2 << 20
@@ -18,18 +18,36 @@ MAX_BATCH_BYTES: Final = 8 << 20
 """A batch is held whole on both sides of the socket. A single message may be larger; it is then a batch of its own."""
 
 
-def together(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
-    """Yield the packs of a partition by so many as make a batch, the last ones whatever they make."""
-    held: list[Pack] = []
-    rows = size = 0
-    for pack in packs:
-        held.append(pack)
-        rows, size = rows + len(pack), size + sum(map(len, pack.columns.payloads))
-        if rows >= MIN_BATCH_ROWS or size >= MIN_BATCH_BYTES:
-            yield held
-            held, rows, size = [], 0, 0
-    if held:
-        yield held
+def gathered(packs: Iterable[tuple[int, Pack | None]]) -> Iterator[tuple[int, list[Pack]]]:
+    """Yield the packs of each range, which come with its number, by so many as make a batch; the last ones, at the None
+    that ends a range, whatever they make.
+    """
+    held: dict[int, _Gathering] = {}
+    for number, pack in packs:
+        gathering = held.setdefault(number, _Gathering())
+        if pack is not None:
+            gathering.add(pack)
+            if not gathering.enough:
+                continue
+        del held[number]
+        if gathering.packs:
+            yield number, gathering.packs
+
+
+class _Gathering:
+    def __init__(self) -> None:
+        self.packs: list[Pack] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, pack: Pack) -> None:
+        self.packs.append(pack)
+        self._rows += len(pack)
+        self._bytes += sum(map(len, pack.columns.payloads))
+
+    @property
+    def enough(self) -> bool:
+        return self._rows >= MIN_BATCH_ROWS or self._bytes >= MIN_BATCH_BYTES
 
 
 def regroup(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from spark_source.options import SourceOptions
@@ -23,16 +24,16 @@ _log = logging.getLogger(__name__)
 
 
 def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the messages of the partition's ranges, range by range, in batches of a size that suits Spark.
+    """Yield the messages of the partition's ranges, some ranges side by side, in batches of a size that suits Spark.
 
-    At most one batch and a few packs are in memory. Raises DataLoss, CorruptMessage, or what kept the reader from going
-    on for `retryLimit`.
+    At most one batch and a few packs of each of these are in memory. Raises DataLoss, CorruptMessage, or what kept the
+    reader from going on for `retryLimit`.
     """
     # Here, not above: the planner loads this module too and has no use for them.
     from spark_source.arrow import PackDecoder
-    from spark_source.batch_sizes import regroup, together
+    from spark_source.batch_sizes import gathered, regroup
     from spark_source.cluster import client_settings, reader_groups
-    from tubeclient.range_reader import RangeReader
+    from tubeclient.range_reader import RangeReader, Wanted
 
     decoder = PackDecoder(
         include_attributes=options.include_attributes,
@@ -47,11 +48,16 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         visit_token=partition.visit_token,
     )
 
+    wanted = [
+        Wanted(partition.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
+        for one in partition.ranges
+    ]
+
     def batches() -> Iterator[pyarrow.RecordBatch]:
-        for one in partition.ranges:
-            tags = options.filters.get(one.partition.topic, frozenset())
-            for packs in together(reader.read(partition.broker_of(one.partition), one, tags)):
-                yield decoder.decode(packs, partition.offset_rule_of(one.partition), tags)
+        with closing(reader.read_all(wanted)) as found:
+            for number, packs in gathered(found):
+                one = wanted[number]
+                yield decoder.decode(packs, partition.offset_rule_of(one.range.partition), one.filters)
 
     try:
         yield from regroup(batches())

@@ -1,35 +1,49 @@
-"""Exact ranges, read on the calling thread while a second thread keeps the partition's lease."""
+"""Exact ranges, read on the calling thread while a second thread keeps the partitions' leases."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.errors import TubeError
-from tubeclient.flows.effects import call, checked
+from tubeclient.flows.effects import Emit, Flow, call, checked
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange
 from tubeclient.net.fork import ProcessBound
+from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.methods import Method
 
-__all__ = ["LostRange", "Pack", "RangeReader"]
+__all__ = ["RANGES_AT_ONCE", "LostRange", "Pack", "RangeReader", "Wanted"]
 
 _log = logging.getLogger(__name__)
+
+RANGES_AT_ONCE = 4
 
 _JOIN_SECONDS = 15.0
 
 
+class Wanted(NamedTuple):
+    """A range to read, and of which tags; all of them where none are named."""
+
+    broker: BrokerInfo
+    range: OffsetRange
+    filters: frozenset[str] = frozenset()
+
+
 class RangeReader(ProcessBound):
-    """Reads ranges, one after the other, each under the first of `reader_groups` in which its partition is free. So
-    many readers have one partition at once; others wait for their turn, for ten minutes at most.
+    """Reads ranges, each under the first of `reader_groups` in which its partition is free. So many readers have one
+    partition at once; others wait for their turn, for ten minutes at most.
 
     The same range gives the same messages in the same order, whatever arrives meanwhile and however often it is
     read. With `fail_on_data_loss` false, what the broker no longer holds is passed over and listed in `losses`;
@@ -64,38 +78,73 @@ class RangeReader(ProcessBound):
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
-    ) -> Iterator[Pack]:
+    ) -> Generator[Pack, None, None]:
         """Yield the range's packs, in order and without gaps. Raises DataLoss, DeadlineExceeded or the StatusError
         of a refusal.
 
         With `filters`, brokers compare tags by a 32-bit hash only: messages of other tags with the same hash are
         among the result.
         """
+        with contextlib.closing(self.read_all([Wanted(broker, offset_range, filters)])) as found:
+            for _, pack in found:
+                if pack is not None:
+                    yield pack
+
+    def read_all(
+        self, wanted: Sequence[Wanted], at_once: int = RANGES_AT_ONCE
+    ) -> Generator[tuple[int, Pack | None], None, None]:
+        """Yield (number, pack) of all these ranges, of each in order and without gaps, and (number, None) at the end of
+        each. Raises as `read` does.
+
+        So many ranges `at_once` are read side by side: while one waits for the broker, another's messages are dealt
+        with. They are begun in the order of their partitions, each when the one before it has its own, so that readers
+        that hold some and wait for others do not wait for each other. No two are of one partition.
+        """
         self.check_process()
-        task = RangeTask(
-            broker,
-            offset_range,
+        left = deque(sorted(range(len(wanted)), key=lambda number: wanted[number].range.partition))
+        readings: dict[int, RangeRead] = {}
+        newest: list[int] = []
+
+        def begin() -> None:
+            if not left or len(lanes.running) >= max(1, at_once):
+                return
+            if newest and newest[0] in readings and readings[newest[0]].group is None:
+                return
+            number = left[0]
+            if any(wanted[other].range.partition == wanted[number].range.partition for other in readings):
+                return
+            newest[:] = [left.popleft()]
+            readings[number] = RangeRead(self._task(wanted[number]), random.Random())
+            self._keeper.add(readings[number])
+            lanes.add(number, _whole(readings[number]))
+
+        lanes: Lanes[int] = Lanes(self._runner, begin)
+        try:
+            for number, step in lanes:
+                if isinstance(step, LostRange):
+                    self.losses.append(step)
+                    _log.warning("lost and passed over: %s", step)
+                    continue
+                if step is None:
+                    self._keeper.drop(readings.pop(number))
+                yield number, step
+        finally:
+            lanes.close()
+            for reading in readings.values():
+                self._keeper.drop(reading)
+                self._runner.run(reading.release())
+
+    def _task(self, wanted: Wanted) -> RangeTask:
+        return RangeTask(
+            wanted.broker,
+            wanted.range,
             self._reader_groups,
             self._client_id,
-            filters,
+            wanted.filters,
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
             self._authority,
         )
-        reading = RangeRead(task, random.Random())
-        steps = self._runner.iterate(reading.run())
-        self._keeper.keep(reading)
-        try:
-            for step in steps:
-                if isinstance(step, LostRange):
-                    self.losses.append(step)
-                    _log.warning("lost and passed over: %s", step)
-                else:
-                    yield step
-        finally:
-            self._keeper.keep(None)
-            steps.close()
-            self._runner.run(reading.release())
 
     def close(self) -> None:
         """End the lease thread. Connections stay in the process's pool for the next reader."""
@@ -109,23 +158,33 @@ class RangeReader(ProcessBound):
         self.close()
 
 
+def _whole(reading: RangeRead) -> Flow[None]:
+    """Read, give the partition back, and say so."""
+    yield from reading.run()
+    yield from reading.release()
+    yield Emit(None)
+
+
 class _LeaseKeeper:
-    """Beats for the partition being read, however slowly its packs are asked for; the thread starts with the first
-    beat due.
+    """Beats for the partitions being read, however slowly their packs are asked for; the thread starts with the first
+    one.
     """
 
     def __init__(self, settings: ClientSettings, client_id: str) -> None:
         self._client_id = client_id
         self._runner = FlowRunner(shared_pool(settings))
-        self._reading: RangeRead | None = None
+        self._readings: tuple[RangeRead, ...] = ()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def keep(self, reading: RangeRead | None) -> None:
-        self._reading = reading
-        if reading is not None and self._thread is None:
+    def add(self, reading: RangeRead) -> None:
+        self._readings = (*self._readings, reading)
+        if self._thread is None:
             self._thread = threading.Thread(target=self._beat, name="tubeclient-lease", daemon=True)
             self._thread.start()
+
+    def drop(self, reading: RangeRead) -> None:
+        self._readings = tuple(one for one in self._readings if one is not reading)
 
     def close(self) -> None:
         self._stop.set()
@@ -134,15 +193,16 @@ class _LeaseKeeper:
 
     def _beat(self) -> None:
         while not self._stop.wait(LEASE_BEAT_MS / 1000):
-            reading = self._reading
-            group = reading.group if reading is not None else None
-            if reading is None or group is None:
-                continue
-            task = reading.task
-            try:
-                reader = task.reader(group)
-                request = reader.beat(task.broker, [task.range.partition], filtered=bool(task.filters))
-                answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
-                checked(answer, f"keeping the lease of {task.range.partition}")
-            except TubeError as error:
-                _log.info("a lease heartbeat for %s failed, the reader will see to it: %s", task.range, error)
+            for reading in self._readings:
+                self._beat_for(reading)
+
+    def _beat_for(self, reading: RangeRead) -> None:
+        group, task = reading.group, reading.task
+        if group is None:
+            return
+        try:
+            request = task.reader(group).beat(task.broker, [task.range.partition], filtered=bool(task.filters))
+            answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
+            checked(answer, f"keeping the lease of {task.range.partition}")
+        except TubeError as error:
+            _log.info("a lease heartbeat for %s failed, the reader will see to it: %s", task.range, error)

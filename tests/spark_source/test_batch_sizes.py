@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source import batch_sizes
-from spark_source.batch_sizes import regroup, together
+from spark_source.batch_sizes import gathered, regroup
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.messages import Columns
@@ -62,30 +62,38 @@ def pack(start: int, sizes: list[int]) -> Pack:
     return Pack(KEY, start, start + 28 * count, columns)
 
 
-@given(st.lists(st.lists(st.integers(0, 40), max_size=9), max_size=20))
-def test_packs_are_put_together_until_they_make_a_batch(sizes: list[list[int]]) -> None:
-    packs = [pack(28 * number, of_one) for number, of_one in enumerate(sizes)]
+@given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 40), max_size=9)), max_size=30), st.booleans())
+def test_packs_of_a_range_are_put_together_until_they_make_a_batch(
+    sizes: list[tuple[int, list[int]]], all_end: bool
+) -> None:
+    packs = [(number, pack(28 * at, of_one)) for at, (number, of_one) in enumerate(sizes)]
+    ends: list[tuple[int, Pack | None]] = [(number, None) for number in range(3)] if all_end else []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_sizes, "MIN_BATCH_ROWS", 10)
         patch.setattr(batch_sizes, "MIN_BATCH_BYTES", 100)
-        found = list(together(packs))
-    assert [one for group in found for one in group] == packs
-    assert all(enough(group) for group in found[:-1])
-    assert not any(enough(group[:-1]) for group in found)
+        found = list(gathered([*packs, *ends]))
+    for number in range(3):
+        groups = [group for one, group in found if one == number]
+        given_out = [one for group in groups for one in group]
+        of_it = [one for other, one in packs if other == number]
+        assert given_out == (of_it if all_end else of_it[: len(given_out)])
+        assert all(enough(group) for group in (groups[:-1] if all_end else groups))
+        assert not any(enough(group[:-1]) for group in groups)
+        assert all(groups)
 
 
 def enough(packs: list[Pack]) -> bool:
     return sum(map(len, packs)) >= 10 or sum(len(body) for pack in packs for body in pack.bodies) >= 100
 
 
-def test_together_asks_for_no_more_than_it_gives() -> None:
+def test_gathering_asks_for_no_more_than_it_gives() -> None:
     asked = 0
 
-    def source() -> Iterator[Pack]:
+    def source() -> Iterator[tuple[int, Pack]]:
         nonlocal asked
         for number in range(3):
             asked += 1
-            yield pack(number, [1] * batch_sizes.MIN_BATCH_ROWS)
+            yield 0, pack(number, [1] * batch_sizes.MIN_BATCH_ROWS)
 
-    next(together(source()))
+    next(gathered(source()))
     assert asked == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.faults import ConnectionFault
 from embedded_tubemq.offsets import Cursor
 from embedded_tubemq.store import NewMessage
+from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
@@ -21,10 +24,12 @@ from tubeclient import (
     OffsetRange,
     PartitionKey,
     RangeReader,
+    TubeError,
     fetch_view,
     range_reader,
     reader_groups_of,
 )
+from tubeclient.range_reader import Pack, Wanted
 from tubeclient.wire.methods import Method
 
 GROUPS = reader_groups_of("etl")
@@ -89,6 +94,62 @@ def test_a_consumer_slower_than_the_lease_keeps_it(tmp_path: Path, monkeypatch: 
     assert got == list(range(1, COUNT, 2))
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_many_ranges_side_by_side(settings: ClientSettings, broker: BrokerInfo, at_once: int) -> None:
+    """Each range's messages are there once and in order, its end comes behind them, and two of one partition are read
+    one after the other.
+    """
+    ranges = [span(start, start + 600, partition) for start in range(0, COUNT, 600) for partition in (1, 0)]
+    got: dict[int, list[int]] = {}
+    ended: list[int] = []
+    with RangeReader(settings, GROUPS) as reader:
+        for number, pack in reader.read_all([Wanted(broker, one) for one in ranges], at_once):
+            assert number not in ended
+            if pack is None:
+                ended.append(number)
+                continue
+            begun = {other for other in got if other not in ended} | {number}
+            assert len({ranges[other].partition for other in begun}) == len(begun) <= at_once
+            got.setdefault(number, []).extend(int(body[:6]) for body in pack.bodies)
+    assert sorted(ended) == list(range(len(ranges)))
+    for number, one in enumerate(ranges):
+        first = one.start // 28 + (one.start // 28 + one.partition.partition_id) % 2
+        assert got[number] == list(range(first, one.end // 28, 2))
+
+
+def test_ranges_are_begun_in_one_order_each_behind_the_one_before_it(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    """Who waits for a partition has none behind it, so that readers cannot wait for each other in a circle."""
+    wanted = [Wanted(broker, span(0, COUNT, partition)) for partition in (1, 0)]
+    with RangeReader(settings, GROUPS[:1]) as reader, ThreadPoolExecutor(1) as thread:
+        with occupy(cluster, settings, PartitionKey(1, "clicks", 0), GROUPS[:1]):
+            reading = thread.submit(lambda: [number for number, pack in reader.read_all(wanted) if pack is None])
+            time.sleep(1)
+            assert not reading.done()
+            assert not is_owned(cluster)
+        assert sorted(reading.result(60)) == [0, 1]
+
+
+def test_all_partitions_are_given_back_where_one_fails(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    wanted = [Wanted(broker, span(0, COUNT)), Wanted(broker, OffsetRange(PartitionKey(1, "clicks", 7), 0, 28))]
+    with RangeReader(replace(settings, retry_limit_ms=1_000), GROUPS) as reader:
+        packs: list[Pack | None] = []
+
+        def read_slowly() -> None:
+            for _, pack in reader.read_all(wanted):
+                packs.append(pack)
+                time.sleep(0.6)
+
+        with pytest.raises(TubeError, match="1:clicks:7"):
+            read_slowly()
+        assert packs
+        assert None not in packs  # it was in the midst of the other
+        assert not is_owned(cluster)
+
+
 def test_stopping_early_gives_the_partition_back(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
 ) -> None:
@@ -96,7 +157,7 @@ def test_stopping_early_gives_the_partition_back(
         packs = reader.read(broker, span(0, COUNT))
         next(packs)
         assert is_owned(cluster)
-        packs.close()  # type: ignore[attr-defined]
+        packs.close()
         wait_for(lambda: not is_owned(cluster), "the release")
 
 
@@ -117,5 +178,5 @@ def is_owned(cluster: EmbeddedTubeMQ) -> bool:
     return cluster.inspect(lambda machine: machine.ownership.owner(cursor)) is not None
 
 
-def span(start: int, end: int) -> OffsetRange:
-    return OffsetRange(KEY, start * 28, end * 28)
+def span(start: int, end: int, partition: int = KEY.partition_id) -> OffsetRange:
+    return OffsetRange(PartitionKey(1, "clicks", partition), start * 28, end * 28)

@@ -30,12 +30,14 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.wire.envelope import decode_response, encode_request, parse_message
 from tubeclient.wire.methods import Method
 
-__all__ = ["FlowRunner", "Monitor"]
+__all__ = ["FlowRunner", "Monitor", "Pending"]
 
 T = TypeVar("T")
 
 
-class _Pending(NamedTuple):
+class Pending(NamedTuple):
+    """What a ticket of this runner's is: an answer that is to come until `deadline`."""
+
     address: str
     method: Method
     answer: type[Message]
@@ -95,7 +97,7 @@ class FlowRunner:
         try:
             while True:
                 try:
-                    effect, result = self._step(flow, result, failure)
+                    effect, result = self.step(flow, result, failure)
                 except StopIteration as stop:
                     value: T = stop.value
                     return value
@@ -104,17 +106,21 @@ class FlowRunner:
                     yield effect.value
                 elif effect is not None:
                     try:
-                        result = self._carry_out(effect)
+                        result = self.carry_out(effect)
                     except TubeError as error:
                         failure = error
         finally:
-            if self._pool.inherited:  # the lock may be held by a thread that this process does not have
-                flow.close()
-            else:
-                with self._monitor.lock:
-                    flow.close()
+            self.close(flow)
 
-    def _step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
+    def close(self, flow: Flow[Any]) -> None:
+        """Close a flow that is not run to its end."""
+        if self._pool.inherited:  # the lock may be held by a thread that this process does not have
+            flow.close()
+        else:
+            with self._monitor.lock:
+                flow.close()
+
+    def step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
         """Run a flow to the end of its step: the effect that ended it, or None and that effect's result."""
         self._pool.check_process()
         with self._monitor.lock:
@@ -124,7 +130,7 @@ class FlowRunner:
                 if isinstance(effect, Now):
                     answer = time.monotonic() * 1000
                 elif isinstance(effect, Done):
-                    pending = cast(_Pending, effect.ticket)
+                    pending = cast(Pending, effect.ticket)
                     answer = pending.future.done() or time.monotonic() >= pending.deadline
                 elif isinstance(effect, Notify):
                     self._monitor.notify(effect.signal)
@@ -144,7 +150,8 @@ class FlowRunner:
         self._pool.check_process()
         self._wake.set()
 
-    def _carry_out(self, effect: Effect) -> Any:
+    def carry_out(self, effect: Effect) -> Any:
+        """Do what ended a step; its result. TubeError where that failed."""
         if isinstance(effect, Send):
             return self._send((effect,))[0]
         if isinstance(effect, SendAll):
@@ -168,11 +175,11 @@ class FlowRunner:
             if send.signal:
                 future.add_done_callback(self._monitor.notifier(send.signal))
             answer = send.answer or send.method.spec.response
-            tickets.append(Ticket(_Pending(address, send.method, answer, future, limit_ms, now + limit_ms / 1000)))
+            tickets.append(Ticket(Pending(address, send.method, answer, future, limit_ms, now + limit_ms / 1000)))
         return tickets
 
     def _receive(self, ticket: Ticket) -> Message:
-        pending = cast(_Pending, ticket)
+        pending = cast(Pending, ticket)
         try:
             stream = pending.future.result(max(0.0, pending.deadline - time.monotonic()))
         except TimeoutError as error:

@@ -1,0 +1,131 @@
+"""Flows side by side on one thread: while one waits for an answer, others go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from tubeclient.errors import TubeError
+from tubeclient.flows.effects import Effect, Emit, Flow, Receive, Sleep
+from tubeclient.net.runner import FlowRunner, Pending
+
+__all__ = ["Lanes"]
+
+K = TypeVar("K")
+
+
+class _Lane(Generic[K]):
+    """A flow that runs, and what it is to be given when it goes on."""
+
+    def __init__(self, key: K, flow: Flow[None]) -> None:
+        self.key = key
+        self.flow = flow
+        self.result: Any = None
+        self.failure: TubeError | None = None
+        self.awaited: Receive | None = None
+        self.wait = 0
+        """Counts its waits: what ends an earlier one is no news."""
+        self.until: float | None = None
+        """When its wait ends in any case, by time.monotonic(); None where it does not wait."""
+
+
+class Lanes(Generic[K]):
+    """Runs flows over `runner` as their emitted values are asked for. Iterating gives (key, value) of whichever flow is
+    further first, until all have ended. What a flow raises ends the iteration.
+
+    `more` is called before each wait, and may add flows. A flow that sleeps on a signal holds up the others. `close`
+    closes the flows that have not ended.
+    """
+
+    def __init__(self, runner: FlowRunner, more: Callable[[], None]) -> None:
+        self._runner = runner
+        self._more = more
+        self._running: list[_Lane[K]] = []
+        self._ready: SimpleQueue[tuple[_Lane[K], int]] = SimpleQueue()
+
+    @property
+    def running(self) -> list[K]:
+        """The keys of the flows that have not ended, in the order in which they were added."""
+        return [lane.key for lane in self._running]
+
+    def add(self, key: K, flow: Flow[None]) -> None:
+        """Begin a flow."""
+        lane = _Lane(key, flow)
+        self._running.append(lane)
+        self._ready.put((lane, lane.wait))
+
+    def __iter__(self) -> Iterator[tuple[K, Any]]:
+        while True:
+            self._more()
+            if not self._running:
+                return
+            lane = self._next()
+            if lane is None:
+                continue
+            if lane.awaited is not None:
+                self._carry_out(lane, lane.awaited)
+                lane.awaited = None
+            while True:
+                try:
+                    effect, lane.result = self._runner.step(lane.flow, lane.result, lane.failure)
+                except StopIteration:
+                    self._running.remove(lane)
+                    break
+                except BaseException:
+                    self._running.remove(lane)
+                    raise
+                lane.failure = None
+                if isinstance(effect, Emit):
+                    yield lane.key, effect.value
+                elif isinstance(effect, Receive | Sleep):
+                    self._await(lane, effect)
+                    break
+                elif effect is not None:
+                    self._carry_out(lane, effect)
+
+    def close(self) -> None:
+        """Close the flows that have not ended."""
+        for lane in self._running:
+            self._runner.close(lane.flow)
+        self._running.clear()
+
+    def _carry_out(self, lane: _Lane[K], effect: Effect) -> None:
+        try:
+            lane.result = self._runner.carry_out(effect)
+        except TubeError as error:
+            lane.failure = error
+
+    def _await(self, lane: _Lane[K], effect: Receive | Sleep) -> None:
+        lane.wait += 1
+        number = lane.wait
+        if isinstance(effect, Receive):
+            pending: Pending = effect.ticket  # type: ignore[assignment]  # a ticket of this runner's
+            lane.awaited, lane.until = effect, pending.deadline
+            pending.future.add_done_callback(lambda _: self._ready.put((lane, number)))
+        else:
+            lane.result, lane.until = False, time.monotonic() + max(0.0, effect.delay_ms / 1000)
+
+    def _next(self) -> _Lane[K] | None:
+        """The lane that can go on now, after waiting for it; None where what came was no news."""
+        waiting = [lane for lane in self._running if lane.until is not None]
+        first = min(waiting, key=_until, default=None)
+        seconds = 0.0 if first is None else _until(first) - time.monotonic()
+        if first is not None and seconds <= 0:  # however much the others have to do
+            lane = first
+        else:
+            try:
+                lane, number = self._ready.get(timeout=seconds) if first is not None else self._ready.get_nowait()
+            except Empty:
+                return None
+            if lane.wait != number:
+                return None
+        lane.wait += 1
+        lane.until = None
+        return lane
+
+
+def _until(lane: _Lane[Any]) -> float:
+    assert lane.until is not None
+    return lane.until
