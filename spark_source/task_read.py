@@ -33,7 +33,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     from spark_source.arrow import PackDecoder
     from spark_source.batch_sizes import gathered, regroup
     from spark_source.cluster import client_settings, reader_groups
-    from tubeclient.range_reader import RangeReader, Wanted
+    from tubeclient.range_reader import RangeReader, WantedRange
 
     decoder = PackDecoder(
         include_attributes=options.include_attributes,
@@ -49,7 +49,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     )
 
     wanted = [
-        Wanted(partition.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
+        WantedRange(partition.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
         for one in partition.ranges
     ]
 

@@ -68,7 +68,7 @@ from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.producer import Producer, SendResult
 from tubeclient.pull_consumer import PullConsumer
-from tubeclient.range_reader import LostRange, Pack, RangeReader
+from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
 from tubeclient.settings import ClientSettings, parse_master_servers
 from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.messages import Message
@@ -143,6 +143,7 @@ __all__ = [
     "TransportError",
     "TubeError",
     "UnknownGroup",
+    "WantedRange",
     "__version__",
     "after_fork",
     "assign",

@@ -29,7 +29,7 @@ from tubeclient import (
     range_reader,
     reader_groups_of,
 )
-from tubeclient.range_reader import Pack, Wanted
+from tubeclient.range_reader import Pack, WantedRange
 from tubeclient.wire.methods import Method
 
 GROUPS = reader_groups_of("etl")
@@ -103,7 +103,7 @@ def test_many_ranges_side_by_side(settings: ClientSettings, broker: BrokerInfo, 
     got: dict[int, list[int]] = {}
     ended: list[int] = []
     with RangeReader(settings, GROUPS) as reader:
-        for number, pack in reader.read_all([Wanted(broker, one) for one in ranges], at_once):
+        for number, pack in reader.read_all([WantedRange(broker, one) for one in ranges], at_once):
             assert number not in ended
             if pack is None:
                 ended.append(number)
@@ -121,7 +121,7 @@ def test_ranges_are_begun_in_one_order_each_behind_the_one_before_it(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
 ) -> None:
     """Who waits for a partition has none behind it, so that readers cannot wait for each other in a circle."""
-    wanted = [Wanted(broker, span(0, COUNT, partition)) for partition in (1, 0)]
+    wanted = [WantedRange(broker, span(0, COUNT, partition)) for partition in (1, 0)]
     with RangeReader(settings, GROUPS[:1]) as reader, ThreadPoolExecutor(1) as thread:
         with occupy(cluster, settings, PartitionKey(1, "clicks", 0), GROUPS[:1]):
             reading = thread.submit(lambda: [number for number, pack in reader.read_all(wanted) if pack is None])
@@ -134,7 +134,10 @@ def test_ranges_are_begun_in_one_order_each_behind_the_one_before_it(
 def test_all_partitions_are_given_back_where_one_fails(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
 ) -> None:
-    wanted = [Wanted(broker, span(0, COUNT)), Wanted(broker, OffsetRange(PartitionKey(1, "clicks", 7), 0, 28))]
+    wanted = [
+        WantedRange(broker, span(0, COUNT)),
+        WantedRange(broker, OffsetRange(PartitionKey(1, "clicks", 7), 0, 28)),
+    ]
     with RangeReader(replace(settings, retry_limit_ms=1_000), GROUPS) as reader:
         packs: list[Pack | None] = []
 
