@@ -31,8 +31,8 @@ BEGIN_TOKEN = 0xFF7FF4FE
 _HEADER = struct.Struct(">IiI")
 _BLOCK_LENGTH = struct.Struct(">I")
 
-_BUFFER_BYTES = 1 << 19
-_ROOM_BYTES = 1 << 17
+_BUFFER_BYTES = 1 << 16
+_ROOM_BYTES = 1 << 15
 _KEPT_BYTES = 4 << 20
 """A buffer that a large frame made larger than this is given back behind it."""
 
