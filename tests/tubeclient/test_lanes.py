@@ -82,6 +82,20 @@ def test_an_answer_that_does_not_come_is_an_error_in_its_flow_alone(runner: Flow
     assert sorted(lanes) == [("busy", "busy0"), ("busy", "busy1"), ("busy", "busy2"), ("patient", "gave up")]
 
 
+def test_an_answer_that_was_given_up_cuts_no_later_wait_short(runner: FlowRunner) -> None:
+    def sleepy() -> Flow[None]:
+        try:
+            yield Receive(pending(Future(), 0.02))
+        except DeadlineExceeded:
+            began = time.monotonic()
+            yield Sleep(200)
+            yield Emit(time.monotonic() - began >= 0.19)
+
+    lanes: Lanes[str] = Lanes(runner, nothing_more)
+    lanes.add("sleepy", sleepy())
+    assert list(lanes) == [("sleepy", True)]
+
+
 def test_one_that_slept_goes_on_however_much_the_others_have_to_do(runner: FlowRunner) -> None:
     def busy() -> Flow[None]:
         while True:
@@ -113,7 +127,8 @@ def test_what_one_raises_ends_all_and_close_closes_the_others(runner: FlowRunner
 
     closed: list[str] = []
     lanes: Lanes[str] = Lanes(runner, nothing_more)
-    lanes.add("a", counting("a", closed))
+    kept = counting("a", closed)  # else it would be closed with the last reference to it
+    lanes.add("a", kept)
     lanes.add("failing", failing())
     with pytest.raises(DeadlineExceeded, match="no more"):
         for _ in lanes:
