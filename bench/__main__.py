@@ -58,6 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if not 0 < options.scale <= 1 or options.rounds < 1 or options.warm_ups < 0:
         raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more, --warm-ups 0 or more")
+    if options.show_again:
+        kept = Results.from_json(RESULTS_FILE.read_text())
+        _show(kept, tables(kept))
+        return 0
     # Spark's Python workers are to be this very Python, not the first "python3" on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # The plan of each batch is no matter here.
@@ -112,6 +116,10 @@ def _measure(stage: Stage, results: Results, run: RunSettings, name: str) -> boo
 
 def _write(results: Results, text: str) -> None:
     RESULTS_FILE.write_text(results.to_json())
+    _show(results, text)
+
+
+def _show(results: Results, text: str) -> None:
     _PAGE.write_text(put_between(_PAGE.read_text(), text))
     draw(results, _PICTURE)
     print(f"written: {RESULTS_FILE}, {_PAGE}, {_PICTURE}")
@@ -131,6 +139,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--write", action="store_true", help="write results.json and the page after a run in part or on a scale too"
+    )
+    parser.add_argument(
+        "--show-again", action="store_true", help="measure nothing; write the page and the picture from results.json"
     )
     return parser
 

@@ -21,6 +21,7 @@ _SIDES: Final = (
     ("embedded", "Spark, tubeclient, embedded broker", _OURS),
     ("java", "Java client alone", _OTHERS),
     ("source", "Spark, Kafka source", _OTHERS),
+    ("impatient", "Spark, Kafka source, fetch.max.wait 10 ms", _OTHERS),
 )
 _PLACES: Final = (*((layout.key, layout.title) for layout in LAYOUTS), ("kafka", "Kafka, 8 partitions"))
 

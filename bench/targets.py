@@ -163,5 +163,18 @@ TARGETS: Final = (
     ),
 )
 
-REASONS: Final[Mapping[str, str]] = {}
+_SHARED_CORES: Final = "the broker, Python and Spark's JVM share two cores, and the broker alone needs half of them"
+REASONS: Final[Mapping[str, str]] = {
+    **{
+        target.name: _SHARED_CORES
+        for target in TARGETS
+        if target.name.startswith(("share of the broker's ceiling", "over Java's ClientBalanceConsumer"))
+    },
+    "streaming into Delta (AvailableNow, 10 batches) over a batch read into Delta": (
+        "each micro-batch costs half a second and more of Spark's and Delta's own, for the Kafka source too"
+    ),
+    "time from start() to the first row over Spark's Kafka source": (
+        "Spark starts a Python process for a Python stream source; one of ten lines takes nearly as long"
+    ),
+}
 """By a target's name: why it cannot be reached. Shown where it is missed."""
