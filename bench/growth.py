@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from bench.results import Results, RunSettings
-from bench.rounds import Side, take_turns
+from bench.rounds import Side, add_turns
 from bench.spark_reads import timed_read, tube_options
 from bench.stage import Stage
 from bench.workloads import GROWING_PARTITIONS, GROWTH, growing, scaled
@@ -37,10 +37,8 @@ def measure_growth(stage: Stage, results: Results, run: RunSettings) -> None:
         titles[f"{where}/tubeclient"] = f'{title}: Spark, `format("tubeclient")`'
         plans[f"{where}/planning"] = partial(_planning_ms, options, layout.stores * layout.partitions)
         titles[f"{where}/planning"] = f"{title}: planning a read"
-    for key, values in take_turns(reads, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
-        results.add(key, titles[key], "rows/s", values)
-    for key, values in take_turns(plans, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
-        results.add(key, titles[key], "milliseconds", values)
+    add_turns(results, run, reads, titles, "rows/s", stage.say)
+    add_turns(results, run, plans, titles, "milliseconds", stage.say)
 
 
 def _planning_ms(options: dict[str, str], partitions: int) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 __all__ = ["Drained", "cpu_seconds"]
 
@@ -40,6 +40,8 @@ class Drained(NamedTuple):
 
 
 def cpu_seconds(pid: int | None) -> float:
-    """CPU time of a process so far, user and system, in steps of 10 ms (Linux: proc(5), stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU time of a process so far, user and system, in steps of 10 ms."""
+    if pid is None:
+        raise ValueError("there is no such process: it was not started, or has ended")
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)

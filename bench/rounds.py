@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-__all__ = ["Side", "take_turns"]
+from bench.results import Results, RunSettings
+
+__all__ = ["Side", "add_turns", "take_turns"]
 
 Side = Callable[[], float]
 """Measures once and returns the figure. Raises where what it read was not right."""
@@ -29,3 +31,16 @@ def take_turns(
             shown.append(f"{name} {figure:,.4g}" if figure < 1_000 else f"{name} {figure:,.0f}")
         say(f"{title}: {'; '.join(shown)}")
     return found
+
+
+def add_turns(
+    results: Results,
+    run: RunSettings,
+    sides: Mapping[str, Side],
+    titles: Mapping[str, str],
+    unit: str,
+    say: Callable[[str], None],
+) -> None:
+    """Let the sides take turns, and note the figures of each, which are in `unit`, under its title."""
+    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=say).items():
+        results.add(key, titles[key], unit, values)

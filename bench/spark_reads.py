@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.kafka_jars import SPARK_SOURCE_JARS
+from bench.kafka_jars import session_confs
 from tubeclient import ClientSettings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def bench_session(folder: Path) -> SparkSession:
 
     confs = {
         "spark.driver.memory": "2g",
-        "spark.jars": ",".join(map(str, SPARK_SOURCE_JARS.files())),
+        **session_confs(),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "spark"),

@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.java_side import JavaSide
 from bench.results import Results, RunSettings
-from bench.rounds import Side, take_turns
+from bench.rounds import Side, add_turns
 from bench.senders import kafka_sender, tubemq_sender
 from bench.spark_reads import kafka_options, tube_options
 from bench.stage import BALANCE_PERIOD_SECONDS, Stage
@@ -26,7 +26,7 @@ _BATCHES: Final = 10
 _PULL_STARTS: Final = 5
 _LATENCY_SECONDS, _LATENCY_WARM_UP_SECONDS = 10.0, 3.0
 _TUBE, _KAFKA = 'Spark, `format("tubeclient")`', 'Spark, `format("kafka")`'
-_IMPATIENT: Final = f"{_KAFKA}, fetch.max.wait.ms=10"
+_WHO: Final = {"tubeclient": _TUBE, "kafka": _KAFKA, "kafka_impatient": f"{_KAFKA}, fetch.max.wait.ms=10"}
 _ONE_STORE: Final = LAYOUTS[0]
 
 
@@ -64,8 +64,8 @@ def measure_streaming(stage: Stage, results: Results, run: RunSettings) -> None:
         "streaming/kafka": f"AvailableNow into Delta, {_BATCHES} batches: {_KAFKA}",
         "streaming/batch_kafka": f"a batch read into Delta: {_KAFKA}",
     }
-    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
-        results.add(key, f"{workload.title}, {titles[key]}", "rows/s", values)
+    titled = {key: f"{workload.title}, {title}" for key, title in titles.items()}
+    add_turns(results, run, sides, titled, "rows/s", stage.say)
 
 
 def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
@@ -99,9 +99,8 @@ def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
         "latency/kafka": partial(of_kafka, False),
         "latency/kafka_impatient": partial(of_kafka, True),
     }
-    titles = {"latency/tubeclient": _TUBE, "latency/kafka": _KAFKA, "latency/kafka_impatient": _IMPATIENT}
-    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
-        results.add(key, f"latency, trigger of 100 ms, median of a round: {titles[key]}", "milliseconds", values)
+    titles = {key: f"latency, trigger of 100 ms, median of a round: {_WHO[key.partition('/')[2]]}" for key in sides}
+    add_turns(results, run, sides, titles, "milliseconds", stage.say)
 
 
 def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
@@ -121,9 +120,8 @@ def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
         "first_row/kafka": partial(of_kafka, False),
         "first_row/kafka_impatient": partial(of_kafka, True),
     }
-    titles = {"first_row/tubeclient": _TUBE, "first_row/kafka": _KAFKA, "first_row/kafka_impatient": _IMPATIENT}
-    for key, values in take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say).items():
-        results.add(key, f"from start() to the first row: {titles[key]}", "seconds", values)
+    titles = {key: f"from start() to the first row: {_WHO[key.partition('/')[2]]}" for key in sides}
+    add_turns(results, run, sides, titles, "seconds", stage.say)
     stage.say(f"starting {_PULL_STARTS} of Java's pull consumers over {BALANCE_PERIOD_SECONDS} s, and waiting for them")
     results.add(
         "first_row/java_pull",

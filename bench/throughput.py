@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.embedded_loaded import Backlog, embedded_backlogs
 from bench.results import Results, RunSettings
-from bench.rounds import Side, take_turns
+from bench.rounds import Side, add_turns
 from bench.spark_reads import kafka_options, timed_read, tube_options
 from bench.stage import Stage
 from bench.workloads import LAYOUTS, PARTITIONS, Workload, scaled, topic_of
@@ -64,10 +64,8 @@ def measure_throughput(stage: Stage, results: Results, run: RunSettings, workloa
             for topic in topics.values():
                 stage.ceiling.drain(topic, work.messages, work.body_bytes)
             _kafka_ceiling_seconds(stage, kafka_topic, work.messages)
-        found = take_turns(sides, warm_ups=run.warm_ups, rounds=run.rounds, say=stage.say)
+        add_turns(results, run, sides, titles, "rows/s", stage.say)
     stage.close_java()
-    for key, values in found.items():
-        results.add(key, titles[key], "rows/s", values)
 
 
 def _java_seconds(stage: Stage, topic: str, messages: int) -> float:

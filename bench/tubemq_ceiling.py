@@ -6,10 +6,10 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
+from bench.one_broker import partitions_on_one_broker
 from bench.raw_drain import RawDrainError, Thrown, throw_away
 from tubeclient import ClientSettings
-from tubeclient.group import fetch_view
-from tubeclient.metadata import ClusterView
+from tubeclient.keys import PartitionKey
 
 __all__ = ["TubeCeiling"]
 
@@ -22,7 +22,7 @@ class TubeCeiling:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
-        self._views: dict[str, ClusterView] = {}
+        self._places: dict[str, tuple[str, list[PartitionKey]]] = {}
         context = multiprocessing.get_context("spawn")
         self._processes = [ProcessPoolExecutor(1, mp_context=context) for _ in range(_PROCESSES)]
 
@@ -41,14 +41,9 @@ class TubeCeiling:
         return sum(part.messages for part in self._run(topic, parsed=True))
 
     def _run(self, topic: str, *, parsed: bool) -> list[Thrown]:
-        if topic not in self._views:
-            self._views[topic] = fetch_view(self._settings, [topic], ["ceiling_view"])
-        view = self._views[topic]
-        keys = view.partitions()
-        addresses = {view.broker_of(key).address for key in keys}
-        if len(addresses) != 1:
-            raise RawDrainError(f"{topic} is to lie on one broker, not on {sorted(addresses)}")
-        [address] = addresses
+        if topic not in self._places:
+            self._places[topic] = partitions_on_one_broker(self._settings, topic)
+        address, keys = self._places[topic]
         runs = [
             process.submit(throw_away, address, keys[number::_PROCESSES], "ceiling", parsed=parsed)
             for number, process in enumerate(self._processes)

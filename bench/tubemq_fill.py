@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from typing import Final
 
-from bench.raw_fill import RawFillError, send_all
+from bench.one_broker import partitions_on_one_broker
+from bench.raw_fill import send_all
 from tubeclient import ClientSettings
-from tubeclient.group import fetch_view
 
 __all__ = ["TubeFillers"]
 
@@ -26,13 +26,8 @@ class TubeFillers:
         self._processes = ProcessPoolExecutor(_PROCESSES, mp_context=multiprocessing.get_context("spawn"))
 
     def fill(self, topic: str, messages: int, body_bytes: int) -> float:
-        """Send the messages to all partitions in turn, each with a body of its own; seconds. RawFillError."""
-        view = fetch_view(self._settings, [topic], ["fill_view"])
-        keys = view.partitions()
-        addresses = {view.broker_of(key).address for key in keys}
-        if len(addresses) != 1:
-            raise RawFillError(f"{topic} is to lie on one broker, not on {sorted(addresses)}")
-        [address] = addresses
+        """Send the messages to all partitions in turn, each with a body of its own; seconds. RuntimeError."""
+        address, keys = partitions_on_one_broker(self._settings, topic)
         started = time.perf_counter()
         borders = [messages * part // _PROCESSES for part in range(_PROCESSES + 1)]
         sent = [

@@ -106,17 +106,17 @@ class RangeReader(ProcessBound):
         self.check_process()
         left = deque(sorted(range(len(wanted)), key=lambda number: wanted[number].range.partition))
         readings: dict[int, RangeRead] = {}
-        newest: list[int] = []
 
         def begin() -> None:
-            if not left or len(lanes.running) >= max(1, at_once):
+            running = lanes.running
+            if not left or len(running) >= max(1, at_once):
                 return
-            if newest and newest[0] in readings and readings[newest[0]].group is None:
+            if running and readings[running[-1]].group is None:
                 return
             number = left[0]
             if any(wanted[other].range.partition == wanted[number].range.partition for other in readings):
                 return
-            newest[:] = [left.popleft()]
+            left.popleft()
             readings[number] = RangeRead(self._task(wanted[number]), random.Random())
             self._keeper.add(readings[number])
             lanes.add(number, _whole(readings[number]))

@@ -129,7 +129,6 @@ def test_text_is_put_between_the_marks_again_and_again() -> None:
         put_between("nothing", "new")
 
 
-@pytest.mark.skipif(not RESULTS_FILE.exists(), reason="no run has written results yet")
 def test_the_page_shows_the_results() -> None:
     results = Results.from_json(RESULTS_FILE.read_text())
     page = PAGE.read_text()
