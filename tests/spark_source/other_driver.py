@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -97,8 +97,9 @@ class OtherDriver:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
         self._process.stdin.flush()
-        ready, _, _ = select.select([self._process.stdout], [], [], CALL_SECONDS)
-        line = self._process.stdout.readline() if ready else b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            line = self._process.stdout.readline() if selector.select(CALL_SECONDS) else b""
         assert line, (
             f"{name}: the driver did not answer within {CALL_SECONDS:g} s, or ended\n{tail(self._log, LOG_LINES)}"
         )
