@@ -163,7 +163,10 @@ TARGETS: Final = (
     ),
 )
 
-_SHARED_CORES: Final = "the broker, Python and Spark's JVM share two cores, and the broker alone needs half of them"
+_SHARED_CORES: Final = (
+    "the broker, Python and Spark's JVM share two cores; what broker and JVM alone need of them leaves Python next to "
+    "nothing, or less"
+)
 REASONS: Final[Mapping[str, str]] = {
     **{
         target.name: _SHARED_CORES
