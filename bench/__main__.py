@@ -116,13 +116,14 @@ def _measure(stage: Stage, results: Results, run: RunSettings, name: str) -> boo
 
 def _write(results: Results, text: str) -> None:
     RESULTS_FILE.write_text(results.to_json())
+    print(f"written: {RESULTS_FILE}")
     _show(results, text)
 
 
 def _show(results: Results, text: str) -> None:
     _PAGE.write_text(put_between(_PAGE.read_text(), text))
     draw(results, _PICTURE)
-    print(f"written: {RESULTS_FILE}, {_PAGE}, {_PICTURE}")
+    print(f"written: {_PAGE}, {_PICTURE}")
 
 
 def _parser() -> argparse.ArgumentParser:

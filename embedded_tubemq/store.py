@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +55,7 @@ class Store:
     """Files of one store in `folder`, made when they are missing and repaired when they end in the middle of something.
 
     Offsets are bytes of the index file, multiples of 28; positions are bytes of the data file. Not for several threads.
+    The files of a store that was not closed are closed once nobody has it any more.
     """
 
     def __init__(self, folder: Path, now_ms: int) -> None:
@@ -61,6 +63,8 @@ class Store:
         self._state_path = folder / "state.json"
         self._index_fd = os.open(folder / "index", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._close_files = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
+        self._close_files.atexit = False  # a thread may still be at work then, and the process lets go of all anyway
         recovered = recover(self._index_fd, self._data_fd)
         self.max_offset = recovered.index_end
         self.data_max = recovered.data_end
@@ -165,8 +169,7 @@ class Store:
     def close(self) -> None:
         """Close the files; the store is of no further use."""
         self._unmap()
-        os.close(self._index_fd)
-        os.close(self._data_fd)
+        self._close_files()
 
     def _position(self, offset: int) -> int:
         """Where in the data file the record of an offset begins, or the next one will."""
@@ -189,6 +192,11 @@ class Store:
         if self._map is not None:
             self._map.close()
             self._map = None
+
+
+def _close_all(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _write_fully(fd: int, data: bytes) -> None:

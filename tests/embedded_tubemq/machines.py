@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import weakref
 from pathlib import Path
 from typing import Any
 
-from embedded_tubemq.broker import BrokerSettings
+from embedded_tubemq.broker import Broker, BrokerSettings
 from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.master import Master, MasterSettings
 from embedded_tubemq.offsets import GroupOffsets
 from embedded_tubemq.peer import Peer
-from tests.broker_on_files import broker_on_files
+from embedded_tubemq.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload
@@ -59,11 +58,8 @@ class FakeBroker:
         self.folder = folder
         self.catalogue = Catalogue(START_MS, topics or (TopicConfig("flights", 1, 2),))
         self.offsets = GroupOffsets()
-        us = weakref.proxy(self)  # the stores are not to keep us, or their files are never closed
-        self.machine = broker_on_files(
-            folder, self.catalogue, clock=lambda: us.now_ms, offsets=self.offsets, settings=settings
-        )
-        self.stores = self.machine.stores
+        self.stores = StoreDirectory(folder, self.catalogue, lambda: self.now_ms)
+        self.machine = Broker(1, self.catalogue, self.stores, self.offsets, settings)
         self.faults = self.machine.faults
 
     def call(self, method: Method, **fields: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -51,6 +52,19 @@ def test_a_store_opened_again_holds_the_same_and_goes_on(folder: Path) -> None:
     ids = [record.message_id for record in store.records(0, store.max_offset)]
     assert len(set(ids)) == 11
     store.close()
+
+
+def test_a_store_that_nobody_has_any_more_lets_go_of_its_files(folder: Path) -> None:
+    def open_files() -> int:
+        held = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
+        return sum(os.path.realpath(one).startswith(str(folder)) for one in held)
+
+    store = Store(folder, START_MS)
+    assert payloads(store) == EXPECTED
+    assert open_files() >= 2
+    del store
+    gc.collect()
+    assert open_files() == 0
 
 
 def test_many_at_once_are_the_same_as_one_by_one(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from embedded_tubemq.broker import Broker
 from embedded_tubemq.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.offsets import Cursor, GroupOffsets
 from embedded_tubemq.store import NewMessage, Store
-from tests.broker_on_files import broker_on_files
+from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.balance import balance_once
@@ -148,7 +148,8 @@ class Bench:
         self.brokers: dict[int, Broker] = {}
         for number in self.infos:
             catalogue = Catalogue(0, [TopicConfig(TOPIC, stores, partitions)])
-            self.brokers[number] = broker_on_files(folder / str(number), catalogue, number)
+            directory = StoreDirectory(folder / str(number), catalogue, lambda: 0)
+            self.brokers[number] = Broker(number, catalogue, directory, GroupOffsets())
         self.simulation = Simulation(
             {self.infos[number].address: broker for number, broker in self.brokers.items()}, seed, weather
         )

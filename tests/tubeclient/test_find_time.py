@@ -13,10 +13,12 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from embedded_tubemq.broker import Broker
 from embedded_tubemq.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.offsets import GroupOffsets
 from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.store import NewMessage, Store
-from tests.broker_on_files import broker_on_files
+from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
 from tubeclient.flows.effects import call, checked
@@ -39,7 +41,7 @@ class Bench:
 
     def __init__(self, folder: Path, partitions: int = 2, seed: int = 1, weather: Weather | None = None) -> None:
         catalogue = Catalogue(0, [TopicConfig(TOPIC, 1, partitions)])
-        self.broker = broker_on_files(folder, catalogue)
+        self.broker = Broker(1, catalogue, StoreDirectory(folder, catalogue, lambda: 0), GroupOffsets())
         self.simulation = Simulation({BROKER.address: self.broker}, seed, weather)
 
     @property

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from embedded_tubemq.broker import Broker
 from embedded_tubemq.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.offsets import GroupOffsets
 from embedded_tubemq.store import NewMessage, Store
-from tests.broker_on_files import broker_on_files
+from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NotAvailable
 from tubeclient.flows.effects import Sleep
@@ -34,7 +36,7 @@ class Bench:
         self.partitions = partitions
         self.random = random.Random(seed)
         catalogue = Catalogue(0, [TopicConfig(TOPIC, 1, partitions)])
-        self.broker = broker_on_files(folder, catalogue)
+        self.broker = Broker(1, catalogue, StoreDirectory(folder, catalogue, lambda: 0), GroupOffsets())
         self.simulation = Simulation({BROKER.address: self.broker}, seed, weather)
         self._sent = 0
         self._readers = 0
