@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from tubeclient.errors import TubeError
-from tubeclient.flows.effects import Effect, Emit, Flow, Receive, Sleep
+from tubeclient.flows.effects import Emit, Flow, Receive, Sleep
 from tubeclient.net.runner import FlowRunner, Pending
 
 __all__ = ["Lanes"]
@@ -65,7 +65,7 @@ class Lanes(Generic[K]):
             if lane is None:
                 continue
             if lane.awaited is not None:
-                self._carry_out(lane, lane.awaited)
+                lane.result, lane.failure = self._runner.carry_out(lane.awaited)
                 lane.awaited = None
             while True:
                 try:
@@ -83,19 +83,13 @@ class Lanes(Generic[K]):
                     self._await(lane, effect)
                     break
                 elif effect is not None:
-                    self._carry_out(lane, effect)
+                    lane.result, lane.failure = self._runner.carry_out(effect)
 
     def close(self) -> None:
         """Close the flows that have not ended."""
         for lane in self._running:
             self._runner.close(lane.flow)
         self._running.clear()
-
-    def _carry_out(self, lane: _Lane[K], effect: Effect) -> None:
-        try:
-            lane.result = self._runner.carry_out(effect)
-        except TubeError as error:
-            lane.failure = error
 
     def _await(self, lane: _Lane[K], effect: Receive | Sleep) -> None:
         lane.wait += 1

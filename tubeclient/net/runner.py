@@ -105,10 +105,7 @@ class FlowRunner:
                 if isinstance(effect, Emit):
                     yield effect.value
                 elif effect is not None:
-                    try:
-                        result = self.carry_out(effect)
-                    except TubeError as error:
-                        failure = error
+                    result, failure = self.carry_out(effect)
         finally:
             self.close(flow)
 
@@ -150,8 +147,14 @@ class FlowRunner:
         self._pool.check_process()
         self._wake.set()
 
-    def carry_out(self, effect: Effect) -> Any:
-        """Do what ended a step; its result. TubeError where that failed."""
+    def carry_out(self, effect: Effect) -> tuple[Any, TubeError | None]:
+        """Do what ended a step: its result, and why it failed where it did."""
+        try:
+            return self._carry_out(effect), None
+        except TubeError as error:
+            return None, error
+
+    def _carry_out(self, effect: Effect) -> Any:
         if isinstance(effect, Send):
             return self._send((effect,))[0]
         if isinstance(effect, SendAll):
