@@ -83,12 +83,16 @@ class AttributeTexts:
             if len(self._known) >= _KNOWN_TEXTS:
                 self._known.clear()
             known = self._known[head] = self._parse(head)
-        own_follow = payload.find(_OWN_MARK, cut, body_start) >= 0
-        if cut == body_start or not (self._with_others or own_follow):
+        if cut == body_start:
             return known
-        rest = self._parse(payload[cut:body_start])
-        time_us = known.time_us if rest.time_us is None else rest.time_us
-        return Attributes(rest.tag or known.tag, time_us, {**known.others, **rest.others})
+        if payload.find(_OWN_MARK, cut, body_start) < 0:
+            if not self._with_others:
+                return known
+            others = self._parse(payload[cut:body_start]).others
+            if known.others.keys().isdisjoint(others):
+                return Attributes(known.tag, known.time_us, {**known.others, **others})
+        # What follows has a say in what stands before it.
+        return self._parse(payload[_LENGTH_BYTES:body_start])
 
     def _parse(self, raw: bytes) -> Attributes:
         try:

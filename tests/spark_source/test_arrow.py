@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -255,6 +255,14 @@ payloads = st.one_of(
 )
 
 
+REPEATED = [
+    (with_text(f"$msgType$={tag},$msgTime$=,$msgType$=,$msgType$=", b""), 1) for tag in ("", "", "", "", "", "a")
+]
+
+
+@example(REPEATED, 1, False, False, 1)
+@example([(with_text("$msgTime$=202401020304,$msgTime$=none", b""), 1)], 1, False, False, 1_000)
+@example([(with_text("k=,$msgTime$=202401020304,k=1,k=2", b""), 1)], 1, True, False, 1_000)
 @given(payloads, st.integers(1, 5), st.booleans(), st.booleans(), st.sampled_from([1, 1_000]))
 def test_the_plain_decoder_gives_an_equal_table(
     sent: list[tuple[bytes, int]], of_a_pack: int, include_attributes: bool, with_offsets: bool, rows_for_columns: int

@@ -104,7 +104,11 @@ def test_attribute_text() -> None:
         ("a=", {"a": ""}),
         ("=b", {"": "b"}),
         ("a=b=c", {"a": "b=c"}),
-        ("a=1,a=2", {"a": "2"}),
+        ("a=1,a=2", {"a": "1"}),
+        ("a=,a=1,b,a=2,a", {"a": "1", "b": ""}),
+        ("$msgType$=a,k=1,$msgType$=b", {TAG_KEY: "b", "k": "1"}),
+        ("$msgType$=a,$msgTime$=1,$msgType$=,$msgTime$", {TAG_KEY: "a", TIME_KEY: "1"}),
+        ("$msgType$,$msgType$=", {TAG_KEY: ""}),
     ],
 )
 def test_odd_attribute_texts_are_read(text: str, attributes: dict[str, str]) -> None:

@@ -27,6 +27,7 @@ __all__ = [
 ATTRIBUTE_FLAG = 1
 TAG_KEY = "$msgType$"
 TIME_KEY = "$msgTime$"
+_OWN_KEYS = frozenset({TAG_KEY, TIME_KEY})
 
 _LENGTH = struct.Struct(">i")
 
@@ -54,9 +55,18 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
 
 
 def parse_attributes(text: str) -> dict[str, str]:
-    """Return the attributes of a text, TubeMQ's own included; a piece without '=' is a key with an empty value."""
-    pairs = (piece.partition("=") for piece in text.split(",") if piece)
-    return {key: value for key, _, value in pairs}
+    """Return the attributes of a text, TubeMQ's own included; a piece without '=' is a key with an empty value.
+
+    Of a key that stands there more than once, an empty value counts for nothing; else the last value of TubeMQ's own
+    keys and the first of others: what getMsgType, getMsgTime and getAttrValue of the Java client return.
+    """
+    pairs = [piece.partition("=") for piece in text.split(",") if piece]
+    found = {key: value for key, _, value in pairs}
+    if len(found) < len(pairs):
+        for key, _, value in reversed(pairs):
+            if value and (key not in _OWN_KEYS or not found[key]):
+                found[key] = value
+    return found
 
 
 def encode_payload(body: bytes, attributes: str = "") -> tuple[bytes, int]:
