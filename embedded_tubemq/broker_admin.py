@@ -81,7 +81,7 @@ class BrokerAdmin:
             if offsets.committed(cursor) is None:
                 offsets.reset(cursor, 0, StoreBounds(0, 0))  # asking creates the position, in TubeMQ too
             reader = self._broker.ownership.owner(cursor)
-            read_to = reader.data_position if reader else -1
+            read_to = max(reader.data_position, -1) if reader else -1
             fields["zkOffset"] = offsets.committed(cursor) or 0
             fields["curReadDataOffset"] = read_to
             fields["curRdDltDataOffset"] = store.data_max - read_to if read_to >= 0 else -1

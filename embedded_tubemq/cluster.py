@@ -260,6 +260,10 @@ class EmbeddedTubeMQ:
         """Let retention take everything below an offset (bytes of the index)."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire(up_to_offset))
 
+    def expire_data(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
+        """Let retention take the messages below an offset and leave their index entries, as TubeMQ's brokers do."""
+        self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_data(up_to_offset))
+
     def truncate(self, topic: str, end_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
         """Lose everything from an offset on, as a crash before a flush does.
 

@@ -57,12 +57,14 @@ class Fetcher:
         if self._faults.half_packs:
             entries = entries[: (len(entries) + 1) // 2]
         limit = LATER_FETCH_BYTES if reader.data_position >= 0 else FIRST_FETCH_BYTES
-        pack = choose_pack(entries, cursor.partition_id, reader.tag_hashes, limit)
+        pack = choose_pack(entries, cursor.partition_id, reader.tag_hashes, limit, store.data_min)
         index_bytes = pack.entries_read * INDEX_ENTRY_BYTES
         self._offsets.end_read(cursor, index_bytes, manual=manual, empty=pack.empty)
-        if pack.empty and self._faults.advancing_404 and position + index_bytes >= end:
-            raise Refusal(Code.NOT_FOUND, "no message of this partition up to the end")
-        reader.data_position = pack.data_end
+        if pack.data_end is not None:
+            # Only TubeMQ's memory answers so, and what is in memory has not expired.
+            if pack.empty and self._faults.advancing_404 and position + index_bytes >= end:
+                raise Refusal(Code.NOT_FOUND, "no message of this partition up to the end")
+            reader.data_position = pack.data_end
         messages = store.wire_bytes(pack)
         if messages and self._faults.corrupt_checksums:
             self._faults.corrupt_checksums -= 1
@@ -71,7 +73,8 @@ class Fetcher:
             messages,
             start=position,
             max_offset=end,
-            data_lag=store.data_max - pack.data_end,
+            # Over entries without data the reader's place in the data file stays, also the one that stands for none.
+            data_lag=store.data_max - reader.data_position,
             slow=reader.tag_hashes is not None
             and end - position - index_bytes < _SLOW_ENTRIES * budget * INDEX_ENTRY_BYTES,
         )

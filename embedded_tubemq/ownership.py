@@ -9,13 +9,17 @@ from embedded_tubemq.offsets import Cursor
 from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.refusal import Refusal
 
-__all__ = ["DEFAULT_PRIORITY", "Ownership", "Reader"]
+__all__ = ["DEFAULT_PRIORITY", "NO_DATA_POSITION", "Ownership", "Reader"]
 
 DEFAULT_PRIORITY = 300
 """Where unfiltered readers read from (hundreds digit) and filtered ones (the rest).
 
 3 memory too, up to 1 flushed data only.
 """
+
+
+NO_DATA_POSITION = -2
+"""TBaseConstants.META_VALUE_UNDEFINED; lags count from it as if it were a place."""
 
 
 @dataclass(slots=True)
@@ -27,8 +31,8 @@ class Reader:
     priority: int
     deadline_ms: int
     peer: Peer = NOBODY
-    data_position: int = -1
-    """Where in the data file the last fetch ended; -1 before the first one."""
+    data_position: int = NO_DATA_POSITION
+    """Where in the data file the last fetch ended that met any data."""
 
     @property
     def sees_flushed_only(self) -> bool:

@@ -32,7 +32,7 @@ class Pack(NamedTuple):
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     entries_read: int
-    data_end: int  # position in the data file behind the last entry read; -1 where none was read
+    data_end: int | None  # position in the data file behind the last entry that has a record; None without one
 
     @property
     def empty(self) -> bool:
@@ -46,13 +46,20 @@ def entry_budget(partitions: int, *, filtered: bool) -> int:
     return 3 * budget if filtered else budget
 
 
-def choose_pack(entries: NDArray[Any], partition_id: int, tag_hashes: Sequence[int] | None, byte_limit: int) -> Pack:
-    """Choose from index entries (`INDEX_DTYPE`); `tag_hashes` None means no filter."""
+def choose_pack(
+    entries: NDArray[Any], partition_id: int, tag_hashes: Sequence[int] | None, byte_limit: int, data_min: int = 0
+) -> Pack:
+    """Choose from index entries (`INDEX_DTYPE`); `tag_hashes` None means no filter.
+
+    Entries whose record lies before the position `data_min` have none any more: they are passed over in silence.
+    """
     count = len(entries)
-    if not count:
-        return Pack(_NOTHING, _NOTHING, 0, -1)
+    if not count or int(entries[count - 1]["position"]) < data_min:
+        return Pack(_NOTHING, _NOTHING, count, None)
     # Compared as they stand on disk: turning thousands of numbers round first takes several times as long.
     wanted = entries["partition"].view(np.int32) == np.array(partition_id, ">i4").view(np.int32)
+    if int(entries[0]["position"]) < data_min:
+        wanted &= entries["position"] >= data_min
     if tag_hashes is not None:
         wanted &= np.isin(entries["tag_hash"], np.asarray(tag_hashes, dtype=np.int64))
     rows = wanted.nonzero()[0]

@@ -68,15 +68,14 @@ class Store:
         recovered = recover(self._index_fd, self._data_fd)
         self.max_offset = recovered.index_end
         self.data_max = recovered.data_end
-        self.min_offset = 0
-        if self._state_path.exists():
-            self.min_offset = min(json.loads(self._state_path.read_text())["minOffset"], self.max_offset)
-        self.data_min = self._position(self.min_offset)
-        """Position of the oldest record that is still served."""
+        state = json.loads(self._state_path.read_text()) if self._state_path.exists() else {}
+        self.min_offset = min(state.get("minOffset", 0), self.max_offset)
+        self.data_min = min(state.get("dataMin", 0), self.data_max)
+        """Position of the oldest record that is still served; the index may begin before it, or behind it."""
         self._map: mmap.mmap | None = None
         # Ids are unique within a store, also after a tail was lost, and not in order, as TubeMQ's are: a counter that
         # starts at the time, or behind the last id where clocks went back, times an odd number.
-        last = self.records(self.max_offset - INDEX_ENTRY_BYTES, self.max_offset) if self.max_offset else []
+        last = self._decoded(self.entries(max(0, self.max_offset - INDEX_ENTRY_BYTES), self.max_offset))
         self._last_id = max([now_ms << 20, *(record.message_id * _ID_INVERSE & _ID_MASK for record in last)])
 
     @property
@@ -133,13 +132,9 @@ class Store:
         return gather(self._mapped(int(pack.ends[-1])), pack.starts, pack.ends)
 
     def records(self, start: int, end: int) -> list[Record]:
-        """The records of [start, end), decoded one by one."""
-        found = []
-        for entry in self.entries(start, end):
-            record = decode_record(os.pread(self._data_fd, int(entry["size"]), int(entry["position"])))
-            if record is not None:
-                found.append(record)
-        return found
+        """The records of [start, end) that are still there, decoded one by one."""
+        entries = self.entries(start, end)
+        return self._decoded(entries[entries["position"] >= self.data_min])
 
     def end_before(self, received_ms: int) -> int:
         """Offset behind the last message that was received before `received_ms`."""
@@ -148,10 +143,16 @@ class Store:
 
     def expire(self, up_to: int) -> None:
         """Serve nothing below the offset `up_to` any more; the newest messages cannot be skipped beyond the end."""
-        up_to -= up_to % INDEX_ENTRY_BYTES
-        self.min_offset = max(self.min_offset, min(up_to, self.max_offset))
-        self.data_min = self._position(self.min_offset)
-        write_atomically(self._state_path, json.dumps({"minOffset": self.min_offset}).encode())
+        self.min_offset = max(self.min_offset, self._bounded(up_to))
+        self.expire_data(up_to)
+
+    def expire_data(self, up_to: int) -> None:
+        """Forget the records below the offset `up_to`, and keep their index entries.
+
+        TubeMQ's brokers drop segments of the two files each by its own age (source: MsgFileStore.runClearupPolicy).
+        """
+        self.data_min = max(self.data_min, self._position(self._bounded(up_to)))
+        self._write_state()
 
     def truncate(self, end: int) -> None:
         """Lose everything from the offset `end` on, as a broker does that dies before it flushed.
@@ -165,11 +166,25 @@ class Store:
         os.ftruncate(self._index_fd, end)
         os.ftruncate(self._data_fd, position)
         self.max_offset, self.data_max = end, position
+        if self.data_min > position:
+            self.data_min = position
+            self._write_state()
 
     def close(self) -> None:
         """Close the files; the store is of no further use."""
         self._unmap()
         self._close_files()
+
+    def _bounded(self, offset: int) -> int:
+        return min(offset - offset % INDEX_ENTRY_BYTES, self.max_offset)
+
+    def _write_state(self) -> None:
+        state = {"minOffset": self.min_offset, "dataMin": self.data_min}
+        write_atomically(self._state_path, json.dumps(state).encode())
+
+    def _decoded(self, entries: NDArray[Any]) -> list[Record]:
+        raw = (os.pread(self._data_fd, int(entry["size"]), int(entry["position"])) for entry in entries)
+        return [record for record in map(decode_record, raw) if record is not None]
 
     def _position(self, offset: int) -> int:
         """Where in the data file the record of an offset begins, or the next one will."""

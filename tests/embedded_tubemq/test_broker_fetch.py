@@ -171,6 +171,34 @@ def test_manual_mode_never_serves_what_expired(filled: FakeBroker) -> None:
     assert (answer.currOffset, bodies(answer)) == (196, [b"7"])
 
 
+def test_entries_without_data_are_passed_over_in_silence(filled: FakeBroker) -> None:
+    filled.register()
+    filled.stores.get("flights", 0).expire_data(84)
+    answer = filled.fetch()
+    assert (answer.errCode, answer.currOffset, bodies(answer), answer.currDataDlt) == (200, 0, [b"4"], 0)
+    assert filled.commit().currOffset == 168
+
+
+def test_a_pack_of_entries_without_data_is_committed_and_its_data_position_is_none(filled: FakeBroker) -> None:
+    filled.faults.half_packs = True
+    filled.faults.advancing_404 = True
+    store = filled.stores.get("flights", 0)
+    store.expire_data(84)
+    filled.register()
+    answer = filled.fetch(lastPackConsumed=False)
+    # Lags count from the number that stands for no position, -2.
+    assert (answer.errCode, answer.currOffset, bodies(answer)) == (200, 0, [])
+    assert answer.currDataDlt == store.data_max + 2
+    assert filled.commit(lastPackConsumed=False).currOffset == 84
+    assert bodies(filled.fetch()) == [b"4"]
+    store.expire_data(168)
+    answer = filled.fetch(lastPackConsumed=True)
+    assert (answer.errCode, answer.currOffset, bodies(answer)) == (200, 140, [])
+    assert answer.currDataDlt == store.data_max - int(store.entries(112, 140)["position"][0]) - int(
+        store.entries(112, 140)["size"][0]
+    )
+
+
 def test_offsets_of_a_lost_tail_are_given_again_with_other_ids(filled: FakeBroker) -> None:
     filled.register()
     lost = filled.fetch().messages[2].messageId

@@ -47,6 +47,15 @@ def test_ends_of_all_partitions_of_stores_that_were_used(used: EmbeddedTubeMQ) -
     used.expire("flights", 84)
     (topic,) = ask(used, "admin_query_pubinfo", topic="flights")["dataSet"]
     assert topic["offsetInfo"][0]["offsetMin"] == 84
+    used.expire_data("flights", 112)
+    (topic,) = ask(used, "admin_query_pubinfo", topic="flights")["dataSet"]
+    assert topic["offsetInfo"][0] == {
+        "partitionId": 0,
+        "offsetMin": 84,
+        "offsetMax": 168,
+        "dataMin": data_max * 112 // 168,
+        "dataMax": data_max,
+    }
 
 
 def test_one_partitions_position(used: EmbeddedTubeMQ) -> None:

@@ -106,6 +106,24 @@ def test_retention_survives_and_never_goes_back_or_beyond_the_end(folder: Path) 
     store.close()
 
 
+def test_data_expires_before_its_index(folder: Path) -> None:
+    store = Store(folder, START_MS)
+    store.expire(UNIT)
+    store.expire_data(4 * UNIT + 5)
+    store.close()
+    store = Store(folder, START_MS)
+    assert store.bounds == (UNIT, 10 * UNIT)
+    assert store.data_min == int(store.entries(4 * UNIT, 5 * UNIT)["position"][0])
+    assert payloads(store) == EXPECTED[4:]
+    store.expire(2 * UNIT)
+    assert (store.min_offset, payloads(store)) == (2 * UNIT, EXPECTED[4:])
+    store.truncate(3 * UNIT)
+    assert (store.bounds, store.data_min) == ((2 * UNIT, 3 * UNIT), store.data_max)
+    store.append(NewMessage(0, b"new"), START_MS)
+    assert payloads(store) == [b"new"]
+    store.close()
+
+
 def test_a_tail_is_lost_but_nothing_below_the_start(folder: Path) -> None:
     store = Store(folder, START_MS)
     store.expire(2 * UNIT)

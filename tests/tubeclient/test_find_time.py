@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,53 @@ def occupy(bench: Bench, group: str) -> None:
     """Somebody else reads partition 0 as `group`."""
     request = Reader(group, "somebody-else").register(PartitionKey(1, TOPIC, 0), 0)
     checked(bench.simulation.finish(call(BROKER.address, Method.PARTITION_REGISTER, request)), "occupying")
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "answers", "said"),
+    [
+        (Method.PARTITION_REGISTER, "currOffset", lambda real: real + 1, "currOffset .*multiples of 28"),
+        (Method.PARTITION_REGISTER, "currOffset", lambda real: -28, "currOffset -28"),
+        (Method.PARTITION_REGISTER, "maxOffset", lambda real: real - 9, "maxOffset .*multiples of 28"),
+        (Method.GET_MESSAGES, "currOffset", lambda real: real + 5, "currOffset .*multiples of 28"),
+        (Method.GET_MESSAGES, "currOffset", lambda real: 0, "answers from 0 on, and was asked for what is behind"),
+    ],
+)
+def test_answers_that_cannot_be_true_end_the_search(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    method: Method,
+    field: str,
+    answers: Callable[[int], int],
+    said: str,
+) -> None:
+    answered = bench.broker.handle
+
+    def handle(asked: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
+        answer: Any = answered(asked, request, now_ms, peer)
+        assert len(bench.simulation.calls) < 1_000, "goes on and on"
+        if asked is method and answer.errCode == 200:
+            setattr(answer, field, answers(getattr(answer, field)))
+        assert isinstance(answer, Message)
+        return answer
+
+    monkeypatch.setattr(bench.broker, "handle", handle)
+    bench.append([(0, n // 100) for n in range(2_000)])
+    with pytest.raises(DeadlineExceeded, match=rf"looking for a time in partition 1:clicks:0.*{said}"):
+        bench.find(0, 12, retry_limit_ms=10_000)
+
+
+def test_a_broker_that_goes_back_and_forth_ends_the_search(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, at = bench.broker.handle, itertools.cycle([28_000, 28_028])
+
+    def handle(asked: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
+        answer = answered(asked, request, now_ms, peer)
+        assert len(bench.simulation.calls) < 1_000, "goes on and on"
+        if asked is Method.GET_MESSAGES:
+            return broker_pb2.GetMessageResponseB2C(success=True, errCode=200, currOffset=next(at))
+        return answer
+
+    monkeypatch.setattr(bench.broker, "handle", handle)
+    bench.append([(0, n // 100) for n in range(2_000)])
+    with pytest.raises(DeadlineExceeded, match=r"answers from 280\d\d on, and was asked for what is behind"):
+        bench.find(0, 12, retry_limit_ms=10_000)

@@ -12,7 +12,8 @@ from typing import Any, NewType, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import status_error
+from tubeclient.errors import ProtocolError, status_error
+from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.methods import Method
 
 __all__ = [
@@ -138,12 +139,20 @@ def call(address: str, method: Method, request: Message) -> Flow[Any]:
 def checked(response: Any, context: str, *, address: str = "", partition: str = "", topic: str = "") -> Any:
     """Return a response whose code is 200; any other code is the StatusError that stands for it.
 
-    `context` says who wanted what; the others go into the error where they are known.
+    `context` says who wanted what; the others go into the error where they are known. ProtocolError for an offset that
+    no index has: callers search by offsets, and count on each answer to bring them further.
     """
     if response.errCode != 200:
         raise status_error(
             response.errCode, response.errMsg, context=context, address=address, partition=partition, topic=topic
         )
+    for field in ("currOffset", "maxOffset"):
+        offset = getattr(response, field, 0)
+        if offset < 0 or offset % INDEX_ENTRY_BYTES:
+            raise ProtocolError(
+                f"{context}: {address or 'the broker'} answers with {field} {offset}; offsets are multiples of "
+                f"{INDEX_ENTRY_BYTES} from 0 on. What is there is no TubeMQ broker, or its files are damaged"
+            )
     return response
 
 

@@ -130,12 +130,16 @@ class TimedLook:
                 passed = position
             else:
                 self._checked(response)
-                passed = response.currOffset
+                start = response.currOffset
+                if start < max(passed, offset) or start == empty_from:
+                    raise ProtocolError(
+                        f"{self._doing}: the broker answers from {start} on, and was asked for what is behind "
+                        f"{max(passed, offset)}"
+                    )
+                passed = start
                 if response.messages:
                     search.saw(offset, passed, self._minute_of(response.messages[0]))
                     return
-                if passed == empty_from:
-                    raise ProtocolError(f"{self._doing}: the broker answers from {passed} on again and again, empty")
                 empty_from = passed
             if passed > self._furthest:
                 self._furthest, self._progress_ms = passed, (yield Now())
