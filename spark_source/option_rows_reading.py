@@ -178,9 +178,9 @@ READING: Final[tuple[OptionRow, ...]] = (
         to.integer(1),
         None,
         "no limit",
-        "The most rows of one micro-batch, dealt to the stores in proportion to what is behind in each. Exact "
-        "while there is that much to read, the partitions of each store stand at the same offset, and nothing is "
-        "filtered; an upper bound else.",
+        "The most rows of one micro-batch, dealt to the stores in proportion to what is behind in each; partitions "
+        "that lag behind others of their store are read beside them. Exact while there is that much to read, the "
+        "partitions of each store stand at the same offset, and nothing is filtered; an upper bound else.",
         "stream",
     ),
     OptionRow(

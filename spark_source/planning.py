@@ -1,10 +1,10 @@
 """What a micro-batch reads: pure functions from positions, the stores' bounds and a row limit to exact ranges.
 
 The partitions of a store share one index, and an offset is a place in that index, whichever partition's message lies
-there. So a batch takes a *window* of each store, [where its last partition stands, window end), and every partition of
-the store reads its messages in it. A limit of N rows is a limit on the windows' entries; it is exact where all
-partitions stand at one offset, which they do after the first batch unless the query began at hand-set offsets.
-A partition ahead of the window reads nothing in this batch and is never moved back; the others catch up with it.
+there. So a batch takes windows of each store, and every partition of the store reads its messages in the one that
+begins where it stands. A limit of N rows is a limit on the windows' entries; it is exact where all partitions of each
+store stand at one offset, which they do after the first batch unless the query began at hand-set offsets, or partitions
+were added to a store in use: those are read beside the others until they have met.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets, Run
 from spark_source.partition_set import PartitionSet
+from spark_source.windows import StoreWindows, clamped, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
 
 __all__ = [
@@ -27,14 +28,10 @@ __all__ = [
     "plan",
     "ranges",
     "rows_to_read",
-    "share_rows",
 ]
 
 PlainRange: TypeAlias = tuple[PartitionKey, int, int]
 """What an OffsetRange is made of. There may be thousands in a batch, and these cost a fifth."""
-
-_Sharer = TypeVar("_Sharer", StoreKey, int)
-"""Who gets a share: a store of the rows of a batch, a node of its tasks."""
 
 
 def plan(
@@ -46,24 +43,20 @@ def plan(
     `start` does not know are new: they enter at their store's first offset and are read from the next batch on, so that
     a range never depends on anything but two recorded offsets. Never moves a partition backward or past its store's
     end. With `max_rows` the windows of all stores have at most so many entries, and exactly so many while there are
-    enough. Messages that have expired are not counted; a batch may consist of nothing else. With 0 rows only new
-    partitions enter, and what has expired is passed.
+    enough; every partition that has something to read gets on, or has its turn where there are too few rows for that
+    (see windows.py). Messages that have expired are not counted; a batch may consist of nothing else. With 0 rows only
+    new partitions enter, and what has expired is passed.
     """
     readable = PartitionSet.of(partitions)
-    windows = _windows(start, readable, bounds)
-    behind = {store: window.rows for store, window in windows.items() if window.rows}
-    rows = share_rows(behind, max_rows, _turn(windows))
+    known = _known_stores(start, readable, bounds)
+    ends = window_ends({store: one.windows for store, one in known.items()}, max_rows)
     moved: dict[StoreKey, Sequence[Run]] = {}
-    for store, window in windows.items():
-        end = window.low + rows.get(store, 0) * INDEX_ENTRY_BYTES
-        if window.ids is None:
-            if any(run.offset < end for run in window.runs):
-                moved[store] = [Run(run.first, run.last, max(run.offset, end)) for run in window.runs]
-        elif any(run.offset < end and not window.ids.isdisjoint(run.ids) for run in window.runs):
-            moved[store] = [piece for run in window.runs for piece in _advanced(run, window.ids, end)]
+    for store, one in known.items():
+        pieces = [piece for run in one.runs for piece in _advanced(run, one.ids, bounds[store], ends[store])]
+        if pieces != list(one.runs):
+            moved[store] = pieces
     for store, held in bounds.items():
-        known = windows.get(store)
-        if known is not None and known.ids is None:
+        if store in known and known[store].ids is None:
             continue
         new = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
         if new:
@@ -72,34 +65,37 @@ def plan(
     return Offsets.of_runs({**start.runs, **moved}) if moved else start
 
 
-def _advanced(run: Run, ids: frozenset[int], end: int) -> list[Run]:
-    """The run with those of `ids` moved up to `end`."""
+def _advanced(run: Run, ids: frozenset[int] | None, held: Bounds, ends: Mapping[int, int]) -> list[Run]:
+    """The run with those of `ids`, all of them where that is None, moved to where the window ends that begins there."""
+    if ids is not None and ids.isdisjoint(run.ids):
+        return [run]
+    end = ends[clamped(run.offset, held)]
     if run.offset >= end:
         return [run]
-    if ids.issuperset(run.ids):
+    if ids is None or ids.issuperset(run.ids):
         return [Run(run.first, run.last, end)]
     return [Run(number, number, end if number in ids else run.offset) for number in run.ids]
 
 
 def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, Bounds]) -> int:
     """Return how many rows a batch without a limit would have at most: the entries of all windows."""
-    return sum(window.rows for window in _windows(start, PartitionSet.of(partitions), bounds).values())
+    return sum(one.windows.rows for one in _known_stores(start, PartitionSet.of(partitions), bounds).values())
 
 
-class _Window(NamedTuple):
-    """What a store has for its readable partitions: index entries from `low` on."""
+class _KnownStore(NamedTuple):
+    """A store with partitions that `start` knows and that may be read."""
 
     runs: Sequence[Run]
     """Where the store's partitions stand."""
-    low: int
-    rows: int
+    windows: StoreWindows
     ids: frozenset[int] | None
     """Of the readable partitions; `start` need not know all of them. None where they are just those that it knows."""
 
 
-def _windows(start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, Bounds]) -> dict[StoreKey, _Window]:
-    """The windows of all stores with readable partitions."""
-    windows = {}
+def _known_stores(
+    start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, Bounds]
+) -> dict[StoreKey, _KnownStore]:
+    found = {}
     all_known = start.spans == readable.spans
     for store, runs in start.runs.items():
         held = bounds.get(store)
@@ -112,39 +108,8 @@ def _windows(start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, B
             ids = readable.ids_of(store)
             offsets = [run.offset for run in runs if not ids.isdisjoint(run.ids)]
         if offsets:
-            low = max(min(offsets), held.min_offset)
-            windows[store] = _Window(runs, low, max(0, held.max_offset - low) // INDEX_ENTRY_BYTES, ids)
-    return windows
-
-
-def _turn(windows: Mapping[StoreKey, _Window]) -> int:
-    """A number that moves on with every row read, from which the stores take turns where there are fewer rows than
-    stores."""
-    return sum(window.low for window in windows.values()) // INDEX_ENTRY_BYTES
-
-
-def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
-    """Deal `max_rows` to stores in proportion to the rows that each is behind (all above 0).
-
-    Nobody gets more than it is behind, and everybody at least one row if there are enough; the sum is `max_rows`, or
-    everything where that is less. With fewer rows than stores, neighbours from number `turn` on get one each.
-    """
-    total = sum(behind.values())
-    if max_rows is None or total <= max_rows:
-        return dict(behind)
-    if max_rows <= len(behind):
-        stores = sorted(behind)
-        served = {stores[(turn + number) % len(stores)] for number in range(max_rows)}
-        return {store: int(store in served) for store in stores}
-    # One row for everybody, the rest in proportion to what is behind beyond that one. Integers only: the largest
-    # remainders get the rows that rounding down left over.
-    spare, weights = max_rows - len(behind), {store: rows - 1 for store, rows in behind.items()}
-    all_weights = sum(weights.values())
-    shares = {store: 1 + spare * weight // all_weights for store, weight in weights.items()}
-    by_remainder = sorted(weights, key=lambda store: (-(spare * weights[store] % all_weights), store))
-    for store in by_remainder[: max_rows - sum(shares.values())]:
-        shares[store] += 1
-    return shares
+            found[store] = _KnownStore(runs, StoreWindows.of(offsets, held), ids)
+    return found
 
 
 class StoreNodes(NamedTuple):

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.planning import PlainRange, share_rows
+from spark_source.planning import PlainRange
+from spark_source.sharing import share_rows
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
 __all__ = ["Slice", "cut", "slices"]

@@ -1,0 +1,41 @@
+"""Dealing rows to those who have some to read: a pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from tubeclient.keys import StoreKey
+
+__all__ = ["share_rows"]
+
+_Sharer = TypeVar("_Sharer", StoreKey, tuple[StoreKey, int], int)
+"""Who gets a share: a store or a stretch of its index of the rows of a batch, a node of its tasks."""
+
+
+def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
+    """Deal `max_rows` to sharers in proportion to the rows that each is behind.
+
+    Nobody gets more than it is behind, and everybody who is at all at least one row if there are enough; the sum is
+    `max_rows`, or everything where that is less. With fewer rows than those who are behind, neighbours get one each,
+    from number `turn` of all on: where `turn` is the number of rows dealt before, everybody's turn comes.
+    """
+    total = sum(behind.values())
+    if max_rows is None or total <= max_rows:
+        return dict(behind)
+    shares = dict.fromkeys(behind, 0)
+    waiting = [sharer for sharer, rows in behind.items() if rows]
+    if max_rows <= len(waiting):
+        everybody = sorted(behind)
+        first = turn % len(everybody)
+        in_turn = [sharer for sharer in everybody[first:] + everybody[:first] if behind[sharer]]
+        return {**shares, **dict.fromkeys(in_turn[:max_rows], 1)}
+    # One row for everybody, the rest in proportion to what is behind beyond that one. Integers only: the largest
+    # remainders get the rows that rounding down left over.
+    spare, weights = max_rows - len(waiting), {sharer: behind[sharer] - 1 for sharer in waiting}
+    all_weights = sum(weights.values())
+    shares.update({sharer: 1 + spare * weight // all_weights for sharer, weight in weights.items()})
+    by_remainder = sorted(weights, key=lambda sharer: (-(spare * weights[sharer] % all_weights), sharer))
+    for sharer in by_remainder[: max_rows - sum(shares.values())]:
+        shares[sharer] += 1
+    return shares
