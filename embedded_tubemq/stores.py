@@ -33,7 +33,11 @@ class StoreDirectory:
         if config is None:
             raise Refusal(Code.FORBIDDEN, f"topic {topic} does not exist on this broker")
         if not config.has_partition(partition_id):
-            raise Refusal(Code.INTERNAL_SERVER_ERROR, f"topic {topic} has no partition {partition_id}")
+            # The words are TubeMQ's, by which clients know a refusal that does not pass.
+            raise Refusal(
+                Code.INTERNAL_SERVER_ERROR,
+                f"Wrong partition value {partition_id},valid partitions in (0,{config.partitions - 1})",
+            )
         return self.get(topic, partition_id // MAX_STORE_PARTITIONS)
 
     def get(self, topic: str, store_id: int) -> Store:

@@ -53,6 +53,7 @@ __all__ = [
     "GroupConflict",
     "GroupForbidden",
     "NoMessageTime",
+    "NoSuchPartition",
     "NodeIdConflict",
     "NotAvailable",
     "NothingToRead",
@@ -303,6 +304,12 @@ class ServerBusy(StatusError):
     retriable = True
 
 
+class NoSuchPartition(StatusError):
+    """500 with the text that brokers give for a partition that the topic does not have in that store."""
+
+    advice = "The topic has fewer partitions a store than that on this broker; name one that it has"
+
+
 class UnknownGroup(TubeError):
     """No broker keeps positions of the consumer group. A broker tells new ones up to 5 s late."""
 
@@ -360,6 +367,9 @@ class ClientClosed(TubeError):
     """The client was closed, or belongs to the process that this one was forked from; make a new one."""
 
 
+_NO_SUCH_PARTITION = "Wrong partition value"
+"""MessageStoreManager.getOrCreateMessageStore: the one 500 that does not pass."""
+
 STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that a server of Apache's can send
     201: ServerBusy,
     301: ServerBusy,
@@ -395,4 +405,6 @@ def status_error(
 ) -> StatusError:
     """Return the error of the class that stands for `code`; `context` says who wanted what, for the message."""
     kind = STATUS_CLASSES.get(code, StatusError)
+    if kind is ServerBusy and _NO_SUCH_PARTITION in server_text:
+        kind = NoSuchPartition
     return kind(code, server_text, context=context, address=address, partition=partition, topic=topic)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from tubeclient.access import authority_of
@@ -123,7 +124,7 @@ class OffsetLookup(ProcessBound):
                 timestamp_ms // MINUTE_MS,
                 zone,
                 self._reader_groups,
-                self._client_id,
+                partial(new_client_id, self._reader_groups[0], "times"),
                 self._settings.retry_limit_ms,
                 self._authority,
             )

@@ -8,10 +8,11 @@ import random
 import threading
 from collections import deque
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
-from tubeclient.errors import TubeError
+from tubeclient.errors import ClientClosed, TubeError
 from tubeclient.flows.effects import Emit, Flow, call, checked
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
@@ -72,12 +73,13 @@ class RangeReader(ProcessBound):
         self.losses: list[LostRange] = []
         self._settings = settings
         self._reader_groups = reader_groups
-        self._client_id = new_client_id(reader_groups[0] if reader_groups else "", client_name)
+        self._new_client_id = partial(new_client_id, reader_groups[0] if reader_groups else "", client_name)
         self._fail_on_data_loss = fail_on_data_loss
+        self._closed = False
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
         self._authority = authority_of(settings, visit_token)
-        self._keeper = _LeaseKeeper(settings, self._client_id)
+        self._keeper = _LeaseKeeper(settings)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
@@ -103,7 +105,7 @@ class RangeReader(ProcessBound):
         with. They are begun in the order of their partitions, each when the one before it has its own, so that readers
         that hold some and wait for others do not wait for each other. No two are of one partition.
         """
-        self.check_process()
+        self._check_open()
         left = deque(sorted(range(len(wanted)), key=lambda number: wanted[number].range.partition))
         readings: dict[int, RangeRead] = {}
 
@@ -111,7 +113,7 @@ class RangeReader(ProcessBound):
             running = lanes.running
             if not left or len(running) >= max(1, at_once):
                 return
-            if running and readings[running[-1]].group is None:
+            if running and readings[running[-1]].reader is None:
                 return
             number = left[0]
             if any(wanted[other].range.partition == wanted[number].range.partition for other in readings):
@@ -124,6 +126,7 @@ class RangeReader(ProcessBound):
         lanes: Lanes[int] = Lanes(self._runner, begin)
         try:
             for number, step in lanes:
+                self._check_open()
                 if isinstance(step, LostRange):
                     self.losses.append(step)
                     _log.warning("lost and passed over: %s", step)
@@ -142,16 +145,24 @@ class RangeReader(ProcessBound):
             wanted.broker,
             wanted.range,
             self._reader_groups,
-            self._client_id,
+            self._new_client_id,
             wanted.filters,
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
             self._authority,
         )
 
+    def _check_open(self) -> None:
+        self.check_process()
+        if self._closed:
+            raise ClientClosed("this RangeReader is closed; make a new one")
+
     def close(self) -> None:
-        """End the lease thread. Connections stay in the process's pool for the next reader."""
+        """End the lease thread. Connections stay in the process's pool for the next reader. Reading on is a
+        ClientClosed.
+        """
         if not self.inherited:
+            self._closed = True
             self._keeper.close()
 
     def __enter__(self) -> RangeReader:
@@ -173,8 +184,7 @@ class _LeaseKeeper:
     one.
     """
 
-    def __init__(self, settings: ClientSettings, client_id: str) -> None:
-        self._client_id = client_id
+    def __init__(self, settings: ClientSettings) -> None:
         self._runner = FlowRunner(shared_pool(settings))
         self._readings: tuple[RangeRead, ...] = ()
         self._stop = threading.Event()
@@ -200,11 +210,11 @@ class _LeaseKeeper:
                 self._beat_for(reading)
 
     def _beat_for(self, reading: RangeRead) -> None:
-        group, task = reading.group, reading.task
-        if group is None:
+        reader, task = reading.reader, reading.task
+        if reader is None:
             return
         try:
-            request = task.reader(group).beat(task.broker, [task.range.partition], filtered=bool(task.filters))
+            request = reader.beat(task.broker, [task.range.partition], filtered=bool(task.filters))
             answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
             checked(answer, f"keeping the lease of {task.range.partition}")
         except TubeError as error:

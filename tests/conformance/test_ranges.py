@@ -15,6 +15,7 @@ import pytest
 from tests.apache.java_client import JavaBalanceConsumer
 from tests.conformance.cluster import Cluster
 from tests.conformance.reading import GROUPS, ends, read
+from tests.late_door import LateDoor
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
@@ -25,6 +26,7 @@ from tubeclient import (
     RangeReader,
     fetch_view,
 )
+from tubeclient.wire.methods import Method
 
 pytestmark = pytest.mark.apache
 
@@ -98,6 +100,31 @@ def test_slices_of_a_partition_are_read_at_once_and_more_than_reader_groups_take
             done.result(90)
     assert list(itertools.chain(*got)) == [message_id for message_id, _, _ in read(tube, view, whole)]
     assert all(got)
+
+
+@pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])
+def test_a_fetch_that_comes_after_its_connection_broke_passes_over_nothing(
+    tube: Cluster, settings: ClientSettings, groups: tuple[str, ...]
+) -> None:
+    """The broker takes it for one of its reader's own, and moves that reader on."""
+    key = PartitionKey(1, "ranges_late", 0)
+    offsets = tube.put(key, (b"%06d" % number + bytes(20_000) for number in range(300)))
+    piece = OffsetRange(key, offsets[0], offsets[-1] + 28)
+    got: list[int] = []
+    packs_after = 0
+    with (
+        LateDoor(tube.brokers[1].address) as door,
+        RangeReader(settings, groups, visit_token=tube.visit_token()) as reader,
+    ):
+        door.break_at(Method.GET_MESSAGES, 5)
+        for pack in reader.read(tube.brokers[1]._replace(host=door.host, port=door.port), piece):
+            if door.holds:
+                packs_after += 1
+                if packs_after == 4:  # those that had come before that are through
+                    door.deliver()
+            got += [int(body[:6]) for body in pack.bodies]
+    assert packs_after == 4
+    assert got == list(range(300))
 
 
 def test_offsets_over_http_and_over_the_protocol_are_the_same(settings: ClientSettings, producer: Producer) -> None:

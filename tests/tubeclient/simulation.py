@@ -1,11 +1,12 @@
 """Flows and server state machines in one process, on a clock of their own: no sockets, no threads, no waiting.
 
 What a run does depends on its seed alone: how long answers take, which requests or answers get lost, when connections
-break.
+break, and which requests reach their server only after that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import random
@@ -36,6 +37,7 @@ from tubeclient.flows.effects import (
 from tubeclient.wire.methods import Method
 
 RPC_TIMEOUT_MS = 10_000
+LATEST_MS = 20_000
 VIRTUAL_LIMIT_MS = 3_600_000
 
 
@@ -54,6 +56,9 @@ class Weather:
     lose_request: float = 0.0
     lose_answer: float = 0.0
     break_connection: float = 0.0
+    come_late: float = 0.0
+    """The connection breaks at this call and at those written behind it, and the server gets them nonetheless, up to
+    20 s later: mostly within a second."""
     latency_ms: float = 1.0
 
 
@@ -95,6 +100,7 @@ class Simulation:
         self.writes: list[tuple[Method, ...]] = []
         """What was asked of the servers, in order, and what of it together."""
         self._to_lose: dict[Method, list[bool | None]] = {}
+        self._to_delay: dict[Method, list[float | None]] = {}
         self._to_hold_up: dict[Method, list[float]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
         self._connections: dict[str, int] = {}
@@ -121,6 +127,12 @@ class Simulation:
     def let_pass(self, method: Method) -> None:
         """Lose nothing of the next call of `method`, but perhaps of the one behind it."""
         self._to_lose.setdefault(method, []).append(None)
+
+    def let_come_late(self, method: Method, delay_ms: float, *, nth: int = 1) -> None:
+        """At the `nth` next call of `method` its connection breaks; the server carries it out, so much later."""
+        queue = self._to_delay.setdefault(method, [])
+        queue.extend([None] * (nth - 1 - len(queue)))
+        queue.append(delay_ms)
 
     def hold_up(self, method: Method, delay_ms: float) -> None:
         """Let so long pass before the next call of `method` leaves its client, as where a thread is not scheduled."""
@@ -246,10 +258,39 @@ class Simulation:
             raise ConnectionLost(f"{sends[0].address} is gone", address=sends[0].address)
         self._connections.setdefault(sends[0].address, next(self._order))
         self.writes.append(tuple(send.method for send in sends))
-        answers = [self._answer(send) for send in sends]
+        answers = self._answers(sends)
         for send, answer in zip(sends, answers, strict=True):
             self._at(answer.ready_at, partial(self._notify, send.signal))
         return answers if isinstance(effect, SendAll) else answers[0]
+
+    def _answers(self, sends: tuple[Send, ...]) -> list[_Answer]:
+        """The answers to what is written together; where one comes late, so do those behind it, in their order."""
+        answers: list[_Answer] = []
+        arrival = 0.0
+        for send in sends:
+            queue = self._to_delay.get(send.method)
+            delay_ms = queue.pop(0) if queue else None
+            if delay_ms is None and self.weather.come_late and self.random.random() < self.weather.come_late:
+                delay_ms = LATEST_MS ** self.random.random()
+            if delay_ms is not None:
+                arrival = max(arrival, self.now_ms + delay_ms)
+            if arrival:
+                breaks = queue is not None or self.random.random() < 0.5
+                answers.append(self._come_late(send, arrival, self.weather.latency_ms if breaks else RPC_TIMEOUT_MS))
+            else:
+                answers.append(self._answer(send))
+        return answers
+
+    def _come_late(self, send: Send, arrival: float, told_after_ms: float) -> _Answer:
+        """Its client is told before that, or after a time-out."""
+        self.disconnect(send.address)
+        request = type(send.request).FromString(send.request.SerializeToString())
+        self._at(arrival, partial(self._handle_late, send, request))
+        return _Answer(self.now_ms + told_after_ms, None, ConnectionLost("it broke", address=send.address))
+
+    def _handle_late(self, send: Send, request: Message) -> None:
+        with contextlib.suppress(StandbyRefusal):
+            self._servers[send.address].handle(send.method, request, int(self.now_ms))
 
     def _answer(self, effect: Send) -> _Answer:
         draw = self.random.random

@@ -34,7 +34,9 @@ from tubeclient.wire.proto import broker_pb2
 BROKER = BrokerInfo(1, "127.0.0.1", 8123)
 TOPIC = "clicks"
 GROUPS = ("g-r0", "g-r1")
+CALM = Weather()
 STORMY = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
+LATE = Weather(come_late=0.1)
 
 
 class Bench:
@@ -57,7 +59,8 @@ class Bench:
 
     def start(self, partition: int, minute: int, **more: Any) -> Actor:
         bounds = StoreBounds(*self.store.bounds)
-        task = TimeTask(BROKER, PartitionKey(1, TOPIC, partition), bounds, minute, UTC, GROUPS, "looker", **more)
+        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
+        task = TimeTask(BROKER, key, bounds, minute, UTC, GROUPS, lambda: f"looker-{next(lives)}", **more)
         return self.simulation.start(whole(TimedLook(task, random.Random(1))))
 
     def find(self, partition: int, minute: int, **more: Any) -> Any:
@@ -100,7 +103,7 @@ def bench(tmp_path: Path) -> Bench:
     size=st.sampled_from([20, 30_000]),
     half_packs=st.booleans(),
     advancing_404=st.booleans(),
-    stormy=st.booleans(),
+    weather=st.sampled_from([CALM, STORMY, LATE]),
 )
 def test_the_first_message_of_a_minute_is_found_among_its_siblings(
     tmp_path_factory: pytest.TempPathFactory,
@@ -110,9 +113,9 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
     size: int,
     half_packs: bool,
     advancing_404: bool,
-    stormy: bool,
+    weather: Weather,
 ) -> None:
-    bench = Bench(tmp_path_factory.mktemp("store"), 3, seed, STORMY if stormy else None)
+    bench = Bench(tmp_path_factory.mktemp("store"), 3, seed, weather)
     bench.broker.faults.half_packs = half_packs
     bench.broker.faults.advancing_404 = advancing_404
     messages, now = [], 0
@@ -126,6 +129,13 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
         older = [at for at, time in own if time < minute]
         # Behind the last older one of its own: what lies between that and the first of the minute is its siblings'.
         assert found == (None if len(older) == len(own) else older[-1] + 1 if older else 0)
+
+
+@pytest.mark.parametrize("delay_ms", range(40, 140, 2))
+def test_a_fetch_that_comes_late_hides_no_message(bench: Bench, delay_ms: int) -> None:
+    bench.append([(n % 2, n // 10) for n in range(400)], 30_000)
+    bench.simulation.let_come_late(Method.GET_MESSAGES, delay_ms, nth=2)
+    assert bench.find(1, 12) == 120
 
 
 def test_it_takes_as_many_looks_as_binary_digits(bench: Bench) -> None:

@@ -18,13 +18,14 @@ from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
+    ClientClosed,
     ClientSettings,
     Credentials,
     DataLoss,
+    NoSuchPartition,
     OffsetRange,
     PartitionKey,
     RangeReader,
-    TubeError,
     fetch_view,
     range_reader,
     reader_groups_of,
@@ -137,11 +138,8 @@ def test_ranges_are_begun_in_one_order_each_behind_the_one_before_it(
 def test_all_partitions_are_given_back_where_one_fails(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
 ) -> None:
-    wanted = [
-        WantedRange(broker, span(0, COUNT)),
-        WantedRange(broker, OffsetRange(PartitionKey(1, "clicks", 7), 0, 28)),
-    ]
-    with RangeReader(replace(settings, retry_limit_ms=1_000), GROUPS) as reader:
+    wanted = [WantedRange(broker, span(0, COUNT)), WantedRange(broker, span(0, COUNT + 1, 0))]
+    with RangeReader(settings, GROUPS) as reader:
         packs: list[Pack | None] = []
 
         def read_slowly() -> None:
@@ -149,11 +147,30 @@ def test_all_partitions_are_given_back_where_one_fails(
                 packs.append(pack)
                 time.sleep(0.6)
 
-        with pytest.raises(TubeError, match="1:clicks:7"):
+        with pytest.raises(DataLoss, match="1:clicks:0"):  # after a second look
             read_slowly()
         assert packs
         assert None not in packs  # it was in the midst of the other
         assert not is_owned(cluster)
+
+
+def test_a_reader_that_was_closed_reads_no_more(settings: ClientSettings, broker: BrokerInfo) -> None:
+    reader = RangeReader(settings, GROUPS)
+    packs = reader.read(broker, span(0, COUNT))
+    next(packs)
+    reader.close()
+    with pytest.raises(ClientClosed, match="this RangeReader is closed"):
+        next(packs)
+    with pytest.raises(ClientClosed, match="this RangeReader is closed"):
+        next(reader.read(broker, span(0, COUNT)))
+
+
+def test_an_unknown_partition_is_said_at_once(settings: ClientSettings, broker: BrokerInfo) -> None:
+    with (
+        RangeReader(replace(settings, retry_limit_ms=600_000), GROUPS) as reader,
+        pytest.raises(NoSuchPartition, match=r"1:clicks:7\[0, 28\).*Wrong partition value 7.*name one that it has"),
+    ):
+        numbers(reader, broker, span(0, 1, 7))
 
 
 def test_stopping_early_gives_the_partition_back(

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from embedded_tubemq.broker import Broker
 from embedded_tubemq.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.offsets import GroupOffsets
+from embedded_tubemq.offsets import Cursor, GroupOffsets
 from embedded_tubemq.store import NewMessage, Store
 from embedded_tubemq.stores import StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
-from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NotAvailable
-from tubeclient.flows.effects import Sleep
+from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NoSuchPartition, TubeError
+from tubeclient.flows.effects import Emit, Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
@@ -26,7 +26,9 @@ from tubeclient.wire.methods import Method
 BROKER = BrokerInfo(1, "127.0.0.1", 8123)
 TOPIC = "clicks"
 GROUPS = ("g-r0", "g-r1", "g-r2")
+CALM = Weather()
 STORMY = Weather(lose_request=0.03, lose_answer=0.03, break_connection=0.03)
+LATE = Weather(come_late=0.1)
 
 
 class Bench:
@@ -45,6 +47,12 @@ class Bench:
     def store(self) -> Store:
         return self.broker.stores.get(TOPIC, 0)
 
+    def owners(self) -> list[str]:
+        """The client ids that the broker has for the first partition, of all reader groups."""
+        cursors = [Cursor(group, TOPIC, 0) for group in GROUPS]
+        found = map(self.broker.ownership.owner, cursors)
+        return [owner.client_id for owner in found if owner is not None]
+
     def append(self, count: int, size: int = 20) -> None:
         messages = []
         for _ in range(count):
@@ -59,7 +67,9 @@ class Bench:
 
     def reading(self, offset_range: OffsetRange, **options: Any) -> RangeRead:
         self._readers += 1
-        task = RangeTask(BROKER, offset_range, GROUPS, f"reader-{self._readers}", **options)
+        number, lives = self._readers, itertools.count(1)
+        groups = options.pop("groups", GROUPS)
+        task = RangeTask(BROKER, offset_range, groups, lambda: f"reader-{number}.{next(lives)}", **options)
         return RangeRead(task, self.simulation.random)
 
     def read(self, offset_range: OffsetRange, **options: Any) -> list[Any]:
@@ -79,6 +89,26 @@ def whole(reading: RangeRead) -> Any:
     """Read and give the partition back, as the shell does."""
     try:
         yield from reading.run()
+    finally:
+        yield from reading.release()
+
+
+def slowly(reading: RangeRead, pause_ms: float) -> Any:
+    """As `whole`, for somebody who takes a while over each pack."""
+    steps = reading.run()
+    effect = next(steps)
+    try:
+        while True:
+            try:
+                result = yield effect
+            except TubeError as error:
+                effect = steps.throw(error)
+                continue
+            if isinstance(effect, Emit):
+                yield Sleep(pause_ms)
+            effect = steps.send(result)
+    except StopIteration:
+        return
     finally:
         yield from reading.release()
 
@@ -108,7 +138,7 @@ def bench(tmp_path: Path) -> Bench:
     size=st.sampled_from([20, 3_000]),
     half_packs=st.booleans(),
     advancing_404=st.booleans(),
-    stormy=st.booleans(),
+    weather=st.sampled_from([CALM, STORMY, LATE]),
     data=st.data(),
 )
 def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
@@ -119,10 +149,10 @@ def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
     size: int,
     half_packs: bool,
     advancing_404: bool,
-    stormy: bool,
+    weather: Weather,
     data: st.DataObject,
 ) -> None:
-    bench = Bench(tmp_path_factory.mktemp("store"), partitions, seed, STORMY if stormy else None)
+    bench = Bench(tmp_path_factory.mktemp("store"), partitions, seed, weather)
     bench.broker.faults.half_packs = half_packs
     bench.broker.faults.advancing_404 = advancing_404
     bench.append(count, size)
@@ -142,6 +172,51 @@ def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
         assert actor.done
         assert payloads(actor.emitted) == bench.expected(piece)
         assert_no_gaps(actor.emitted, piece)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), partitions=st.integers(1, 2), groups=st.sampled_from([GROUPS, GROUPS[:1]]))
+def test_whatever_comes_late_passes_over_nothing(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, partitions: int, groups: tuple[str, ...]
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("store"), partitions, seed, LATE)
+    bench.append(300 * partitions, 30_000)
+    piece = bench.range(0, 0, 300 * partitions - 10)
+    actor = bench.simulation.start(slowly(bench.reading(piece, groups=groups, retry_limit_ms=900_000), 40))
+    bench.simulation.run()
+    assert actor.error is None
+    assert payloads(actor.emitted) == bench.expected(piece)
+    assert_no_gaps(actor.emitted, piece)
+
+
+@pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])
+@pytest.mark.parametrize("delay_ms", [2, 160, 250])
+@pytest.mark.parametrize("nth", [1, 2, 5])
+def test_a_fetch_that_comes_late_passes_over_nothing(
+    bench: Bench, nth: int, delay_ms: float, groups: tuple[str, ...]
+) -> None:
+    """It commits what was noted under its reader, who must not be the one who reads on."""
+    bench.append(3_000, 12_000)
+    piece = bench.range(0, 0, 3_000)
+    bench.simulation.let_come_late(Method.GET_MESSAGES, delay_ms, nth=nth)
+    reading = bench.reading(piece, groups=groups)
+    actor = bench.simulation.start(slowly(reading, 30))
+    bench.simulation.run()
+    assert actor.error is None
+    assert payloads(actor.emitted) == bench.expected(piece)
+    assert_no_gaps(actor.emitted, piece)
+
+
+def test_who_reads_on_leaves_nobody_behind(bench: Bench) -> None:
+    """Not even where there is one reader group, and the broker has both who came late and who came after."""
+    bench.append(400, 3_000)
+    piece = bench.range(0, 0, 400)
+    for method in (Method.PARTITION_REGISTER, Method.GET_MESSAGES, Method.COMMIT_OFFSET):
+        bench.simulation.let_come_late(method, 100)
+    before = bench.simulation.now_ms
+    assert payloads(bench.read(piece, groups=GROUPS[:1])) == bench.expected(piece)
+    assert bench.simulation.now_ms - before < 120_000
+    assert bench.owners() == []
 
 
 def test_reading_again_gives_the_same_messages(bench: Bench) -> None:
@@ -308,10 +383,13 @@ def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
         bench.read(bench.range(0, 0, 10), retry_limit_ms=5_000)
 
 
-def test_an_unknown_partition_ends_with_an_error(bench: Bench) -> None:
+def test_an_unknown_partition_is_said_at_once(bench: Bench) -> None:
     bench.append(10)
-    with pytest.raises((DeadlineExceeded, NotAvailable), match="1:clicks:7"):
-        bench.read(bench.range(7, 0, 10), retry_limit_ms=5_000)
+    before = bench.simulation.now_ms
+    with pytest.raises(NoSuchPartition, match=r"1:clicks:7.*has fewer partitions a store") as caught:
+        bench.read(bench.range(7, 0, 10))
+    assert caught.value.partition == "1:clicks:7"
+    assert bench.simulation.now_ms - before < 1_000
 
 
 @pytest.mark.parametrize("code", [401, 411, 500, 503, 510, 599])
@@ -334,7 +412,7 @@ def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) ->
 
 def test_a_task_without_reader_groups_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="readerGroups"):
-        RangeTask(BROKER, OffsetRange(PartitionKey(1, TOPIC, 0), 0, 28), (), "me")
+        RangeTask(BROKER, OffsetRange(PartitionKey(1, TOPIC, 0), 0, 28), (), str)
 
 
 def test_an_empty_range_needs_nothing_but_its_bounds(bench: Bench) -> None:

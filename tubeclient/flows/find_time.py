@@ -7,8 +7,8 @@ first message of the answer is the partition's first at that offset or behind it
 
 from __future__ import annotations
 
-import contextlib
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
@@ -25,14 +25,12 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms, call, checked
-from tubeclient.flows.reader import Reader, in_first_free
+from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
+from tubeclient.flows.stay import Stay
 from tubeclient.flows.time_search import TimeSearch
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
-from tubeclient.wire.messages import Message
-from tubeclient.wire.methods import Method
-from tubeclient.wire.payload import checksum
+from tubeclient.wire.messages import Message, checked_columns
 
 __all__ = ["TimeTask", "TimedLook"]
 
@@ -52,7 +50,8 @@ class TimeTask:
     zone: tzinfo
     """Of the producers' clocks."""
     reader_groups: tuple[str, ...]
-    client_id: str
+    new_client_id: Callable[[], str]
+    """Gives an id that nobody has, or ever had, at each call."""
     retry_limit_ms: float = 60_000
     """How long to go on without any progress."""
     authority: Authority = field(default_factory=Authority)
@@ -69,7 +68,7 @@ class TimedLook:
     def __init__(self, task: TimeTask, rng: random.Random) -> None:
         self._task = task
         self._rng = rng
-        self._group: str | None = None
+        self._stay = Stay(task.broker, task.partition, task.reader_groups, task.new_client_id, task.authority)
         self._progress_ms = 0.0
         self._furthest = -1  # of the present look, over all tries
 
@@ -86,7 +85,7 @@ class TimedLook:
                 if not patient or isinstance(error, CorruptMessage):
                     raise
                 if isinstance(error, PartitionOccupied | PartitionTaken):
-                    self._group = None
+                    self._stay.was_turned_away()
                 idle_ms = (yield Now()) - self._progress_ms
                 if idle_ms >= self._task.retry_limit_ms:
                     raise DeadlineExceeded(
@@ -101,15 +100,11 @@ class TimedLook:
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
-        if self._group is not None:
-            request = self._reader(self._group).unregister(self._task.partition)
-            self._group = None
-            with contextlib.suppress(TubeError):
-                yield from call(self._task.broker.address, Method.PARTITION_REGISTER, request)
+        yield from self._stay.leave()
 
     def _look(self, search: TimeSearch, offset: int) -> Flow[None]:
         """Tell `search` what is at `offset` or behind it."""
-        reader, answer = yield from self._register(offset)
+        answer = yield from self._stay.seek(offset, self._doing)
         if answer.currOffset > offset:
             search.expired(answer.currOffset)
             return
@@ -118,18 +113,17 @@ class TimedLook:
             return
         passed = empty_from = -1
         while passed < search.limit:
-            request = reader.fetch(self._task.partition, commit=True, unlimited=True)
-            response = yield from call(self._task.broker.address, Method.GET_MESSAGES, request)
+            response = yield from self._stay.receive((yield from self._stay.send_fetch()))
             if response.errCode == _NOT_FOUND:
                 # Also where a buffer of the broker holds nothing of the partition but the next one may.
-                position, end = yield from self._commit(reader)
+                position, end = yield from self._stay.commit(self._doing)
                 if position >= end:
                     break
                 if position <= passed:
                     raise NothingToRead(_NOT_FOUND, "nothing to read although data is there", context=self._doing)
                 passed = position
             else:
-                self._checked(response)
+                self._stay.checked(response, self._doing)
                 start = response.currOffset
                 if start < max(passed, offset) or start == empty_from:
                     raise ProtocolError(
@@ -137,42 +131,26 @@ class TimedLook:
                         f"{max(passed, offset)}"
                     )
                 passed = start
-                if response.messages:
-                    search.saw(offset, passed, self._minute_of(response.messages[0]))
+                if response.messages.messageId:
+                    search.saw(offset, passed, self._minute_of(response.messages))
                     return
                 empty_from = passed
             if passed > self._furthest:
                 self._furthest, self._progress_ms = passed, (yield Now())
         search.saw_nothing(offset)
 
-    def _commit(self, reader: Reader) -> Flow[tuple[int, int]]:
-        """Return (position, end of the broker's data)."""
-        request = reader.commit(self._task.partition, consumed=True)
-        answer = yield from call(self._task.broker.address, Method.COMMIT_OFFSET, request)
-        self._checked(answer)
-        return answer.currOffset, answer.maxOffset
-
-    def _register(self, offset: int) -> Flow[tuple[Reader, Any]]:
-        """Take the partition in the first reader group where it is free, at `offset`."""
-        groups = [self._group] if self._group is not None else list(self._task.reader_groups)
-
-        def register(group: str) -> Flow[Any]:
-            request = self._reader(group).register(self._task.partition, offset)
-            answer = yield from call(self._task.broker.address, Method.PARTITION_REGISTER, request)
-            return self._checked(answer)
-
-        self._group, answer = yield from in_first_free(groups, register)
-        return self._reader(self._group), answer
-
-    def _minute_of(self, message: Any) -> int:
-        if checksum(message.payLoadData) != message.checkSum:
-            raise CorruptMessage(f"{self._doing}: the message with id {message.messageId} does not match its checksum")
-        text = Message(message.messageId, message.payLoadData, message.flag).time
+    def _minute_of(self, messages: Any) -> int:
+        """The minute of the first of these."""
+        try:
+            (first,) = map(Message, *checked_columns(messages, 1))
+        except CorruptMessage as error:
+            raise CorruptMessage(f"{self._doing}: {error}") from error
+        text = first.time
         time_ms = message_time_ms(text, self._task.zone)
         if time_ms is None:
             key = self._task.partition
             raise NoMessageTime(
-                f"the message with id {message.messageId} of partition {key} (topic {key.topic}) "
+                f"the message with id {first.message_id} of partition {key} (topic {key.topic}) "
                 + (f"has {text!r} for its time, which is not yyyyMMddHHmm" if text else "carries no time"),
                 partition=str(key),
             )
@@ -181,9 +159,3 @@ class TimedLook:
     @property
     def _doing(self) -> str:
         return f"looking for a time in partition {self._task.partition} on broker {self._task.broker}"
-
-    def _checked(self, answer: Any) -> Any:
-        return checked(answer, self._doing, address=self._task.broker.address, partition=str(self._task.partition))
-
-    def _reader(self, group: str) -> Reader:
-        return Reader(group, self._task.client_id, self._task.authority)

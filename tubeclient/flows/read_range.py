@@ -9,14 +9,14 @@ Pack borders depend on what the broker holds at the moment, so the last pack may
 offset; where every index entry of the pack is one of its messages they can be counted. Else registering at `end` and
 fetching gives the first message from there on, and its id says where to cut.
 
-After any trouble: register again at the end of the last pack handed on. Nothing handed on is read twice.
+After any trouble: register again at the end of the last pack handed on. Nothing handed on is read twice, and what was
+asked before cannot come late in between: see `Stay`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,16 +28,16 @@ from tubeclient.errors import (
     NotAvailable,
     PartitionOccupied,
     PartitionTaken,
-    StatusError,
     TubeError,
+    status_error,
 )
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.effects import Emit, Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
+from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.patience import Patience
-from tubeclient.flows.reader import Reader, in_first_free
+from tubeclient.flows.reader import Reader
+from tubeclient.flows.stay import Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.messages import NO_MESSAGES, Columns, MessagePack, checked_columns
-from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
 __all__ = ["LostRange", "Pack", "RangeRead", "RangeTask", "corrupt_pack"]
@@ -93,7 +93,8 @@ class RangeTask:
     broker: BrokerInfo
     range: OffsetRange
     reader_groups: tuple[str, ...]
-    client_id: str
+    new_client_id: Callable[[], str]
+    """Gives an id that nobody has, or ever had, at each call."""
     filters: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     retry_limit_ms: float = 60_000
@@ -101,10 +102,6 @@ class RangeTask:
     authority: Authority = field(default_factory=Authority)
     turn_limit_ms: float = 600_000
     """How long to wait, if that is longer, while others read the partition in all of `reader_groups`."""
-
-    def reader(self, group: str) -> Reader:
-        """Who reads, while under `group`."""
-        return Reader(group, self.client_id, self.authority)
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -141,13 +138,19 @@ class RangeRead:
         self.task = task
         self.position = task.range.start
         """End of what has been handed on."""
-        self.group: str | None = None
-        """The reader group in which the partition is registered now."""
         self._rng = rng
+        self._stay = Stay(
+            task.broker, task.range.partition, task.reader_groups, task.new_client_id, task.authority, task.filters
+        )
         self._pack_starts: list[int] = []
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
         self._end = task.range.end  # lowered where the broker lost its tail and the reader may go on without it
+
+    @property
+    def reader(self) -> Reader | None:
+        """Who has the partition now; None while nobody does."""
+        return self._stay.reader
 
     def run(self) -> Flow[None]:
         self._patience.progress((yield Now()))
@@ -155,7 +158,7 @@ class RangeRead:
         while True:
             before = self.position
             try:
-                yield from self._register()
+                yield from self._check_bounds((yield from self._seek(self.position)))
                 yield from self._read_on()
                 yield from self._check_expiry()
                 break
@@ -167,7 +170,7 @@ class RangeRead:
                     raise
                 now_ms = yield Now()
                 if isinstance(error, PartitionOccupied | PartitionTaken):
-                    self.group = None
+                    self._stay.was_turned_away()
                     self._patience.must_wait(now_ms)
                 if self._patience.is_over(now_ms):
                     raise DeadlineExceeded(
@@ -183,23 +186,14 @@ class RangeRead:
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
-        if self.group is not None:
-            request = self._reader().unregister(self.task.range.partition)
-            self.group = None
-            with contextlib.suppress(TubeError):
-                yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
+        yield from self._stay.leave()
 
-    def _register(self) -> Flow[None]:
-        """Take the partition in the first reader group where it is free, at `position`."""
-        groups = [self.group] if self.group is not None else list(self.task.reader_groups)
-        self.group = None
-        self.group, answer = yield from in_first_free(groups, lambda group: self._seek(group, self.position))
-        yield from self._check_bounds(answer)
+    def _seek(self, offset: int) -> Flow[Any]:
+        return (yield from self._stay.seek(offset, self._reading))
 
-    def _seek(self, group: str, offset: int) -> Flow[Any]:
-        request = self.task.reader(group).register(self.task.range.partition, offset, filters=self.task.filters)
-        answer = yield from call(self.task.broker.address, Method.PARTITION_REGISTER, request)
-        return self._checked(answer, f"reading {self.task.range} as group {group} from broker {self.task.broker}")
+    @property
+    def _reading(self) -> str:
+        return f"reading {self.task.range}"
 
     def _check_bounds(self, answer: Any) -> Flow[None]:
         """Compare where the broker put us, and where its data ends, with what the range needs."""
@@ -238,14 +232,14 @@ class RangeRead:
         if self.position >= end:
             return
         held: _Held | None = None
-        ticket = yield from self._send_fetch()
+        ticket = yield from self._stay.send_fetch()
         empty_polls = 0
         while True:
-            response = yield Receive(ticket)
+            response = yield from self._stay.receive(ticket)
             if response.errCode == _SLOW_DOWN:
-                yield Sleep(max(response.minLimitTime, 1))
+                yield from self._wait(response, response.minLimitTime)
             elif response.errCode == _NOT_FOUND:
-                position, limit = yield from self._commit()
+                position, limit = yield from self._stay.commit(self._reading)
                 if held is not None:
                     done = yield from self._settle(held, position)
                     held = None
@@ -259,11 +253,10 @@ class RangeRead:
                     return
                 if limit < end:
                     raise _LookAgain(f"the broker's data ends at {limit}, before {self.task.range}")
-                yield from self._check_patience("nothing to read although data is there")
-                yield Sleep(backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS))
+                yield from self._wait(response, self._empty_pause_ms(empty_polls))
                 empty_polls += 1
             else:
-                self._checked(response, f"reading {self.task.range}")
+                self._stay.checked(response, self._reading)
                 start = response.currOffset
                 if held is None and start != self.position:
                     raise _LookAgain(f"the broker answered from {start} where {self.position} was asked for")
@@ -271,9 +264,12 @@ class RangeRead:
                     assert held is not None  # start equals position otherwise, which lies before end
                     yield from self._settle(held, start)
                     return
+                if held is not None and start == held.start and not held.messages.messageId:
+                    yield from self._wait(response, self._empty_pause_ms(empty_polls))
+                    empty_polls += 1
                 reaches_end = _least_end(start, response.messages) >= end
                 if not reaches_end:
-                    ticket = yield from self._send_fetch()
+                    ticket = yield from self._stay.send_fetch()
                 if held is not None:
                     yield from self._settle(held, start)
                 held = _Held(start, response.messages)
@@ -281,17 +277,19 @@ class RangeRead:
                 if not reaches_end:
                     continue
                 # The broker need not read a pack that nobody wants to say where this one ends.
-                position, _ = yield from self._commit()
+                position, _ = yield from self._stay.commit(self._reading)
                 if not (yield from self._settle(held, position)):
                     raise _LookAgain(f"the broker ends a pack at {position} that goes on to {end} at least")
                 return
-            ticket = yield from self._send_fetch()
+            ticket = yield from self._stay.send_fetch()
 
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
         """Hand on a pack that ends at `bound`, or earlier with nothing of ours between; true where the range is
         done.
         """
         end = self._end
+        if bound < _least_end(held.start, held.messages):
+            raise _LookAgain(f"the broker ends a pack from {held.start} on at {bound}, before its messages do")
         ours = None
         if bound > end and held.messages.messageId:
             if bound == _least_end(held.start, held.messages):  # each entry up to there is one of these messages
@@ -310,28 +308,31 @@ class RangeRead:
         """Count the messages with these `ids` that lie before `end`, of a pack that may reach up to `bound`: see the
         module's text.
         """
-        assert self.group is not None
         end = self._end
-        answer = yield from self._seek(self.group, end)
+        answer = yield from self._seek(end)
         if answer.currOffset != end:
             raise _LookAgain(f"the broker went to {answer.currOffset} where {end} was asked for")
+        seen = end - 1
+        empty_polls = 0
         while True:
-            response = yield Receive((yield from self._send_fetch()))
+            response = yield from self._stay.receive((yield from self._stay.send_fetch()))
             if response.errCode == _SLOW_DOWN:
-                yield Sleep(max(response.minLimitTime, 1))
-            elif response.errCode == _NOT_FOUND:
-                position, _ = yield from self._commit()
-                if position >= bound:
-                    return len(ids)
-                yield from self._check_patience("nothing to read although data is there")
-                yield Sleep(backoff_ms(0, self._rng.random(), limit_ms=_EMPTY_POLL_MS))
+                yield from self._wait(response, response.minLimitTime)
+                continue
+            if response.errCode == _NOT_FOUND:
+                start, _ = yield from self._stay.commit(self._reading)
             else:
-                self._checked(response, f"finding the end of {self.task.range}")
-                if response.currOffset >= bound:
-                    return len(ids)
-                if response.messages.messageId:
-                    first_beyond = response.messages.messageId[0]
-                    return list(ids).index(first_beyond) if first_beyond in ids else len(ids)
+                self._stay.checked(response, f"finding the end of {self.task.range}")
+                start = response.currOffset
+            if start >= bound:
+                return len(ids)
+            if response.messages.messageId:
+                first_beyond = response.messages.messageId[0]
+                return list(ids).index(first_beyond) if first_beyond in ids else len(ids)
+            if start <= seen or response.errCode == _NOT_FOUND:
+                yield from self._wait(response, self._empty_pause_ms(empty_polls))
+                empty_polls += 1
+            seen = start
 
     def _check_expiry(self) -> Flow[None]:
         """Make sure that nothing expired between two packs.
@@ -342,8 +343,7 @@ class RangeRead:
         """
         if len(self._pack_starts) < 2:
             return
-        assert self.group is not None
-        answer = yield from self._seek(self.group, self.task.range.start)
+        answer = yield from self._seek(self.task.range.start)
         suspects = [start for start in self._pack_starts[1:] if start <= answer.currOffset]
         if not suspects or answer.currOffset <= self.task.range.start:
             return
@@ -358,33 +358,19 @@ class RangeRead:
         yield Emit(LostRange(self.task.range.partition, self._pack_starts[0], suspects[-1]))
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
+        further = what.end > self.position
         self.position = what.end
         yield Emit(what)
-        self._patience.progress((yield Now()))
+        if further:
+            self._patience.progress((yield Now()))
 
-    def _commit(self) -> Flow[tuple[int, int]]:
-        """Return (position, end of the broker's data); what was fetched counts as read."""
-        request = self._reader().commit(self.task.range.partition, consumed=True)
-        answer = yield from call(self.task.broker.address, Method.COMMIT_OFFSET, request)
-        self._checked(answer, f"reading {self.task.range}")
-        return answer.currOffset, answer.maxOffset
+    def _wait(self, response: Any, pause_ms: float) -> Flow[None]:
+        """Ask again after a while for what did not come with `response`, as long as there is patience left."""
+        if self._patience.is_over((yield Now())):
+            code = response.errCode
+            what = response.errMsg if code != 200 else "no message and no end, again and again"
+            raise status_error(code if code != 200 else _NOT_FOUND, what, context=self._reading)
+        yield Sleep(max(pause_ms, 1))
 
-    def _checked(self, answer: Any, context: str) -> Any:
-        return checked(answer, context, address=self.task.broker.address, partition=str(self.task.range.partition))
-
-    def _check_patience(self, what: str) -> Flow[None]:
-        now_ms = yield Now()
-        if self._patience.is_over(now_ms):
-            spent = self._patience.spent_ms(now_ms) / 1000
-            raise StatusError(_NOT_FOUND, what, context=f"{spent:.0f} s reading {self.task.range} at {self.position}")
-
-    def _send_fetch(self) -> Flow[Ticket]:
-        request = self._reader().fetch(self.task.range.partition, commit=True, unlimited=True)
-        ticket: Ticket = yield Send(
-            self.task.broker.address, Method.GET_MESSAGES, request, answer=broker_pb2.GetMessageColumnsB2C
-        )
-        return ticket
-
-    def _reader(self) -> Reader:
-        assert self.group is not None
-        return self.task.reader(self.group)
+    def _empty_pause_ms(self, empty_polls: int) -> float:
+        return backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS)

@@ -1,0 +1,135 @@
+"""Where a range read ends although its broker would let it go on for ever, and what is called lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from embedded_tubemq.peer import NOBODY, Peer
+from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
+from tubeclient.errors import DataLoss, DeadlineExceeded
+from tubeclient.flows.read_range import Pack
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, partitions=2, seed=1)
+
+
+def instead(bench: Bench, method: Method, change: Callable[[Any, int], None], *, after: int = 0) -> None:
+    """Change the answers to `method` from the one after so many on; `change` is told how many there were."""
+    handle, seen = bench.broker.handle, 0
+
+    def answer(asked: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
+        nonlocal seen
+        answered = handle(asked, request, now_ms, peer)
+        if asked is method:
+            seen += 1
+            if seen > after:
+                answered = type(answered).FromString(answered.SerializeToString())
+                change(answered, seen)
+        return answered
+
+    bench.broker.handle = answer  # type: ignore[assignment,method-assign]
+
+
+def empty_at(start: int) -> Callable[[Any, int], None]:
+    def change(answer: Any, _: int) -> None:
+        answer.CopyFrom(broker_pb2.GetMessageResponseB2C(success=True, errCode=200, currOffset=start))
+
+    return change
+
+
+def slow_down(answer: Any, _: int) -> None:
+    answer.CopyFrom(
+        broker_pb2.GetMessageResponseB2C(success=False, errCode=452, errMsg="slow", currOffset=-1, minLimitTime=200)
+    )
+
+
+@pytest.mark.parametrize("change", [empty_at(0), slow_down])
+def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: Callable[[Any, int], None]) -> None:
+    bench.append(50)
+    instead(bench, Method.GET_MESSAGES, change)
+    with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 1400\) at 0 .*(404|452)"):
+        bench.read(bench.range(0, 0, 50), retry_limit_ms=5_000)
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
+
+
+@pytest.mark.parametrize("change", [empty_at(30 * 28), slow_down])
+def test_so_it_is_where_the_end_of_the_range_is_sought(bench: Bench, change: Callable[[Any, int], None]) -> None:
+    bench.append(50)
+    instead(bench, Method.GET_MESSAGES, change, after=2)  # a pack over the range's end, and that nothing follows
+    with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 840\) at 0 .*(404|452)"):
+        bench.read(bench.range(0, 0, 30), retry_limit_ms=5_000)
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
+
+
+def test_a_pack_does_not_end_before_its_messages_do(bench: Bench) -> None:
+    """The same messages from the same position again: they are handed on once."""
+    bench.append(200, 30_000)
+
+    def again(answer: Any, seen: int) -> None:
+        if seen == 1:
+            first.append(answer.__class__.FromString(answer.SerializeToString()))
+        if seen == 2:
+            answer.CopyFrom(first[0])
+
+    first: list[Any] = []
+    instead(bench, Method.GET_MESSAGES, again)
+    piece = bench.range(0, 0, 200)
+    emitted = bench.read(piece)
+    assert payloads(emitted) == bench.expected(piece)
+    assert_no_gaps(emitted, piece)
+
+
+def test_expiry_between_the_only_two_packs_is_not_taken_for_the_end_of_the_first(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, partitions=1, seed=1)
+    bench.append(40, 30_000)
+    piece = bench.range(0, 0, 40)
+    packs = [step for step in bench.read(piece) if isinstance(step, Pack)]
+    assert len(packs) == 2
+    second = packs[1].start
+
+    def expire(_: Any, seen: int) -> None:
+        if seen == 1:
+            bench.store.expire(second + 28)
+
+    instead(bench, Method.GET_MESSAGES, expire)
+    with pytest.raises(DataLoss, match="began to expire while it was read"):
+        bench.read(piece)
+
+
+def test_a_tail_that_is_lost_while_it_is_read_is_data_loss_and_not_waited_for(bench: Bench) -> None:
+    bench.append(50)
+
+    def lose(_: Any, seen: int) -> None:
+        if seen == 1:
+            bench.store.truncate(20 * 28)
+
+    instead(bench, Method.PARTITION_REGISTER, lose)
+    before = bench.simulation.now_ms
+    with pytest.raises(DataLoss, match=r"data ends before it.* has 560"):
+        bench.read(bench.range(0, 0, 50))
+    assert bench.simulation.now_ms - before < 5_000
+
+
+def test_what_looked_lost_once_and_was_there_then_is_not_lost_when_it_looks_so_again(bench: Bench) -> None:
+    """Nothing is called lost at the first look, and a look that finds all of it there is the first one again."""
+    bench.append(400, 30_000)
+    ends = iter([20 * 28, None, 20 * 28])
+
+    def shorten(answer: Any, _: int) -> None:
+        if answer.HasField("maxOffset") and (end := next(ends, None)) is not None:
+            answer.maxOffset = end
+
+    instead(bench, Method.PARTITION_REGISTER, shorten)
+    piece = bench.range(0, 0, 400)
+    bench.simulation.let_come_late(Method.GET_MESSAGES, 1, nth=3)  # so it registers once more
+    assert payloads(bench.read(piece)) == bench.expected(piece)
+    assert next(ends, "all used") == "all used"

@@ -1,0 +1,146 @@
+"""One reader at one partition, in whichever of its reader groups is free: register, fetch, commit, leave.
+
+A request may reach its broker long after the connection that carried it broke, or after its caller gave up waiting. A
+late fetch or commit moves the position, a late registration goes somewhere else, and a broker takes them for the
+reader's own: it knows a reader by its client id and group alone. So a client id has had its day as soon as anything
+asked under it was not answered. What comes later under it is refused (411, 412) or moves what nobody reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tubeclient.errors import TubeError
+from tubeclient.flows.authority import Authority
+from tubeclient.flows.effects import Flow, Receive, Send, Ticket, call, checked
+from tubeclient.flows.reader import FREE, TAKEN, Reader, in_first_free
+from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+__all__ = ["Stay"]
+
+_NOT_HAD = (200, FREE, TAKEN)
+"""Answers to an unregister behind which the partition is not that client's."""
+
+_FAILED = 500
+"""A broker notes who registers before it looks at the partition, and does not take that back where it fails."""
+
+
+class Stay:
+    """`new_client_id` gives an id that nobody has, or ever had, at each call."""
+
+    def __init__(
+        self,
+        broker: BrokerInfo,
+        partition: PartitionKey,
+        reader_groups: tuple[str, ...],
+        new_client_id: Callable[[], str],
+        authority: Authority,
+        filters: frozenset[str] = frozenset(),
+    ) -> None:
+        self.reader: Reader | None = None
+        """Who has the partition now; None while nobody does."""
+        self._broker = broker
+        self._partition = partition
+        self._groups = reader_groups
+        self._new_client_id = new_client_id
+        self._authority = authority
+        self._filters = filters
+        self._client_id = new_client_id()
+        self._unanswered: list[Reader] = []
+        self._former: list[Reader] = []
+        """Readers that may still have the partition, and are not to be used any more."""
+
+    def seek(self, offset: int, context: str) -> Flow[Any]:
+        """Move to `offset`, or the nearest that the broker holds; the answer to the registration, which says where.
+
+        Keeps the reader group that the partition is had in, else takes the first in which it is free. Raises
+        PartitionOccupied where it is free in none, TransportError, or the StatusError of another refusal.
+        """
+        if self._unanswered:
+            self._part_with(self._unanswered)
+            self._client_id = self._new_client_id()
+        yield from self._leave_former()
+        groups = self._groups if self.reader is None else (self.reader.group,)
+        self.reader = None
+        group, answer = yield from in_first_free(groups, lambda group: self._register(group, offset, context))
+        self.reader = self._reader_in(group)
+        return answer
+
+    def send_fetch(self) -> Flow[Ticket]:
+        """Ask for the next pack, and commit what the last fetch noted."""
+        reader = self._present()
+        request = reader.fetch(self._partition, commit=True, unlimited=True)
+        self._unanswered.append(reader)
+        ticket: Ticket = yield Send(
+            self._broker.address, Method.GET_MESSAGES, request, answer=broker_pb2.GetMessageColumnsB2C
+        )
+        return ticket
+
+    def receive(self, ticket: Ticket) -> Flow[Any]:
+        """The answer to a fetch, whatever its code."""
+        reader = self._present()
+        response = yield Receive(ticket)
+        self._unanswered.remove(reader)
+        return response
+
+    def commit(self, context: str) -> Flow[tuple[int, int]]:
+        """Return (position, end of the broker's data); what was fetched counts as read."""
+        reader = self._present()
+        answer = yield from self._ask(reader, Method.COMMIT_OFFSET, reader.commit(self._partition, consumed=True))
+        self.checked(answer, context)
+        return answer.currOffset, answer.maxOffset
+
+    def was_turned_away(self) -> None:
+        """Somebody else has the partition in this group: the next `seek` tries them all."""
+        self.reader = None
+
+    def leave(self) -> Flow[None]:
+        """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
+        self._part_with(self._unanswered)
+        with contextlib.suppress(TubeError):
+            yield from self._leave_former()
+
+    def checked(self, answer: Any, context: str) -> Any:
+        """The answer where its code is 200; else it raises what the code stands for."""
+        return checked(answer, context, address=self._broker.address, partition=str(self._partition))
+
+    def _register(self, group: str, offset: int, context: str) -> Flow[Any]:
+        reader = self._reader_in(group)
+        request = reader.register(self._partition, offset, filters=self._filters)
+        answer = yield from self._ask(reader, Method.PARTITION_REGISTER, request)
+        if answer.errCode == _FAILED:
+            self._part_with([reader])
+        return self.checked(answer, f"{context} as group {group} from broker {self._broker}")
+
+    def _part_with(self, readers: Iterable[Reader]) -> None:
+        """Be none of these any more, nor who has the partition now."""
+        present = () if self.reader is None else (self.reader,)
+        self._former = list(dict.fromkeys([*self._former, *readers, *present]))
+        self._unanswered.clear()
+        self.reader = None
+
+    def _leave_former(self) -> Flow[None]:
+        for reader in list(self._former):
+            request = reader.unregister(self._partition)
+            answer = yield from call(self._broker.address, Method.PARTITION_REGISTER, request)
+            if answer.errCode in _NOT_HAD:
+                self._former.remove(reader)
+
+    def _ask(self, reader: Reader, method: Method, request: Message) -> Flow[Any]:
+        self._unanswered.append(reader)
+        response = yield Receive((yield Send(self._broker.address, method, request)))
+        self._unanswered.remove(reader)
+        return response
+
+    def _reader_in(self, group: str) -> Reader:
+        return Reader(group, self._client_id, self._authority)
+
+    def _present(self) -> Reader:
+        assert self.reader is not None
+        return self.reader
