@@ -11,17 +11,15 @@ from contextlib import closing
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey
+from tubeclient.first_offsets import NEVER_WRITTEN
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.settings import ClientSettings
 
-__all__ = ["NEVER_WRITTEN", "BrokerWebs"]
+__all__ = ["BrokerWebs"]
 
 _log = logging.getLogger(__name__)
-
-NEVER_WRITTEN = StoreBounds(0, 0)
-"""The bounds of a store that is not there yet."""
 
 _ASK_MASTERS_AGAIN_SECONDS = 60.0
 _AT_ONCE = 8
@@ -30,7 +28,7 @@ _AT_ONCE = 8
 class BrokerWebs:
     """Learns the brokers' web ports from the masters' one, and keeps them. It holds no connection.
 
-    One thread at a time may use it, except for `of` and `bounds`.
+    One thread at a time may use it, except for `of` and `files`.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -71,19 +69,19 @@ class BrokerWebs:
         for broker in view.brokers.values():
             self._required(broker, what_for)
 
-    def bounds(self, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreBounds]:
-        """The bounds of these stores of one broker, whose web port is known.
+    def files(self, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
+        """The files of these stores of one broker, whose web port is known.
 
         The broker's answer leaves out stores that were never written to, and all stores while it is starting: its web
         port is there before they are. The port for clients opens behind them.
         """
         web = self._webs[broker.broker_id]
         topics = {store.topic for store in stores}
-        found = web.bounds(topics)
+        found = web.files(topics)
         if any(store not in found and store not in self._never_written for store in stores):
             with closing(ConnectionPool(self._settings)) as fresh:
                 fresh.get(broker.address)
-            found = web.bounds(topics)
+            found = web.files(topics)
         self._never_written.difference_update(found)
         self._never_written.update(store for store in stores if store not in found)
         return {store: found.get(store, NEVER_WRITTEN) for store in stores}
@@ -140,15 +138,14 @@ class BrokerWebs:
         web = self._required(broker, f"takes the position of group {group}")
         # Asked anew each time: a broker that is starting would lower the positions to the ends of stores it has not
         # loaded yet, and begin such stores anew.
-        bounds = self.bounds(broker, {key.store for key in offsets})
-        within = {key: offset for key, offset in offsets.items() if offset <= bounds[key.store].max_offset}
+        files = self.files(broker, {key.store for key in offsets})
+        ends = {store: of_store.index_bounds.max_offset for store, of_store in files.items()}
+        within = {key: offset for key, offset in offsets.items() if offset <= ends[key.store]}
         if within:
             web.set_positions(group, within, user)
         if len(within) < len(offsets):
             key = min(offsets.keys() - within.keys())
-            raise TubeError(
-                f"partition {key} ends at {bounds[key.store].max_offset}, before the position {offsets[key]} to be set"
-            )
+            raise TubeError(f"partition {key} ends at {ends[key.store]}, before the position {offsets[key]} to be set")
 
     def _required(self, broker: BrokerInfo, what_for: str) -> BrokerWeb:
         web = self._webs.get(broker.broker_id)

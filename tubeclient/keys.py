@@ -14,6 +14,7 @@ __all__ = [
     "OffsetRange",
     "PartitionKey",
     "StoreBounds",
+    "StoreFiles",
     "StoreKey",
     "TopicLayout",
     "is_int32",
@@ -46,10 +47,23 @@ class StoreKey(NamedTuple):
 
 
 class StoreBounds(NamedTuple):
-    """The index offsets that a store holds now: [min_offset, max_offset), the same for all its partitions."""
+    """The index offsets that a store holds now: [min_offset, max_offset), the same for all its partitions.
+
+    Brokers let data expire before its index: `min_offset` is the first entry whose message is still there, unless it is
+    said to be the index's own.
+    """
 
     min_offset: int
     max_offset: int
+
+
+class StoreFiles(NamedTuple):
+    """What a broker says of the files of a store."""
+
+    index_bounds: StoreBounds
+    """The index's own bounds; its first entries may have no message any more."""
+    data_min: int
+    """The first byte of the data that is still there; above 0, data has expired."""
 
 
 class PartitionKey(NamedTuple):

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TubeError
+from tubeclient.first_offsets import FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.probe_store import probe_store
@@ -57,9 +58,12 @@ class OffsetLookup(ProcessBound):
         self._known: dict[StoreKey, StoreBounds] = {}
         self._silent: set[int] = set()
         self._webs = BrokerWebs(settings)
+        self._firsts = FirstOffsets(self._pool, self._reader_groups, self._client_id, self._authority)
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
-        """Return the bounds of every store in `view`. Raises the last error of a broker that never gave any."""
+        """Return the bounds of every store in `view`: they begin where messages do, behind index entries whose message
+        has expired. Raises the last error of a broker that never gave any.
+        """
         self.check_process()
         self._webs.learn(view)
         self._authority.visit_token = view.visit_token
@@ -180,11 +184,15 @@ class OffsetLookup(ProcessBound):
     ) -> dict[StoreKey, StoreBounds]:
         if self._webs.of(broker) is not None:
             try:
-                return self._webs.bounds(broker, stores.keys())
+                files = self._webs.files(broker, stores.keys())
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
-        runner = FlowRunner(self._pool)
-        return {
-            store: runner.run(probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority))
-            for store, partitions in stores.items()
-        }
+            else:
+                return {
+                    store: self._firsts.bounds(broker, partitions, files[store]) for store, partitions in stores.items()
+                }
+        return {store: self._probe(broker, partitions) for store, partitions in stores.items()}
+
+    def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreBounds:
+        probe = probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority)
+        return self._firsts.looked_up(broker, partitions, FlowRunner(self._pool).run(probe))

@@ -28,6 +28,8 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.effects import Flow
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
 GROUPS = reader_groups_of("etl")
@@ -57,12 +59,53 @@ def test_over_http_and_over_the_protocol_the_same(settings: ClientSettings, view
         assert by_protocol.bounds(view) == EXPECTED
 
 
-def test_http_takes_no_partition_and_leaves_no_position(
+def test_where_no_data_expired_http_takes_no_partition_and_leaves_no_position(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
     with closing(OffsetLookup(settings, GROUPS)) as lookup:
         lookup.bounds(view)
-    assert cluster.inspect(lambda broker: list(broker.offsets.cursors())) == []
+    assert cluster.inspect(lambda broker: list(broker.offsets.cursors()), broker_id=2) == []
+
+
+@pytest.mark.parametrize("web", [True, False])
+def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool
+) -> None:
+    shared, alone = StoreKey(1, "clicks", 1), StoreKey(1, "single", 0)
+    cluster.load("clicks", [NewMessage(10_000 + n % 3 // 2, b"%d" % n) for n in range(999)])
+    cluster.load("single", [NewMessage(0, b"%d" % n) for n in range(1_000)])
+    both = fetch_view(settings, ["clicks", "single"], GROUPS)
+    with closing(OffsetLookup(settings if web else replace(settings, master_web_port=1), GROUPS)) as lookup:
+        cluster.expire_data("clicks", 501 * 28, store_id=1)
+        cluster.expire("single", 100 * 28)
+        cluster.expire_data("single", 400 * 28)
+        found = lookup.bounds(both)
+        assert (found[shared], found[alone]) == (StoreBounds(501 * 28, 28_000), StoreBounds(400 * 28, 28_000))
+        assert found[StoreKey(2, "clicks", 1)] == StoreBounds(0, 140)
+
+
+def test_a_store_is_looked_into_again_only_where_data_expired_since(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, looks = StoreKey(1, "clicks", 0), []
+    cluster.load("clicks", [NewMessage(n % 2, b"%d" % n) for n in range(1_000)])
+
+    find = DataLook.first
+
+    def counted(look: DataLook, bounds: StoreBounds, enough: int = -1) -> Flow[int]:
+        looks.append(bounds)
+        return find(look, bounds, enough)
+
+    monkeypatch.setattr(DataLook, "first", counted)
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        cluster.expire_data("clicks", 10 * 28)
+        assert lookup.bounds(view)[store].min_offset == 10 * 28
+        cluster.load("clicks", [NewMessage(0, b"new")])
+        assert lookup.bounds(view)[store] == StoreBounds(10 * 28, 1_004 * 28)
+        assert looks == [StoreBounds(56, 1_003 * 28)]
+        cluster.expire_data("clicks", 900 * 28)
+        assert lookup.bounds(view)[store].min_offset == 900 * 28
+        assert looks[1:] == [StoreBounds(280, 1_004 * 28)]  # it only moves forward
 
 
 def test_a_probe_goes_round_partitions_that_are_being_read(

@@ -34,6 +34,7 @@ from tubeclient import (
 from tubeclient.admin.answers.broker import to_positions
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.master import to_brokers
+from tubeclient.keys import StoreFiles
 from tubeclient.net.http import parse_answer
 
 BROKER, OTHER = BrokerInfo(1, "127.0.0.1", 21231), BrokerInfo(2, "127.0.0.1", 21231)
@@ -62,7 +63,7 @@ EXPECTED: dict[str, object] = {
         (GroupMember("members_vm-19099", "127.0.0.1", True, 2, 1, (PartitionKey(2, "one", 10_000),)),),
     ),
     "change": ["broker 1: Existed record found"],
-    "bounds": {StoreKey(1, "one", 1): StoreBounds(28, 280)},
+    "files": {StoreKey(1, "one", 1): StoreFiles(StoreBounds(28, 280), 99)},
     "positions": [PartitionPosition(PartitionKey(1, "one", 10_001), 28, 56, 280)],
     "former": 28,
 }

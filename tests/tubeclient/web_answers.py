@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tubeclient.admin.answers.broker import to_bounds, to_former_position, to_positions
+from tubeclient.admin.answers.broker import to_files, to_former_position, to_positions
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.master import refusals, to_brokers, to_group, to_groups, to_topics
 
@@ -94,9 +94,14 @@ ANSWERS: Final[dict[str, dict[str, Any]]] = {
             {"brokerId": 1, "topicName": "two", "success": True, "errCode": 200, "errInfo": "Ok!"},
         ],
     },
-    "bounds": {
+    "files": {
         **_OK,
-        "dataSet": [{"topicName": "one", "offsetInfo": [{"partitionId": 10_001, "offsetMin": 28, "offsetMax": 280}]}],
+        "dataSet": [
+            {
+                "topicName": "one",
+                "offsetInfo": [{"partitionId": 10_001, "offsetMin": 28, "offsetMax": 280, "dataMin": 99}],
+            }
+        ],
     },
     "positions": {
         **_OK,
@@ -125,7 +130,7 @@ PARSERS: Final[dict[str, Callable[[Fields], object]]] = {
     "groups": to_groups,
     "group": to_group,
     "change": refusals,
-    "bounds": lambda answer: to_bounds(answer, 1),
+    "files": lambda answer: to_files(answer, 1),
     "positions": lambda answer: to_positions(answer, 1, "etl"),
     "former": to_former_position,
 }

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tubeclient.admin.answers.broker import to_bounds, to_former_position, to_positions
+from tubeclient.admin.answers.broker import to_files, to_former_position, to_positions
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.model import PartitionPosition
 from tubeclient.admin.names import MAX_NAMES, lists_of
-from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import PartitionKey, StoreFiles, StoreKey
 from tubeclient.net.http import query_broker
 
 __all__ = ["BrokerWeb"]
@@ -31,13 +31,13 @@ class BrokerWeb:
     address: str
     timeout_ms: int
 
-    def bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
-        """The bounds of the stores of these topics, or of all; stores never written to are left out."""
+    def files(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreFiles]:
+        """The files of the stores of these topics, or of all; stores never written to are left out."""
         return {
-            store: bounds
+            store: files
             for part in lists_of(topics)
-            for store, bounds in self._ask(
-                "admin_query_pubinfo", lambda answer: to_bounds(answer, self.broker_id), topicName=part
+            for store, files in self._ask(
+                "admin_query_pubinfo", lambda answer: to_files(answer, self.broker_id), topicName=part
             ).items()
         }
 

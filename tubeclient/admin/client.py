@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Final, NamedTuple
 
+from tubeclient.access import authority_of
 from tubeclient.admin.answers.master import refusals, to_group, to_groups
 from tubeclient.admin.answers.model import (
     BrokerState,
@@ -20,7 +21,11 @@ from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.admin.names import as_name, as_names
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
+from tubeclient.first_offsets import NEVER_WRITTEN, FirstOffsets
+from tubeclient.group import fetch_view
+from tubeclient.identity import new_client_id, reader_groups_of
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.net.pool import ConnectionPool
 from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings
 
@@ -50,7 +55,8 @@ class Admin:
 
     `modify_token` is the master's confModAuthToken, which changes of the master's books need, or `modify_token_file` or
     `modify_token_env` say where it stands when it is needed; brokers ask for none.
-    `modify_user` is who is noted to have changed something.
+    `modify_user` is who is noted to have changed something. Where data expired, bounds are found by looking at messages
+    under `reader_groups`.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class Admin:
         modify_token_file: str | None = None,
         modify_token_env: str | None = None,
         modify_user: str = "tubeclient",
+        reader_groups: Sequence[str] = reader_groups_of("tubeclient_admin"),
     ) -> None:
         if not _USER.fullmatch(modify_user):
             raise ConfigurationError(
@@ -72,6 +79,7 @@ class Admin:
         self._token_sources = modify_token, modify_token_file, modify_token_env
         self._has_token = check_password_sources("modify_token", *self._token_sources)
         self._modify_user = modify_user
+        self._reader_groups = tuple(reader_groups)
 
     def __repr__(self) -> str:
         token = "'***'" if self._has_token else "None"
@@ -103,8 +111,8 @@ class Admin:
     # Offsets
 
     def store_bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
-        """The bounds of all stores of these topics, or of all topics. A topic that is not deployed is a
-        ConfigurationError.
+        """The bounds of all stores of these topics, or of all topics, from the first message on that is still there. A
+        topic that is not deployed is a ConfigurationError.
         """
         return self._bounds_of(self._deployed(topics), self._brokers_in_service())
 
@@ -201,13 +209,26 @@ class Admin:
     def _bounds_of(
         self, topics: Iterable[DeployedTopic], brokers: Mapping[int, BrokerState]
     ) -> dict[StoreKey, StoreBounds]:
-        stores = {key.store: StoreBounds(0, 0) for topic in topics for key in topic.partitions()}
+        stores = {key.store: NEVER_WRITTEN for topic in topics for key in topic.partitions()}
         for broker_id in sorted({store.broker_id for store in stores} & brokers.keys()):
             names = {store.topic for store in stores if store.broker_id == broker_id}
             with _naming(brokers[broker_id]):
-                found = self._web(brokers[broker_id]).bounds(names)
-            stores.update({store: bounds for store, bounds in found.items() if store in stores})
-        return {store: stores[store] for store in sorted(stores) if store.broker_id in brokers}
+                found = self._web(brokers[broker_id]).files(names)
+            stores.update({store: files for store, files in found.items() if store in stores})
+        served = {store: stores[store] for store in sorted(stores) if store.broker_id in brokers}
+        expired = {store.topic for store, files in served.items() if files.data_min > 0}
+        if not expired:
+            return {store: files.index_bounds for store, files in served.items()}
+        view = fetch_view(self._settings, sorted(expired), self._reader_groups)
+        with closing(ConnectionPool(self._settings)) as pool:
+            client_id = new_client_id(self._reader_groups[0], "admin")
+            firsts = FirstOffsets(pool, self._reader_groups, client_id, authority_of(self._settings, view.visit_token))
+            return {
+                store: firsts.bounds(view.broker_of(store), view.stores()[store], files)
+                if store in view.stores()
+                else files.index_bounds
+                for store, files in served.items()
+            }
 
     def _check(self, offsets: Mapping[PartitionKey, int], brokers: Mapping[int, BrokerState]) -> None:
         """ConfigurationError where one of these positions cannot be set."""

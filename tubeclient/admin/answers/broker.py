@@ -6,15 +6,15 @@ from typing import Final
 
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.model import PartitionPosition
-from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreBounds, StoreFiles, StoreKey
 
-__all__ = ["to_bounds", "to_former_position", "to_positions"]
+__all__ = ["to_files", "to_former_position", "to_positions"]
 
 _MAX_INT32: Final = (1 << 31) - 1
 _MIN_INT64: Final = -(1 << 63)
 
 
-def to_bounds(answer: Fields, broker_id: int) -> dict[StoreKey, StoreBounds]:
+def to_files(answer: Fields, broker_id: int) -> dict[StoreKey, StoreFiles]:
     """admin_query_pubinfo. A store that was never written to is left out."""
     found = {}
     for topic in answer.objects("dataSet"):
@@ -22,9 +22,10 @@ def to_bounds(answer: Fields, broker_id: int) -> dict[StoreKey, StoreBounds]:
         # There is a line for each partition, thousands maybe, and all of a store's say the same.
         ids = topic.column("offsetInfo", "partitionId", high=_MAX_INT32)
         line_of = {partition_id // MAX_STORE_PARTITIONS: line for line, partition_id in enumerate(ids)}
-        starts, ends = (topic.column("offsetInfo", field, line_of.values()) for field in ("offsetMin", "offsetMax"))
-        for store_id, start, end in zip(line_of, starts, ends, strict=True):
-            found[StoreKey(broker_id, name, store_id)] = StoreBounds(start, end)
+        fields = ("offsetMin", "offsetMax", "dataMin")
+        columns = (topic.column("offsetInfo", field, line_of.values()) for field in fields)
+        for store_id, start, end, data_min in zip(line_of, *columns, strict=True):
+            found[StoreKey(broker_id, name, store_id)] = StoreFiles(StoreBounds(start, end), data_min)
     return found
 
 
