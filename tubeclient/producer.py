@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import random
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic
 
-from tubeclient.access import masters_of
 from tubeclient.errors import (
-    ClientClosed,
     ConfigurationError,
     DeadlineExceeded,
     PartitionUnavailable,
@@ -19,30 +15,16 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
-from tubeclient.flows.partition_choice import Routes
-from tubeclient.flows.produce import ProducerSession
-from tubeclient.identity import host_name, new_client_id, own_address
-from tubeclient.keys import PartitionKey
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.outbox import Answer, Outbox, Sending, SendResult
-from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.runner import FlowRunner
+from tubeclient.net.outbox import Answer, Sending, SendResult
 from tubeclient.outgoing import OutgoingMessage, checked_body
+from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings
-from tubeclient.wire.envelope import encode_request
-from tubeclient.wire.methods import Method
-from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
-from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.payload import encode_attributes, encode_payload
 
 __all__ = ["Producer", "SendResult"]
 
-_log = logging.getLogger(__name__)
-
-_JOIN_SECONDS = 5.0
 _PUBLISH_RETRY_MS = 1_000
-_FIRST_BEAT_RETRY_MS = 1_000
-_SEND = Method.SEND_MESSAGE.spec
 
 
 class Producer(ProcessBound):
@@ -67,23 +49,14 @@ class Producer(ProcessBound):
         if max_in_flight < 1:
             raise ConfigurationError(f"max_in_flight must be 1 or more, not {max_in_flight}")
         self._settings = settings
-        self._client_id = new_client_id("producer", "Producer")
-        masters = masters_of(settings)
-        self._authority = masters.authority
-        self._session = ProducerSession(masters, self._client_id, host_name())
-        self._session_lock = threading.Lock()  # held while the master is asked
-        self._pool = ConnectionPool(settings)
-        self._runner = FlowRunner(self._pool)
-        self._routes = Routes()
-        self._outbox = Outbox(self._pool, self._routes, self._encode, max_in_flight)
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._sent_from = own_address()
+        self._publishing = Publishing(settings, max_in_flight)
+        self._outbox = self._publishing.outbox
+        self._routes = self._publishing.routes
 
     @property
     def client_id(self) -> str:
         """The name under which master and brokers know this producer."""
-        return self._client_id
+        return self._publishing.client_id
 
     @property
     def topics(self) -> list[str]:
@@ -100,7 +73,7 @@ class Producer(ProcessBound):
 
     def max_message_bytes(self, topic: str) -> int:
         """The largest message that a published topic takes, attributes included, as the master said last."""
-        return self._session.max_message_bytes(topic)
+        return self._publishing.session.max_message_bytes(topic)
 
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
         """Make `topics` known as ones to send to.
@@ -111,38 +84,25 @@ class Producer(ProcessBound):
         self._check_open()
         wanted = _checked_topics(topics)
         deadline = monotonic() + timeout_ms / 1000
-        self._register()
-        with self._outbox.lock:
-            added = wanted - set(self._routes.topics)
-            for topic in added:
-                self._routes.add(topic, random.randrange(1 << 16))
+        self._publishing.register()
+        starts = {topic: random.randrange(1 << 16) for topic in wanted}
         attempt = 0
-        try:
-            while True:
-                reason = "the master lists no partition to write to: the topic is unknown or takes no messages now"
-                try:
-                    self._refresh()
-                except ServerBusy as error:
-                    reason = str(error)
-                with self._outbox.lock:
-                    missing = sorted(topic for topic in wanted if not self._routes.is_writable(topic))
-                if not missing:
-                    return
-                left = deadline - monotonic()
-                if left <= 0:
-                    raise PartitionUnavailable(
-                        reason, code=423, context=f"publishing to {', '.join(missing)}", topic=missing[0]
-                    )
-                pause = backoff_ms(attempt, random.random(), limit_ms=_PUBLISH_RETRY_MS) / 1000
-                attempt += 1
-                if self._closed.wait(min(pause, left)):
-                    raise _closed()
-        except TubeError:
-            with self._outbox.lock:
-                for topic in added:
-                    if not self._routes.is_writable(topic):
-                        self._routes.remove(topic)
-            raise
+        while True:
+            reason = "the master lists no partition to write to: the topic is unknown or takes no messages now"
+            try:
+                missing = self._publishing.refresh(starts)
+            except ServerBusy as error:
+                missing, reason = sorted(wanted), str(error)
+            if not missing:
+                return
+            left = deadline - monotonic()
+            if left <= 0:
+                raise PartitionUnavailable(
+                    reason, code=423, context=f"publishing to {', '.join(missing)}", topic=missing[0]
+                )
+            pause = backoff_ms(attempt, random.random(), limit_ms=_PUBLISH_RETRY_MS) / 1000
+            attempt += 1
+            self._publishing.closed.wait(min(pause, left))
 
     def submit(
         self,
@@ -240,20 +200,7 @@ class Producer(ProcessBound):
         """
         if self.inherited:
             return
-        self._outbox.close(self._seconds(timeout_ms))
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        if self._thread is not None and self._session_lock.acquire(timeout=self._settings.rpc_timeout_ms / 1000):
-            try:
-                self._runner.run(self._session.close())
-            except TubeError as error:
-                _log.info("the master will forget this producer by itself: %s", error)
-            finally:
-                self._session_lock.release()
-        self._pool.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_SECONDS)
+        self._publishing.close(self._seconds(timeout_ms))
 
     def __enter__(self) -> Producer:
         return self
@@ -263,8 +210,7 @@ class Producer(ProcessBound):
 
     def _check_open(self) -> None:
         self.check_process()
-        if self._closed.is_set():
-            raise _closed()
+        self._publishing.check_open()
 
     def _seconds(self, timeout_ms: float | None) -> float:
         return (self._settings.retry_limit_ms if timeout_ms is None else max(0.0, timeout_ms)) / 1000
@@ -281,61 +227,6 @@ class Producer(ProcessBound):
             raise ConfigurationError(
                 f"a message of {size} bytes, attributes included, is over the {limit} bytes that topic {topic} takes"
             )
-
-    def _register(self) -> None:
-        with self._session_lock:
-            self._check_open()
-            if self._thread is None:
-                self._runner.run(self._session.register())
-                self._thread = threading.Thread(target=self._beat, name="tubeclient-producer", daemon=True)
-                self._thread.start()
-
-    def _encode(self, sending: Sending, key: PartitionKey) -> bytes:
-        request = broker_pb2.SendMessageRequestP2B(
-            clientId=self._client_id,
-            topicName=sending.topic,
-            partitionId=key.partition_id,
-            data=sending.payload,
-            flag=sending.flag,
-            checkSum=checksum(sending.payload),
-            sentAddr=self._sent_from,
-            msgType=sending.tag or None,
-            msgTime=sending.time or None,
-        )
-        self._authority.to_broker(request)
-        body = request.SerializeToString()
-        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
-
-    def _beat(self) -> None:
-        """Heartbeats until closed; sooner again after one that failed."""
-        failures = 0
-        pause_ms = float(HEARTBEAT_INTERVAL_MS)
-        while not self._closed.wait(pause_ms / 1000):
-            try:
-                self._refresh()
-                failures = 0
-                pause_ms = HEARTBEAT_INTERVAL_MS
-            except TubeError as error:
-                pause_ms = backoff_ms(
-                    failures, random.random(), first_ms=_FIRST_BEAT_RETRY_MS, limit_ms=HEARTBEAT_INTERVAL_MS
-                )
-                failures += 1
-                if not self._closed.is_set():
-                    _log.warning("a producer's heartbeat failed, the next one is in %.1f s: %s", pause_ms / 1000, error)
-
-    def _refresh(self) -> None:
-        """Ask the master where the topics can be written."""
-        with self._session_lock:
-            self._check_open()
-            with self._outbox.lock:
-                topics = self._routes.topics
-            self._runner.run(self._session.refresh(topics))
-            with self._outbox.lock:
-                self._routes.update(self._session.layouts, self._session.brokers)
-
-
-def _closed() -> ClientClosed:
-    return ClientClosed("this producer is closed; make a new one")
 
 
 def _checked_topics(topics: Iterable[str]) -> set[str]:

@@ -121,12 +121,15 @@ def test_topics_come_and_go(routes: Routes) -> None:
     assert routes.is_writable("other")
     routes.update([layout for layout in LAYOUTS if layout.topic == "clicks"], BROKERS)
     assert not routes.is_writable("other")
-    routes.remove("other")
-    assert routes.topics == ["clicks"]
-    with pytest.raises(PartitionUnavailable, match=r"topic other.*not published"):
-        routes.choose("other", 0)
-    key = PartitionKey(1, "other", 0)
-    routes.succeeded(key)  # an answer that comes after its topic went
+    assert routes.topics == ["clicks", "other"]
+    new = TopicLayout("new", 1, 1, 1)
+    assert routes.publish({"new": 7, "unknown": 7}, [new, TopicLayout("unknown", 3, 1, 1)], BROKERS) == ["unknown"]
+    assert routes.topics == ["clicks", "new", "other"]
+    assert routes.is_writable("new")
+    with pytest.raises(PartitionUnavailable, match=r"topic unknown.*not published"):
+        routes.choose("unknown", 0)
+    key = PartitionKey(1, "unknown", 0)
+    routes.succeeded(key)
     routes.failed(key, ConnectionLost("gone"), 0)
 
 

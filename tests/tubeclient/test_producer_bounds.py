@@ -112,17 +112,17 @@ def test_second_attempts_do_not_wait_for_a_silent_master(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = threading.Event()
-    monkeypatch.setattr("tubeclient.producer.HEARTBEAT_INTERVAL_MS", 50)
+    monkeypatch.setattr("tubeclient.publishing.HEARTBEAT_INTERVAL_MS", 50)
     with Producer(replace(settings, rpc_timeout_ms=8_000)) as producer:
         producer.publish(["clicks"])
-        look = producer._runner.run
+        look = producer._publishing.runner.run
 
         def run(flow: object) -> object:
             asked.set()
             return look(flow)  # type: ignore[arg-type]
 
         cluster.master_faults.answer_delay_ms = 5_000
-        monkeypatch.setattr(producer._runner, "run", run)
+        monkeypatch.setattr(producer._publishing.runner, "run", run)
         wait_for(asked.is_set, "a heartbeat")
         for broker_id in cluster.broker_ids:
             cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, 419)

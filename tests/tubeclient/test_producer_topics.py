@@ -24,7 +24,7 @@ from tubeclient.wire.methods import Method
 @pytest.fixture
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats twenty times a second instead of every 13 s."""
-    monkeypatch.setattr("tubeclient.producer.HEARTBEAT_INTERVAL_MS", 50)
+    monkeypatch.setattr("tubeclient.publishing.HEARTBEAT_INTERVAL_MS", 50)
 
 
 def test_published_topics_are_listed_and_told_whether_they_can_be_written(
@@ -80,7 +80,7 @@ def test_a_master_that_is_not_ready_leaves_what_is_known(cluster: EmbeddedTubeMQ
         cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 201, times=2)
         producer.publish(["clicks"])
         cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 201)
-        producer._refresh()
+        producer._publishing.refresh()
         assert cluster.master_faults.take_forced(Method.PRODUCER_HEARTBEAT) is None
         assert producer.send("clicks", b"x")
 

@@ -109,10 +109,6 @@ class Routes:
         """Add a topic; its partitions come with the next `update`. `start` as for PartitionChoice."""
         self._choices.setdefault(topic, PartitionChoice(topic, start))
 
-    def remove(self, topic: str) -> None:
-        """Take a topic away."""
-        self._choices.pop(topic, None)
-
     def is_writable(self, topic: str) -> bool:
         """Whether the topic was added and has partitions now."""
         return topic in self._choices and bool(self._choices[topic].partitions)
@@ -123,6 +119,19 @@ class Routes:
         self._brokers = brokers
         for choice in self._choices.values():
             choice.update(known)
+
+    def publish(
+        self, starts: Mapping[str, int], layouts: Iterable[TopicLayout], brokers: Mapping[int, BrokerInfo]
+    ) -> list[str]:
+        """Take layouts and brokers, and add the topics of `starts` that can be written by them; returns the others,
+        sorted. `starts` as for PartitionChoice. Topics that were there stay.
+        """
+        layouts = list(layouts)
+        writable = {layout.topic for layout in layouts if layout.broker_id in brokers and layout.partitions()}
+        for topic in starts.keys() & writable:
+            self.add(topic, starts[topic])
+        self.update(layouts, brokers)
+        return sorted(starts.keys() - writable)
 
     def choose(self, topic: str, now_ms: float, avoid: PartitionKey | None = None) -> tuple[PartitionKey, BrokerInfo]:
         """Return where the topic's next message goes; raises as PartitionChoice.choose does."""

@@ -18,6 +18,7 @@ from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, Trans
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.streams import PlainStream, Stream, TlsStream, describe
 from tubeclient.net.tls import REFUSED_ADVICE, client_context, handshake_advice, looks_like_tls
+from tubeclient.net.waiting import Outcome
 from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
@@ -35,7 +36,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class _Awaited(Future[bytes]):
+class _Awaited(Outcome[bytes]):
     """An answer that is awaited; given up, nobody keeps its place: servers never answer what is too old."""
 
     def __init__(self, waiting: dict[int, Future[bytes]], serial: int) -> None:
@@ -87,14 +88,14 @@ class Connection(ProcessBound):
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[bytes]]:
         """Send requests with one write, in this order; ConnectionLost where they cannot be sent."""
         self.check_process()
+        serials = [next(self._serials) & 0x7FFFFFFF for _ in streams]
+        futures: list[Future[bytes]] = [_Awaited(self._waiting, serial) for serial in serials]
+        frames = b"".join(map(encode_frame, serials, streams))
         with self._lock:
             if self._end is not None:
                 kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
                 raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
-            serials = [next(self._serials) & 0x7FFFFFFF for _ in streams]
-            futures: list[Future[bytes]] = [_Awaited(self._waiting, serial) for serial in serials]
             self._waiting.update(zip(serials, futures, strict=True))
-        frames = b"".join(map(encode_frame, serials, streams))
         try:
             with self._write_lock:
                 self._stream.send(frames)
@@ -106,6 +107,9 @@ class Connection(ProcessBound):
                 lost = self._lost(f"{what}: {describe(error)}")
             self._finish(lost)
             raise lost from error
+        except BaseException:  # the caller was interrupted, perhaps in the midst of a frame
+            self._finish(ConnectionLost(f"sending to {self.address} was interrupted", address=self.address))
+            raise
         return futures
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tubeclient.flows.partition_choice import Routes
 from tubeclient.keys import PartitionKey
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
 from tubeclient.wire.envelope import decode_response, parse_message
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
@@ -38,12 +40,13 @@ class SendResult(NamedTuple):
     message_id: int
 
 
-class Answer(Future[SendResult]):
+class Answer(Outcome[SendResult]):
     """What a producer gives for a message; a forked child would wait in vain, so there it raises ClientClosed."""
 
     def __init__(self, maker: ProcessBound) -> None:
         super().__init__()
         self._maker = maker
+        self.set_running_or_notify_cancel()  # what was submitted cannot be cancelled
 
     def result(self, timeout: float | None = None) -> SendResult:
         self._maker.check_process()
@@ -73,6 +76,7 @@ class Sending:
 class Outbox:
     """Delivers messages over `routes`; `encode` makes the request's stream for a message and its partition.
 
+    A thread of its own sends them: callers only hand messages over, in one step that no interrupt can come into.
     Whoever changes the routes holds `lock`. The futures of messages are settled without it.
     """
 
@@ -84,74 +88,75 @@ class Outbox:
         max_in_flight: int,
     ) -> None:
         self.lock = threading.Lock()  # over the routes and all that follows
-        self._room = threading.Condition(self.lock)
-        self._work = threading.Condition(self.lock)
+        self._room = Bell()
+        self._work = Alarm()
         self._pool = pool
         self._routes = routes
         self._encode = encode
         self._max_in_flight = max_in_flight
         self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
+        self._handed_over: deque[Sending] = deque()  # to the thread, which has not begun with them
         self._on_the_way: set[Sending] = set()
         self._awaited: dict[Future[bytes], float] = {}  # with the time each is due
         self._retries: list[tuple[float, int, Sending]] = []  # a heap by the time of the next attempt
         self._retry_numbers = itertools.count()
         self._closing = False
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread = OneThread(self._deliver, "tubeclient-delivery")
 
     def submit(self, sendings: Sequence[Sending]) -> None:
         """Send messages of one deadline, in order.
 
         Waits for room among those on their way; a message that finds none by its deadline is a DeadlineExceeded.
         """
+        self._thread.ensure()
         position = 0
         while position < len(sendings):
-            batch = self._enter(sendings[position : position + _MESSAGES_PER_WRITE])
-            if not batch:
+            if not self._room.wait_for(self.lock, self._has_room, sendings[0].deadline - monotonic()):
                 break
-            self._attempt(batch)
-            position += len(batch)
+            with self.lock:
+                if self._closing:
+                    break
+                entering = sendings[position : position + max(0, self._places())]  # another thread may have been faster
+                self._handed_over.extend(entering)
+            self._work.set()
+            position += len(entering)
         for sending in sendings[position:]:
-            sending.result.set_running_or_notify_cancel()
             sending.result.set_exception(self._no_room(sending))
 
     def flush(self, timeout: float) -> bool:
         """Wait until all that is on its way now has been settled; false where that takes more than `timeout` s."""
         with self.lock:
-            waited_for = set(self._on_the_way)
-            return self._room.wait_for(lambda: waited_for.isdisjoint(self._on_the_way), timeout)
+            waited_for = {*self._handed_over, *self._on_the_way}
+        return self._room.wait_for(
+            self.lock,
+            lambda: waited_for.isdisjoint(self._handed_over) and waited_for.isdisjoint(self._on_the_way),
+            timeout,
+        )
 
     def close(self, timeout: float) -> None:
-        """Take no more messages, wait up to `timeout` s for those on their way, give up the rest, end the thread."""
+        """Take no more messages, wait up to `timeout` s for those on their way, give up the rest, end the thread.
+
+        Whoever is interrupted here may call it again.
+        """
         with self.lock:
             self._closing = True
-            self._room.notify_all()
-            self._room.wait_for(lambda: not self._on_the_way, timeout)
+            self._room.ring()
+        self._room.wait_for(self.lock, lambda: not self._handed_over and not self._on_the_way, timeout)
+        with self.lock:
             self._closed = True
-            self._work.notify_all()
-            left, self._on_the_way = self._on_the_way, set()
-        for sending in left:
-            sending.result.set_exception(
-                ClientClosed(f"the producer was closed before a message to topic {sending.topic} was answered")
-            )
-        if self._thread is not None and self._thread is not threading.current_thread():
+        self._work.set()
+        if self._thread.is_current:
+            self._give_up_all()
+        else:
             self._thread.join(_JOIN_SECONDS)
 
-    def _enter(self, sendings: Sequence[Sending]) -> Sequence[Sending]:
-        """Return as many as there is room for; none where there was none in time."""
-        with self.lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="tubeclient-delivery", daemon=True)
-                self._thread.start()
-            self._room.wait_for(
-                lambda: self._closing or len(self._on_the_way) < self._max_in_flight,
-                max(0.0, sendings[0].deadline - monotonic()),
-            )
-            entered = [] if self._closing else sendings[: self._max_in_flight - len(self._on_the_way)]
-            for sending in entered:
-                sending.result.set_running_or_notify_cancel()  # from here on it cannot be cancelled
-            self._on_the_way.update(entered)
-            return entered
+    def _places(self) -> int:
+        """How many more messages may be on their way; with the lock held."""
+        return self._max_in_flight - len(self._on_the_way) - len(self._handed_over)
+
+    def _has_room(self) -> bool:
+        return self._closing or self._places() > 0
 
     def _no_room(self, sending: Sending) -> TubeError:
         if self._closing:
@@ -173,6 +178,10 @@ class Outbox:
             except TubeError as error:
                 sending.tried = None
                 self._failed(sending, error)
+                continue
+            except Exception as error:  # what cannot be encoded is not to keep the others from being sent
+                if self._leaves(sending):
+                    sending.result.set_exception(error)
                 continue
             sending.tried = key
             by_broker.setdefault(broker.address, []).append((sending, key, stream))
@@ -217,7 +226,7 @@ class Outbox:
                 pause = backoff_ms(sending.attempts - 1, random.random()) / 1000
                 at = min(now + pause, sending.deadline)
                 heapq.heappush(self._retries, (at, next(self._retry_numbers), sending))
-                self._work.notify_all()
+                self._work.set()
                 return
         if again:
             self._give_up(sending)
@@ -238,28 +247,46 @@ class Outbox:
             if sending not in self._on_the_way:
                 return False
             self._on_the_way.remove(sending)
-            self._room.notify_all()
+            self._room.ring()
             return True
 
-    def _watch(self) -> None:
-        """Second attempts, and answers that do not come, until closed."""
+    def _deliver(self) -> None:
+        """First attempts, second ones, and answers that do not come, until closed."""
         while True:
             with self.lock:
                 if self._closed:
-                    return
+                    break
                 now = monotonic()
+                first = self._take_handed_over()
                 due = self._take_due(now)
                 late = self._take_late(now)
-                if not due and not late:
-                    next_attempt = self._retries[0][0] if self._retries else now + _WATCH_SECONDS
-                    self._work.wait(min(next_attempt - now, _WATCH_SECONDS))
-                    continue
+                next_attempt = self._retries[0][0] if self._retries else now + _WATCH_SECONDS
+            if not first and not due and not late:
+                self._work.wait(min(next_attempt - now, _WATCH_SECONDS))
+                continue
             for answer in late:
                 answer.cancel()  # its callback sees to the message
             for sending in due:
                 if sending.deadline <= now:
                     self._give_up(sending)
-            self._attempt([sending for sending in due if sending.deadline > now])
+            self._attempt([*(sending for sending in due if sending.deadline > now), *first])
+        self._give_up_all()
+
+    def _give_up_all(self) -> None:
+        with self.lock:
+            left = [*self._on_the_way, *self._handed_over]
+            self._on_the_way.clear()
+            self._handed_over.clear()
+        for sending in left:
+            sending.result.set_exception(
+                ClientClosed(f"the producer was closed before a message to topic {sending.topic} was answered")
+            )
+
+    def _take_handed_over(self) -> list[Sending]:
+        count = min(len(self._handed_over), _MESSAGES_PER_WRITE)
+        taken = [self._handed_over.popleft() for _ in range(count)]
+        self._on_the_way.update(taken)
+        return taken
 
     def _take_due(self, now: float) -> list[Sending]:
         due = []
