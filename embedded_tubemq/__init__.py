@@ -9,6 +9,12 @@ replication and without flow control: not a place for data that matters.
 
 from __future__ import annotations
 
+from tubeclient.extras import brought_by
+
+with brought_by("embedded"):
+    import aiohttp  # noqa: F401
+    import numpy  # noqa: F401
+
 from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
 from embedded_tubemq.faults import ConnectionFault, Faults

@@ -279,7 +279,9 @@ class DeltaRsStorage:
         except (OffsetsTableError, Conflict):
             raise
         except ImportError as error:
-            raise OffsetsTableError(f"an offsets table needs the package deltalake: {error}") from None
+            raise OffsetsTableError(
+                f"an offsets table needs the package deltalake, which the extra `delta` brings: {error}"
+            ) from None
         except Exception as error:  # bare ones too: the query engine's, where a file is missing
             # The handle may be half way between two versions.
             self._table = None

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class QueryLag:
+class QueryLag(SourceLag):
     """How far one source of a query was behind when a batch of it was planned."""
 
     query_id: str
@@ -34,7 +34,6 @@ class QueryLag:
     batch_id: int
     source: int
     """Number of the source in the query, from 0."""
-    lag: SourceLag
 
 
 class LagListener(StreamingQueryListener):
@@ -95,8 +94,16 @@ class LagListener(StreamingQueryListener):
             keys = {*latest, *end}
             by_node = None if self._source_count is None else self._deal(keys, self._source_count)
             lag = SourceLag.between(end, latest, by_node)
-            yield QueryLag(str(progress["id"]), progress.get("name"), int(progress["batchId"]), number, lag)
+            yield QueryLag(
+                lag.by_store,
+                lag.at_most_by_node,
+                lag.at_most_by_partition,
+                query_id=str(progress["id"]),
+                query_name=progress.get("name"),
+                batch_id=int(progress["batchId"]),
+                source=number,
+            )
 
 
 def _write(lag: QueryLag) -> None:
-    _log.debug("query %s, batch %d: %d rows behind", lag.query_name or lag.query_id, lag.batch_id, lag.lag.rows_behind)
+    _log.debug("query %s, batch %d: %d rows behind", lag.query_name or lag.query_id, lag.batch_id, lag.rows_behind)

@@ -114,7 +114,8 @@ READING: Final[tuple[OptionRow, ...]] = (
         to.choice("earliest", "latest", "error"),
         "error",
         "`error`",
-        "Where `group` begins in a topic in which the group has no position yet.",
+        "Where `group` begins in a topic in which the group has no position yet: `earliest`, `latest`, or "
+        "`error`, which ends the query and names the partitions.",
     ),
     OptionRow(
         "endingOffsets",

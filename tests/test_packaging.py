@@ -198,6 +198,24 @@ def test_the_source_imports_without_delta() -> None:
     assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "missing", "extra"),
+    [
+        ("embedded_tubemq", "aiohttp", "embedded"),
+        ("embedded_tubemq", "numpy", "embedded"),
+        ("tubeclient_cli.app", "typer", "cli"),
+        ("tubeclient_cli.app", "rich", "cli"),
+        ("pyspark_tubeclient", "pyarrow", "spark"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, missing: str, extra: str) -> None:
+    found = run_python("-c", BLOCKING_SCRIPT, module, missing)
+    assert found.returncode != 0
+    last = found.stderr.splitlines()[-1]
+    assert f"the package {missing}" in last
+    assert f"extra `{extra}`" in last
+
+
 # Layers
 
 
@@ -274,14 +292,23 @@ LAYERS = {
     "tubeclient/admin/answers": Layer({"tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}),
     # pyarrow is optional.
     "embedded_tubemq": Layer(
-        {"google.protobuf", "aiohttp", "numpy", "pyarrow", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors"},
+        {
+            "google.protobuf",
+            "aiohttp",
+            "numpy",
+            "pyarrow",
+            "tubeclient.wire",
+            "tubeclient.keys",
+            "tubeclient.errors",
+            "tubeclient.extras",
+        },
         set(),
     ),
     "spark_source": Layer({"pyspark", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
     "offsets_store": Layer(
         {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.errors"}, NETWORK | {"spark_source"}
     ),
-    "pyspark_tubeclient": Layer({"spark_source"}, OUTSIDE_WORLD),
+    "pyspark_tubeclient": Layer({"pyarrow", "spark_source", "tubeclient.extras"}, OUTSIDE_WORLD),
 }
 
 

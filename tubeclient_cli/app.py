@@ -8,7 +8,11 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from tubeclient.extras import brought_by
+
+with brought_by("cli"):
+    import rich  # noqa: F401
+    import typer
 
 from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tubeclient.extras import brought_by
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,7 +44,8 @@ def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) ->
 
     `confs` prevail. Under spark-submit master and packages are spark-submit's to say, as conf/spark-defaults.conf does.
     """
-    from pyspark.sql import SparkSession
+    with brought_by("spark"):
+        from pyspark.sql import SparkSession
 
     # Executors take "python3" from PATH otherwise, which need not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -50,7 +53,8 @@ def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) ->
     builder = SparkSession.builder.appName(app_name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
-        from delta import configure_spark_with_delta_pip
+        with brought_by("delta"):
+            from delta import configure_spark_with_delta_pip
 
         master = master or "local[*]"
         builder = builder.master(master)

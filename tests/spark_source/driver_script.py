@@ -100,7 +100,7 @@ class Driver:
 
     def heard(self) -> list[tuple[int, int]]:
         """Batch and rows behind of all that was heard."""
-        return [(one.batch_id, one.lag.rows_behind) for one in self._heard]
+        return [(one.batch_id, one.rows_behind) for one in self._heard]
 
 
 def _bodies(frame: DataFrame) -> list[str]:

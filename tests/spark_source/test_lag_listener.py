@@ -42,8 +42,8 @@ def test_a_stream_is_behind_by_what_its_limit_left(delta_spark: SparkSession, fe
         wait_for(lambda: len(heard) == 3, "the progress of three batches")
     finally:
         delta_spark.streams.removeListener(listener)
-    assert [(one.batch_id, one.source, one.lag.rows_behind) for one in heard] == [(0, 0, 120), (1, 0, 40), (2, 0, 0)]
-    first = heard[0].lag
+    assert [(one.batch_id, one.source, one.rows_behind) for one in heard] == [(0, 0, 120), (1, 0, 40), (2, 0, 0)]
+    first = heard[0]
     assert first.by_store == {StoreKey(1, feed.topic, 0): 60, StoreKey(1, feed.topic, 1): 60}
     assert first.at_most_by_node == (120, 120)
     assert first.metrics()["avgOffsetsBehindLatest"] == "60.0"
@@ -56,7 +56,7 @@ def test_the_last_lag_is_kept_while_the_query_runs(delta_spark: SparkSession, fe
     try:
         with running(stream(delta_spark, feed.options(startingOffsets="earliest")), tmp_path, Batches()) as query:
             wait_for(lambda: (query.id, 0) in listener.last, "the first progress")
-            assert listener.last[query.id, 0].lag.rows_behind == 0
+            assert listener.last[query.id, 0].rows_behind == 0
         wait_for(lambda: (query.id, 0) not in listener.last, "the end of the query")
     finally:
         delta_spark.streams.removeListener(listener)
@@ -65,7 +65,7 @@ def test_the_last_lag_is_kept_while_the_query_runs(delta_spark: SparkSession, fe
 def test_other_sources_are_passed_over() -> None:
     heard: list[QueryLag] = []
     LagListener(heard.append).onQueryProgress(progress(KAFKAS, RATE, OURS, UNKNOWN))
-    assert [(one.query_id, one.batch_id, one.source, one.lag.rows_behind) for one in heard] == [("q", 7, 2, 10)]
+    assert [(one.query_id, one.batch_id, one.source, one.rows_behind) for one in heard] == [("q", 7, 2, 10)]
 
 
 def test_a_callback_that_fails_is_logged_and_later_ones_come(caplog: pytest.LogCaptureFixture) -> None:
@@ -88,7 +88,7 @@ def test_nodes_have_what_the_querys_hints_give_them() -> None:
     hints = Hints(plan={PartitionKey(1, "t", 0): 1, PartitionKey(1, "t", 1): 1})
     listener = LagListener(heard.append, source_count=2, assignment_strategy="config", assignment_hints=hints)
     listener.onQueryProgress(progress(OURS))
-    assert [one.lag.at_most_by_node for one in heard] == [(0, 10)]
+    assert [one.at_most_by_node for one in heard] == [(0, 10)]
 
 
 def by_lag(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
@@ -101,7 +101,7 @@ def test_a_strategy_of_ones_own_has_hints_without_history() -> None:
     heard: list[QueryLag] = []
     listener = LagListener(heard.append, source_count=2, assignment_strategy=f"{__name__}:by_lag")
     listener.onQueryProgress(progress(OURS))
-    assert [one.lag.at_most_by_node for one in heard] == [(10, 0)]
+    assert [one.at_most_by_node for one in heard] == [(10, 0)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Literal
 
 import pytest
 
+from spark_source.option_row import OptionRow
 from spark_source.option_table import OPTIONS, find_row, markdown
 from spark_source.options import SourceOptions, parse_given, parse_options
 from spark_source.sink_options import SinkOptions, write_options
@@ -40,6 +41,17 @@ def test_the_least_options_and_all_defaults() -> None:
     assert options.master_web_port == 8080
     assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (8_000, 40_000)
     assert options.group_fallback == "error"
+
+
+@pytest.mark.parametrize("row", OPTIONS, ids=lambda row: row.name)
+def test_the_documentation_names_every_word_that_an_option_takes(row: OptionRow) -> None:
+    """An option that takes one of some words says so when it is given another."""
+    try:
+        row.parse("?")
+    except ValueError as error:
+        words = str(error).partition("; write one of ")[2].removesuffix(", or package.module:function of your own")
+        for word in filter(None, words.split(", ")):
+            assert f"`{word}`" in row.doc + row.default_doc
 
 
 def test_names_come_in_any_case_and_values_are_parsed() -> None:

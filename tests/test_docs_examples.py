@@ -1,0 +1,146 @@
+"""What the documents show is run: Python on a Spark session and embedded servers, and the commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from spark_source.options import parse_options
+from tests.test_docs import PAGES
+from tests.waiting import wait_for
+from tubeclient import ClientSettings, Producer
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.app import app
+
+PYTHON = re.compile(r"(?P<mark><!--.*-->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
+ON_SPARK = ("README.md", "spark-source.md", "offsets-table.md", "assignment.md")
+"""The client's page is a program of its own: see test_docs.py."""
+LEAST = {"masterServers": "127.0.0.1", "consumerGroup": "g", "subscribe": "clicks"}
+
+
+class Given:
+    """Stands for a reader or a writer, in front of lines that begin with a dot."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, str] = {}
+
+    def option(self, name: str, value: object) -> Given:
+        self.options[name] = str(value)
+        return self
+
+
+class Place:
+    """The examples' cluster and lake, and where they really are."""
+
+    def __init__(self, tube: EmbeddedTubeMQ, lake: Path) -> None:
+        self.tube, self.lake = tube, lake
+
+    def real(self, text: str) -> str:
+        text = re.sub(r"10\.0\.0\.1:8715(,10\.0\.0\.2:8715)?", self.tube.master_address, text)
+        text = text.replace("s3://lake/_offsets/tubemq", "s3://lake/_offsets").replace("s3://lake/", "/lake/")
+        return text.replace("/lake/", f"{self.lake}/")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    topics = [TopicConfig("clicks", stores=2, partitions=2), TopicConfig("clicks_clean")]
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), topics) as tube:
+        settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+        with Producer(settings) as producer:
+            producer.publish(["clicks"])
+            for number in range(100):
+                producer.send("clicks", b"click %d" % number, tag="web", time="202611211031", attributes={"k": "v"})
+        yield Place(tube, tmp_path_factory.mktemp("lake"))
+
+
+def page_of(name: str) -> str:
+    return next(path for path in PAGES if path.name == name).read_text(encoding="utf-8")
+
+
+def run_examples(place: Place, names: dict[str, Any], text: str) -> int:
+    """Run the Python of a page as one program; returns how many examples there were."""
+    found = [match for match in PYTHON.finditer(text) if match["mark"] is None]
+    for match in found:
+        code = place.real(match["code"])
+        if code.startswith("."):
+            given = Given()
+            exec(f"(given\n{code})", {"given": given})
+            parse_options({**LEAST, **given.options})
+        else:
+            exec(code, names)
+    return len(found)
+
+
+def has_run(query: StreamingQuery) -> bool:
+    """Whether a batch of a query is complete; its error is raised."""
+    if (error := query.exception()) is not None:
+        raise error
+    return query.lastProgress is not None
+
+
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_the_python_of_a_page_runs(name: str, delta_spark: SparkSession, place: Place) -> None:
+    """And so do the queries that it starts, and its SQL."""
+    frame = delta_spark.sql("SELECT 'one' AS value")
+    options = {**LEAST, "masterServers": place.tube.master_address, "consumerGroup": "docs"}
+    clicks = delta_spark.readStream.format("tubeclient").options(**options, startingOffsets="earliest").load()
+    partitions = [PartitionKey(broker, "clicks", number) for broker in (1, 2, 3) for number in range(4)]
+    names: dict[str, Any] = {
+        "spark": delta_spark,
+        "frame": frame,
+        "clicks": clicks,
+        "partitions": partitions,
+        "storage_options": {},
+    }
+    text = page_of(name)
+    try:
+        assert run_examples(place, names, text) >= 1
+        for query in [value for value in names.values() if isinstance(value, StreamingQuery)]:
+            wait_for(partial(has_run, query), "the first batch", seconds=120)
+        for match in re.finditer(r"```sql\n(.*?)```", text, re.DOTALL):
+            sql = place.real(match[1].replace("VERSION AS OF 41", ""))
+            assert delta_spark.sql(sql).collect()
+    finally:
+        for query in delta_spark.streams.active:
+            query.stop()
+        with suppress(KeyError):
+            delta_spark.streams.removeListener(names["listener"])
+
+
+def commands_of(name: str) -> list[list[str]]:
+    """The lines that call `tubeclient`, as words."""
+    text = page_of(name).replace("\\\n", " ")
+    return [shlex.split(line) for line in re.findall(r"^    tubeclient (.*)$", text, re.MULTILINE)]
+
+
+COMMANDS = [(path.name, words) for path in PAGES for words in commands_of(path.name)]
+
+
+@pytest.mark.parametrize(("name", "words"), COMMANDS, ids=lambda value: "-".join(value[:2]) if value else "")
+def test_a_command_takes_what_the_page_gives_it(name: str, words: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
+    assert command.make_context(name, words).args == []
+
+
+def test_python_is_where_it_is_run() -> None:
+    """Indented code would be shown as well, and nobody would run it."""
+    found = [
+        f"{path.name}: {line}"
+        for path in PAGES
+        for line in re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL).splitlines()
+        if re.match(r"    ( *\.\w+\(|from \S+ import|import \w|\w+ = |with .*:$|\w+\.\w+.*\()", line)
+    ]
+    assert found == []
