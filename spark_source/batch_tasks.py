@@ -34,6 +34,10 @@ def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list
         by_id = {partition.broker_id: partition for partition, _, _ in of_task}
         return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
 
+    def sizes_of(of_task: Sequence[PlainRange]) -> dict[tuple[int, str], int]:
+        layouts = {(key.broker_id, key.topic): view.layout_of(key) for key, _, _ in of_task}
+        return {place: layout.partitions_per_store for place, layout in sorted(layouts.items()) if layout is not None}
+
     cut = slices(
         plan.by_node,
         min_tasks=options.min_partitions,
@@ -48,6 +52,7 @@ def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list
             brokers_of(piece.ranges),
             piece.number,
             view.visit_token,
+            sizes_of(piece.ranges),
         )
         for piece in cut
     ]

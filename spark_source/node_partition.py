@@ -29,6 +29,9 @@ class NodePartition(InputPartition):
     visit_token: int | None = field(default=None, compare=False, repr=False)
     """What brokers that check it want to see: the master's, as it was when the batch was planned."""
 
+    store_sizes: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    """How many partitions a store has, by broker id and topic."""
+
     def __getstate__(self) -> dict[str, Any]:
         """By column: Spark pickles each object that is not Python's own with a call of a Python function, and there may
         be thousands of ranges.

@@ -46,6 +46,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         attempt_name(partition),
         fail_on_data_loss=options.fail_on_data_loss,
         visit_token=partition.visit_token,
+        store_sizes=partition.store_sizes,
     )
 
     wanted = [

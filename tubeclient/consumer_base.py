@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, Self, TypedDict, TypeVar
 
@@ -22,6 +23,7 @@ from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
+from tubeclient.identity import new_client_id, reader_groups_of
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import ProcessBound
@@ -227,6 +229,8 @@ class ConsumerBase(ProcessBound):
             confirm_timeout_ms=self._confirm_timeout_ms,
             fail_on_data_loss=self._fail_on_data_loss,
             authority=membership.authority,
+            reader_groups=reader_groups_of(self._group),
+            new_client_id=partial(new_client_id, self._group, "look"),
         )
         registrations = Registrations(plan, random.Random())
         pool = ConnectionPool(self._settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
@@ -34,11 +34,15 @@ class FirstOffsets:
     """
 
     def __init__(
-        self, pool: ConnectionPool, reader_groups: Sequence[str], client_id: str, authority: Authority
+        self,
+        pool: ConnectionPool,
+        reader_groups: Sequence[str],
+        new_client_id: Callable[[], str],
+        authority: Authority,
     ) -> None:
         self._pool = pool
         self._reader_groups = tuple(reader_groups)
-        self._client_id = client_id
+        self._new_client_id = new_client_id
         self._authority = authority
         self._known: dict[StoreKey, _Known] = {}
 
@@ -73,7 +77,7 @@ class FirstOffsets:
         low = known.first if known is not None and known.first <= index.max_offset else 0
         now = time.monotonic()
         runner = FlowRunner(self._pool)
-        look = DataLook(broker, partitions, self._reader_groups, self._client_id, self._authority)
+        look = DataLook(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
         try:
             first = runner.run(look.first(StoreBounds(max(low, index.min_offset), index.max_offset)))
         finally:

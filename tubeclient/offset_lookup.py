@@ -58,7 +58,9 @@ class OffsetLookup(ProcessBound):
         self._known: dict[StoreKey, StoreBounds] = {}
         self._silent: set[int] = set()
         self._webs = BrokerWebs(settings)
-        self._firsts = FirstOffsets(self._pool, self._reader_groups, self._client_id, self._authority)
+        self._firsts = FirstOffsets(
+            self._pool, self._reader_groups, partial(new_client_id, self._reader_groups[0], "probe"), self._authority
+        )
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`: they begin where messages do, behind index entries whose message

@@ -7,16 +7,17 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
-from tubeclient.errors import ClientClosed, TubeError
+from tubeclient.errors import ClientClosed, DataLoss, TubeError
 from tubeclient.flows.effects import Emit, Flow, call, checked
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.identity import new_client_id
+from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
@@ -52,8 +53,9 @@ class RangeReader(ProcessBound):
     The same range gives the same messages in the same order, whatever arrives meanwhile and however often it is
     read. With `fail_on_data_loss` false, what the broker no longer holds is passed over and listed in `losses`;
     else it is a DataLoss. `visit_token` is wanted by brokers that check it: the master's, as `GroupMembership` and
-    `ClusterView` give it, up to some minutes old. One reader is used by one thread. Close it, or use it as a context
-    manager.
+    `ClusterView` give it, up to some minutes old. `store_sizes`: how many partitions each store has, by broker id and
+    topic; the master is asked for what is needed and not named. One reader is used by one thread. Close it, or use it
+    as a context manager.
 
     >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:  # doctest: +SKIP
     ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 2800)):
@@ -68,6 +70,7 @@ class RangeReader(ProcessBound):
         *,
         fail_on_data_loss: bool = True,
         visit_token: int | None = None,
+        store_sizes: Mapping[tuple[int, str], int] | None = None,
     ) -> None:
         super().__init__()
         self.losses: list[LostRange] = []
@@ -80,6 +83,8 @@ class RangeReader(ProcessBound):
         self._runner = FlowRunner(self._pool)
         self._authority = authority_of(settings, visit_token)
         self._keeper = _LeaseKeeper(settings)
+        self._store_sizes = store_sizes or {}
+        self._kept = KeptData(settings, reader_groups, self._new_client_id, self._authority)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
@@ -99,7 +104,7 @@ class RangeReader(ProcessBound):
         self, wanted: Sequence[WantedRange], at_once: int = RANGES_AT_ONCE
     ) -> Generator[tuple[int, Pack | None], None, None]:
         """Yield (number, pack) of all these ranges, of each in order and without gaps, and (number, None) at the end of
-        each. Raises as `read` does.
+        each. Raises as `read` does, a DataLoss for what was passed over in silence behind all packs.
 
         So many ranges `at_once` are read side by side: while one waits for the broker, another's messages are dealt
         with. They are begun in the order of their partitions, each when the one before it has its own, so that readers
@@ -128,17 +133,37 @@ class RangeReader(ProcessBound):
             for number, step in lanes:
                 self._check_open()
                 if isinstance(step, LostRange):
-                    self.losses.append(step)
-                    _log.warning("lost and passed over: %s", step)
+                    self._lost(step)
                     continue
                 if step is None:
                     self._keeper.drop(readings.pop(number))
+                else:
+                    self._kept.note(wanted[number].broker, wanted[number].range, step)
                 yield number, step
+            self._check_kept()
         finally:
             lanes.close()
             for reading in readings.values():
                 self._keeper.drop(reading)
                 self._runner.run(reading.release())
+
+    def _check_kept(self) -> None:
+        """Raise, or tell, what of the ranges read had expired."""
+        for lost in self._kept.losses(self._runner, self._store_sizes):
+            if self._fail_on_data_loss:
+                raise DataLoss(
+                    f"the broker has the messages of partition {lost.partition} from {lost.end} on only: at most "
+                    f"{lost.max_messages} from {lost.start} on had expired when they were read, or expired meanwhile. "
+                    "Start from offsets that it still holds, or set failOnDataLoss=false to go on without them",
+                    partition=str(lost.partition),
+                    wanted=lost.start,
+                    found=lost.end,
+                )
+            self._lost(lost)
+
+    def _lost(self, lost: LostRange) -> None:
+        self.losses.append(lost)
+        _log.warning("lost and passed over: %s", lost)
 
     def _task(self, wanted: WantedRange) -> RangeTask:
         return RangeTask(

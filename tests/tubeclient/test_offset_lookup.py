@@ -92,9 +92,9 @@ def test_a_store_is_looked_into_again_only_where_data_expired_since(
 
     find = DataLook.first
 
-    def counted(look: DataLook, bounds: StoreBounds, enough: int = -1) -> Flow[int]:
+    def counted(look: DataLook, bounds: StoreBounds) -> Flow[int]:
         looks.append(bounds)
-        return find(look, bounds, enough)
+        return find(look, bounds)
 
     monkeypatch.setattr(DataLook, "first", counted)
     with closing(OffsetLookup(settings, GROUPS)) as lookup:

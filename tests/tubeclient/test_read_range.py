@@ -336,20 +336,6 @@ def test_a_lost_tail_may_be_passed_over_and_what_is_left_is_read(bench: Bench) -
     assert_no_gaps(emitted, piece)
 
 
-def test_expiry_between_two_packs_is_not_taken_for_the_end_of_a_pack(bench: Bench) -> None:
-    bench.append(3_000, 3_000)  # several packs
-    piece = bench.range(0, 0, 3_000)
-    actor = bench.simulation.start(bench.reading(piece).run())
-    seen = 0
-    while not actor.emitted:  # until the first pack was handed on, two more are fetched
-        bench.simulation.run(for_ms=0.1)
-        seen += 1
-        assert seen < 1_000
-    bench.store.expire(2_500 * 28)
-    bench.simulation.run()
-    assert isinstance(actor.error, DataLoss)
-
-
 @pytest.mark.parametrize("end", [50, 100])
 def test_the_end_of_a_pack_full_of_ours_costs_one_commit(tmp_path: Path, end: int) -> None:
     """No pack is read that nobody wants, neither to know where the last one ends nor to find where to cut it."""

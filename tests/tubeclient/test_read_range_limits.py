@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from embedded_tubemq.peer import NOBODY, Peer
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tubeclient.errors import DataLoss, DeadlineExceeded
-from tubeclient.flows.read_range import Pack
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -86,23 +85,6 @@ def test_a_pack_does_not_end_before_its_messages_do(bench: Bench) -> None:
     emitted = bench.read(piece)
     assert payloads(emitted) == bench.expected(piece)
     assert_no_gaps(emitted, piece)
-
-
-def test_expiry_between_the_only_two_packs_is_not_taken_for_the_end_of_the_first(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, partitions=1, seed=1)
-    bench.append(40, 30_000)
-    piece = bench.range(0, 0, 40)
-    packs = [step for step in bench.read(piece) if isinstance(step, Pack)]
-    assert len(packs) == 2
-    second = packs[1].start
-
-    def expire(_: Any, seen: int) -> None:
-        if seen == 1:
-            bench.store.expire(second + 28)
-
-    instead(bench, Method.GET_MESSAGES, expire)
-    with pytest.raises(DataLoss, match="began to expire while it was read"):
-        bench.read(piece)
 
 
 def test_a_tail_that_is_lost_while_it_is_read_is_data_loss_and_not_waited_for(bench: Bench) -> None:

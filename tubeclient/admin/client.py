@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 from tubeclient.access import authority_of
@@ -221,8 +222,8 @@ class Admin:
             return {store: files.index_bounds for store, files in served.items()}
         view = fetch_view(self._settings, sorted(expired), self._reader_groups)
         with closing(ConnectionPool(self._settings)) as pool:
-            client_id = new_client_id(self._reader_groups[0], "admin")
-            firsts = FirstOffsets(pool, self._reader_groups, client_id, authority_of(self._settings, view.visit_token))
+            client_ids = partial(new_client_id, self._reader_groups[0], "admin")
+            firsts = FirstOffsets(pool, self._reader_groups, client_ids, authority_of(self._settings, view.visit_token))
             return {
                 store: firsts.bounds(view.broker_of(store), view.stores()[store], files)
                 if store in view.stores()

@@ -192,6 +192,8 @@ class Consumption(Fetching):
             holding.confirmed = holding.expected = answer.currOffset
             holding.end = max(answer.maxOffset, answer.currOffset)
             holding.updated_ms = yield WallClock()
+            if commit.consumed and holding.doubtful is not None:
+                yield from self.settle_doubt(holding, messages=len(commit.delivery), end=answer.currOffset)
         position: int = answer.currOffset
         return position
 

@@ -24,6 +24,7 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
+from tubeclient.flows.doubt import lost_before
 from tubeclient.flows.effects import (
     Done,
     Emit,
@@ -82,6 +83,8 @@ class Fetching:
         self._rng = registrations.rng
         self._deliveries = itertools.count(1)
         self._waiting = 0
+        self._lost: list[tuple[Holding, OffsetRange]] = []
+        """Not told yet."""
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -94,6 +97,7 @@ class Fetching:
 
     def next_pack(self) -> Flow[tuple[Delivery | None, bool]]:
         """Ask for packs and take the answer that came first: a pack if it was one, and whether there was an answer."""
+        yield from self._tell_losses()
         now: float = yield Now()
         self._give_up_overdue(now)
         yield from self.send_fetches(now)
@@ -217,24 +221,37 @@ class Fetching:
         except TubeError as error:
             yield from self._registrations.lose(holding, error)
             return
-        lost = OffsetRange(holding.key, expected, found)
-        if not self._plan.fail_on_data_loss:
+        self._lost.append((holding, OffsetRange(holding.key, expected, found)))
+        yield from self._tell_losses()
+
+    def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
+        """After so many messages up to `end`: note what had expired before it was read."""
+        lost = yield from lost_before(holding, self._plan, self._rng, messages=messages, end=end)
+        if lost is not None:
+            self._lost.append((holding, lost))
+
+    def _tell_losses(self) -> Flow[None]:
+        while self._lost:
+            holding, lost = self._lost.pop(0)
+            if self._plan.fail_on_data_loss:
+                raise DataLoss(
+                    f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they "
+                    "were read. Reading goes on behind them; fail_on_data_loss=False does so without an error",
+                    partition=str(lost.partition),
+                    wanted=lost.start,
+                    found=lost.end,
+                )
             yield Emit(Expired(lost))
-            return
-        raise DataLoss(
-            f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they were "
-            "read. Reading goes on behind them; fail_on_data_loss=False does so without an error",
-            partition=str(holding.key),
-            wanted=expected,
-            found=found,
-        )
 
     def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
         start = response.currOffset
         holding.confirmed = max(holding.confirmed, start)  # the broker may have passed over entries of others
         now: float = yield Now()
         holding.end = max(response.maxOffset, holding.end)
-        holding.updated_ms = wall = yield WallClock()
+        wall = yield WallClock()
+        if holding.doubtful is None and wall - holding.updated_ms > _LONG_SILENCE_MS:
+            holding.doubtful, holding.may_be_new = start, False
+        holding.updated_ms = wall
         try:
             messages = checked_columns(response.messages)
             kept = with_tags(messages, holding.filters) if holding.filters else messages
@@ -248,6 +265,7 @@ class Fetching:
             holding.commit_next, holding.noted = bool(messages.payloads), False
             holding.expected, holding.empty_ms = None, now
             self._holdings.set_idle(holding)
+            yield from self.settle_doubt(holding, messages=0, end=None)
             return None
         pause_ms = holding.pace.after_messages(
             self.orders.group_rules,

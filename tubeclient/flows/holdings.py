@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -110,6 +111,12 @@ class Holding:
     """Where the pack that is out ends at the earliest."""
     expected: int | None = None
     """Where the next pack must begin if nothing expired; None where the position can have moved without our seeing."""
+    siblings: Sequence[PartitionKey] = ()
+    """All partitions that share its store's index."""
+    doubtful: int | None = None
+    """From here on nothing is known yet of whether the broker still has the data of the index's entries."""
+    may_be_new: bool = False
+    """The group may have had no position before: then what is older than the first message was never its to read."""
     ticket: Ticket | None = None
     awaited: bool = False
     """Somebody takes the answer to `ticket` already."""

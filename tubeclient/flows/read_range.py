@@ -142,7 +142,6 @@ class RangeRead:
         self._stay = Stay(
             task.broker, task.range.partition, task.reader_groups, task.new_client_id, task.authority, task.filters
         )
-        self._pack_starts: list[int] = []
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
         self._end = task.range.end  # lowered where the broker lost its tail and the reader may go on without it
@@ -160,7 +159,6 @@ class RangeRead:
             try:
                 yield from self._check_bounds((yield from self._seek(self.position)))
                 yield from self._read_on()
-                yield from self._check_expiry()
                 break
             except TubeError as error:
                 attempt = 0 if self.position > before else attempt + 1
@@ -273,7 +271,6 @@ class RangeRead:
                 if held is not None:
                     yield from self._settle(held, start)
                 held = _Held(start, response.messages)
-                self._pack_starts.append(start)
                 if not reaches_end:
                     continue
                 # The broker need not read a pack that nobody wants to say where this one ends.
@@ -333,29 +330,6 @@ class RangeRead:
                 yield from self._wait(response, self._empty_pause_ms(empty_polls))
                 empty_polls += 1
             seen = start
-
-    def _check_expiry(self) -> Flow[None]:
-        """Make sure that nothing expired between two packs.
-
-        The broker moves a reader whose position has expired to its first message, in silence, and that looks like a
-        pack that ended there. So if what is there now begins at or past a pack's start (the first pack's was
-        checked), messages before it may be missing.
-        """
-        if len(self._pack_starts) < 2:
-            return
-        answer = yield from self._seek(self.task.range.start)
-        suspects = [start for start in self._pack_starts[1:] if start <= answer.currOffset]
-        if not suspects or answer.currOffset <= self.task.range.start:
-            return
-        if self.task.fail_on_data_loss:
-            raise DataLoss(
-                f"{self.task.range} began to expire while it was read: "
-                f"broker {self.task.broker} now starts at {answer.currOffset}",
-                partition=str(self.task.range.partition),
-                wanted=self.task.range.start,
-                found=answer.currOffset,
-            )
-        yield Emit(LostRange(self.task.range.partition, self._pack_starts[0], suspects[-1]))
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position

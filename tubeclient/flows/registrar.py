@@ -8,7 +8,7 @@ fetch would be noted on top of the pack that is out, and the commit of that one 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Literal, NamedTuple
@@ -87,6 +87,10 @@ class ReadPlan:
     """A pack that is not confirmed for so long is given up, and read again."""
     fail_on_data_loss: bool = True
     authority: Authority = field(default_factory=Authority)
+    reader_groups: tuple[str, ...] = ()
+    """Under which to look whether data has expired where that is in doubt."""
+    new_client_id: Callable[[], str] = lambda: "look"
+    """For these looks; one that nobody has, or ever had, at each call."""
 
 
 class Outgoing(NamedTuple):
@@ -267,6 +271,8 @@ class Registrar:
         holding.line.up = True
         holding.confirmed, holding.end = start, max(answer.maxOffset, start)
         holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
+        holding.doubtful = start if offset >= 0 or offset == BootstrapOffset.STORED else None
+        holding.may_be_new = first and offset < 0 and self.plan.start_from == "earliest"
         holding.updated_ms = yield WallClock()
         holding.connection = yield ConnectionTo(holding.line.info.address)
         self.holdings.set_idle(holding)

@@ -81,6 +81,7 @@ class Registrations(Registrar):
         if holding is None:
             line = self.holdings.line(view.broker_of(key))
             holding = Holding(key, line, self.plan.filters.get(key.topic, frozenset()))
+            holding.siblings = view.stores()[key.store]
             self.holdings.by_key[key] = holding
         left = self.left.get(key) if offset == BootstrapOffset.STORED else None
         try:

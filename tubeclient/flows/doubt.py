@@ -1,0 +1,59 @@
+"""What a consumer does where it does not know whether the messages from its position on are still there.
+
+A broker passes over index entries without data in silence, as it does over those of other partitions. Data expires only
+while nobody reads it: between two runs of a group, or in a long pause. So after a registration, and after a pause, the
+first answer is looked at: as many messages as index entries say that nothing is missing. Otherwise the broker is asked,
+under a reader group, where its data begins.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from tubeclient.errors import TubeError
+from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.effects import Flow
+from tubeclient.flows.holdings import Holding
+from tubeclient.flows.patience import Patience
+from tubeclient.flows.registrar import ReadPlan
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
+
+__all__ = ["lost_before"]
+
+_log = logging.getLogger(__name__)
+
+_LOOK_MS = 5_000.0
+"""How long a look may take: the application waits for its packs."""
+
+
+def lost_before(
+    holding: Holding, plan: ReadPlan, rng: random.Random, *, messages: int, end: int | None
+) -> Flow[OffsetRange | None]:
+    """What had expired before it was read, where `holding.doubtful` says from where on that is not known; then it is.
+
+    So many `messages` came of the entries up to `end`, None where that is not known. A look that fails leaves the doubt
+    to the next answer.
+    """
+    start = holding.doubtful
+    if start is None or not plan.reader_groups:
+        return None
+    if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
+        holding.doubtful = None
+        return None
+    epoch = holding.epoch
+    others = [key for key in holding.siblings if key != holding.key]
+    look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
+    try:
+        index_start, first = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
+    except TubeError as error:
+        _log.info("whether messages of %s from %d on have expired is not known: %s", holding.key, start, error)
+        return None
+    finally:
+        yield from look.release()
+    if holding.epoch != epoch or holding.doubtful != start:
+        return None  # it was moved meanwhile
+    holding.doubtful = None
+    if first <= start or (holding.may_be_new and start <= index_start):
+        return None
+    return OffsetRange(holding.key, start, first)

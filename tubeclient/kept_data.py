@@ -1,0 +1,98 @@
+"""Whether what was read was still there: brokers pass over expired messages in silence."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+from tubeclient.flows.authority import Authority
+from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.patience import Patience
+from tubeclient.flows.read_range import LostRange, Pack
+from tubeclient.group import fetch_view
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, BrokerInfo, OffsetRange, PartitionKey, StoreKey
+from tubeclient.net.runner import FlowRunner
+from tubeclient.settings import ClientSettings
+
+__all__ = ["KeptData"]
+
+
+class _Doubt:
+    """Ranges of one store that were read, and not each of their index entries was one of their messages."""
+
+    def __init__(self, broker: BrokerInfo) -> None:
+        self.broker = broker
+        self.froms: dict[OffsetRange, int] = {}
+        self.with_messages: set[PartitionKey] = set()
+
+
+class KeptData:
+    """Takes note of the packs of ranges, and finds out in the end what of the ranges had expired.
+
+    A pack with as many messages as index entries lacks nothing. Entries of others, filtered ones and expired ones all
+    look the same, so otherwise the broker is asked where its data begins, once for each store.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        reader_groups: tuple[str, ...],
+        new_client_id: Callable[[], str],
+        authority: Authority,
+    ) -> None:
+        self._settings = settings
+        self._reader_groups = reader_groups
+        self._new_client_id = new_client_id
+        self._authority = authority
+        self._doubts: dict[StoreKey, _Doubt] = {}
+        self._sizes: dict[tuple[int, str], int] = {}
+
+    def note(self, broker: BrokerInfo, of: OffsetRange, pack: Pack) -> None:
+        """`pack` was read of this range."""
+        missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - len(pack)
+        doubt = self._doubts.get(pack.partition.store)
+        if missing:
+            if doubt is None:
+                doubt = self._doubts[pack.partition.store] = _Doubt(broker)
+            doubt.froms.setdefault(of, pack.start)
+        if doubt is not None and len(pack):
+            doubt.with_messages.add(pack.partition)
+
+    def losses(self, runner: FlowRunner, store_sizes: Mapping[tuple[int, str], int]) -> list[LostRange]:
+        """What of the ranges noted had expired, though it may have been read before it did; they are forgotten then.
+
+        `store_sizes` say how many partitions the stores of a broker's topic have; the master is asked for others.
+        """
+        doubts, self._doubts = self._doubts, {}
+        lost = []
+        for store, doubt in sorted(doubts.items()):
+            partitions = self._partitions(store, doubt, store_sizes)
+            look = DataLook(doubt.broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+            patience = Patience(self._settings.retry_limit_ms, 10 * self._settings.retry_limit_ms)
+            try:
+                _, first = runner.run(look.first_if_behind(min(doubt.froms.values()), patience, random.Random()))
+            finally:
+                runner.run(look.release())
+            lost += [
+                LostRange(of.partition, start, min(first, of.end))
+                for of, start in sorted(doubt.froms.items())
+                if start < first
+            ]
+        return lost
+
+    def _partitions(
+        self, store: StoreKey, doubt: _Doubt, store_sizes: Mapping[tuple[int, str], int]
+    ) -> list[PartitionKey]:
+        """All partitions of the store, those first that had messages just now."""
+        place = store.broker_id, store.topic
+        size = store_sizes.get(place) or self._asked_size(place)
+        first_id = store.store_id * MAX_STORE_PARTITIONS
+        known = {of.partition for of in doubt.froms}
+        every = {PartitionKey(*place, first_id + number) for number in range(size)} | known
+        return sorted(every, key=lambda key: (key not in doubt.with_messages, key))
+
+    def _asked_size(self, place: tuple[int, str]) -> int:
+        if place not in self._sizes:
+            view = fetch_view(self._settings, [place[1]], self._reader_groups)
+            self._sizes |= {(layout.broker_id, layout.topic): layout.partitions_per_store for layout in view.layouts}
+        return self._sizes.get(place, 0)
