@@ -6,7 +6,7 @@ that Spark's converter gives. No Python code runs for each message unless it has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -32,15 +32,26 @@ _ROWS_FOR_COLUMNS: Final = 64
 class PackDecoder:
     """Turns packs, whose checksums were verified, into Arrow batches; one decoder for one task, as it remembers texts.
 
-    `time_zone` is the zone of the producers' clocks: an IANA name.
+    `time_zone` is the zone of the producers' clocks: an IANA name. `is_alone` is asked where a partition that was alone
+    in its store when the batch was planned lacks messages: whether it still is.
     """
 
-    def __init__(self, *, include_attributes: bool, time_zone: str, fail_on_data_loss: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        include_attributes: bool,
+        time_zone: str,
+        fail_on_data_loss: bool = True,
+        is_alone: Callable[[PartitionKey], bool] = lambda _: True,
+    ) -> None:
         self.schema: pa.Schema = arrow_schema(include_attributes)
         self.missing = 0
         """Messages that packs with known offsets should have had and had not; counted where that is no error."""
         self._include_attributes = include_attributes
         self._fail_on_data_loss = fail_on_data_loss
+        self._is_alone = is_alone
+        self._joined: set[PartitionKey] = set()
+        """Partitions that others joined in their store since the batch was planned."""
         self._texts = AttributeTexts(ZoneInfo(time_zone), with_others=include_attributes)
         self._time_type = self.schema.field("messageTime").type
         self._partition: PartitionKey | None = None
@@ -127,17 +138,21 @@ class PackDecoder:
         missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - rows
         if missing == 0:
             return pa.arange(pack.start, pack.end, INDEX_ENTRY_BYTES)
-        if rule is OffsetRule.ALWAYS:
+        if rule is OffsetRule.ALWAYS and self._is_still_alone(pack.partition):
             if self._fail_on_data_loss:
                 raise DataLoss(
                     f"partition {pack.partition} has {rows} messages in its offsets [{pack.start}, {pack.end}), "
                     f"where its index has {rows + missing}: the broker no longer has the others, or cannot read "
-                    "them. Were partitions added to the topic just now, so that others share the index? Then start "
-                    "the query again. Else start from offsets that the broker still holds, or set "
-                    "failOnDataLoss=false to go on without them",
+                    "them. Start from offsets that the broker still holds, or set failOnDataLoss=false to go on "
+                    "without them",
                     partition=str(pack.partition),
                     wanted=pack.start,
                     found=pack.end - rows * INDEX_ENTRY_BYTES,
                 )
             self.missing += missing
         return pa.nulls(rows, pa.int64())
+
+    def _is_still_alone(self, key: PartitionKey) -> bool:
+        if key not in self._joined and not self._is_alone(key):
+            self._joined.add(key)
+        return key not in self._joined

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from spark_source.node_partition import NodePartition
+    from tubeclient.keys import PartitionKey
 
 __all__ = ["attempt_name", "read_node"]
 
@@ -35,10 +36,15 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     from spark_source.cluster import client_settings, reader_groups
     from tubeclient.range_reader import RangeReader, WantedRange
 
+    def is_alone(key: PartitionKey) -> bool:
+        """Whether the partition, the first of its store, is still the only one there."""
+        return not reader.has_partition(partition.broker_of(key), key._replace(partition_id=key.partition_id + 1))
+
     decoder = PackDecoder(
         include_attributes=options.include_attributes,
         time_zone=options.message_time_zone,
         fail_on_data_loss=options.fail_on_data_loss,
+        is_alone=is_alone,
     )
     reader = RangeReader(
         client_settings(options),

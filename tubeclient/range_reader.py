@@ -12,13 +12,13 @@ from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
-from tubeclient.errors import ClientClosed, DataLoss, TubeError
+from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
 from tubeclient.flows.effects import Emit, Flow, call, checked
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
-from tubeclient.keys import BrokerInfo, OffsetRange
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import shared_pool
@@ -164,6 +164,20 @@ class RangeReader(ProcessBound):
     def _lost(self, lost: LostRange) -> None:
         self.losses.append(lost)
         _log.warning("lost and passed over: %s", lost)
+
+    def has_partition(self, broker: BrokerInfo, partition: PartitionKey) -> bool:
+        """Whether the broker has that partition now. Raises as `read` does for what keeps it from saying so."""
+        self._check_open()
+        asking = RangeRead(self._task(WantedRange(broker, OffsetRange(partition, 0, 0))), random.Random())
+        try:
+            self._runner.run(asking.run())
+        except NoSuchPartition:
+            return False
+        except DataLoss:  # its first messages have expired
+            return True
+        finally:
+            self._runner.run(asking.release())
+        return True
 
     def _task(self, wanted: WantedRange) -> RangeTask:
         return RangeTask(

@@ -127,6 +127,15 @@ def test_a_fetch_that_comes_after_its_connection_broke_passes_over_nothing(
     assert got == list(range(300))
 
 
+def test_a_partition_that_is_there_and_one_that_is_not(tube: Cluster, settings: ClientSettings) -> None:
+    with RangeReader(settings, GROUPS[:1], visit_token=tube.visit_token()) as reader:
+        for _ in range(2):  # nobody is left behind who has it
+            assert reader.has_partition(tube.brokers[1], PartitionKey(1, "ranges_shared", 2))
+            assert not reader.has_partition(tube.brokers[1], PartitionKey(1, "ranges_shared", 3))
+    with RangeReader(settings, GROUPS[:1], visit_token=tube.visit_token()) as another:
+        assert not another.has_partition(tube.brokers[1], PartitionKey(1, "ranges_shared", 3))
+
+
 def test_offsets_over_http_and_over_the_protocol_are_the_same(settings: ClientSettings, producer: Producer) -> None:
     producer.publish(["ranges_single"])
     for number in range(20):
