@@ -200,7 +200,12 @@ def test_offsets_are_given_only_where_they_are_known(
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_partition_that_others_joined_lacks_nothing(strict: bool) -> None:
     asked: list[PartitionKey] = []
-    one = decoder(fail_on_data_loss=strict, is_alone=lambda key: bool(asked.append(key)))
+
+    def is_alone(key: PartitionKey) -> bool:
+        asked.append(key)
+        return False
+
+    one = decoder(fail_on_data_loss=strict, is_alone=is_alone)
     for _ in range(3):
         batch = one.decode([pack(message(b"a"), end=280 + 3 * 28)], OffsetRule.ALWAYS)
         assert batch.column("offset").to_pylist() == [None]

@@ -26,6 +26,7 @@ from tubeclient.metadata import ClusterView
 TOPIC = "clicks"
 GROUP = "etl"
 STORMY = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
+LATE = Weather(come_late=0.05)
 
 
 class Client:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tubeclient.consuming import STORMY, Bench, fail_if_dead
+from tests.tubeclient.consuming import LATE, STORMY, Bench, fail_if_dead
+from tests.tubeclient.simulation import Weather
 from tubeclient.assignment import assign
 from tubeclient.keys import PartitionKey
 
@@ -68,6 +69,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     advancing=st.booleans(),
     moving=st.booleans(),
     wait=st.booleans(),
+    weather=st.sampled_from([STORMY, LATE]),
 )
 def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_twice(
     tmp_path_factory: pytest.TempPathFactory,
@@ -78,8 +80,9 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     advancing: bool,
     moving: bool,
     wait: bool,
+    weather: Weather,
 ) -> None:
-    bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, weather=STORMY)
+    bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, weather=weather)
     for broker in bench.brokers.values():
         broker.faults.advancing_404 = advancing
     bench.send(200)
@@ -102,4 +105,7 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     fail_if_dead(actors)
     bodies = [body for _, body in got]
     assert set(bodies) | bench.unsure == {body for _, body in bench.sent}
-    assert {body for body in bodies if bodies.count(body) > 1} <= bench.unsure
+    if not (moving and weather is LATE):
+        # Else one that could not give a partition back goes on, when it has it again, where it stood: a broker that was
+        # stopped meanwhile looks the same as another client that read on and gave it back.
+        assert {body for body in bodies if bodies.count(body) > 1} <= bench.unsure

@@ -158,7 +158,7 @@ class Consumption(Fetching):
         """
         now: float = yield Now()
         epoch = holding.epoch
-        request = self._registrations.reader.commit(holding.key, consumed=consumed)
+        request = self._registrations.reader(holding.key).commit(holding.key, consumed=consumed)
         commit = Outgoing(holding, Method.COMMIT_OFFSET, request)
         self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
         more = min(self._plan.prefetch, 1)
@@ -200,33 +200,24 @@ class Consumption(Fetching):
     def _find_out(self, holding: Holding, commit: _Commit, error: TubeError) -> Flow[int]:
         """A commit's answer was lost, or the registration was: find out where the group stands.
 
-        A second commit that gives up what was noted since tells, as long as the broker has not forgotten us; where it
-        has, the messages of the pack may come again.
+        Giving the partition back and registering anew tells, and ends what else may come late, as long as the broker
+        has not forgotten us; where it has, the messages of the pack may come again.
         """
         while holding.phase is Phase.REGISTERING and holding.epoch == commit.epoch:  # somebody else does
             yield Sleep(WAIT_SLICE_MS, CHANGED)
         if holding.epoch == commit.epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
-            self._holdings.drop_work(holding)
-            holding.phase = Phase.CONFIRMING
+            yield from self._registrations.doubt(holding)
             try:
-                request = self._registrations.reader.commit(holding.key, consumed=False)
-                outgoing = Outgoing(holding, Method.COMMIT_OFFSET, request)
-                (ticket,) = yield from self._registrations.send(outgoing)
-                answer = yield Receive(ticket)
-                checked(answer, f"confirming a pack of partition {holding.key}", partition=str(holding.key))
-            except RegistrationLost as lost:
-                error = lost
+                position = yield from self._registrations.find_out(holding)
             except TransportError:
                 yield from self._registrations.line_down(holding.line)
                 raise error from None
-            else:
-                if holding.epoch == commit.epoch:
-                    holding.confirmed = holding.expected = answer.currOffset
-                    holding.commit_next = holding.noted = False
-                if answer.currOffset > commit.delivery.start or not commit.consumed:
-                    position: int = answer.currOffset
-                    return position
+            except TubeError as refusal:
+                yield from self._registrations.lose(holding, refusal)
                 raise StalePack(partition=str(holding.key)) from error
+            if position > commit.delivery.start or not commit.consumed:
+                return position
+            raise StalePack(partition=str(holding.key)) from error
         if holding.epoch == commit.epoch and holding.phase is not Phase.GONE:
             holding.phase = Phase.IDLE
             yield from self._registrations.rejoin(holding)

@@ -144,7 +144,7 @@ class Fetching:
         holding.phase = Phase.FETCHING
         holding.noted = True
         self._holdings.fetching[holding] = None
-        request = self._registrations.reader.fetch(
+        request = self._registrations.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
         outgoing = Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C)

@@ -122,6 +122,8 @@ class Holding:
     """Somebody takes the answer to `ticket` already."""
     committing: bool = False
     """A commit is on its way: until it is known what became of it, no answer to a fetch counts."""
+    sent_over: int | None = None
+    """The connection over which something was last asked for, None where that is not sure."""
     sending: int = 0
     """Fetches and commits that may not have reached the socket yet."""
     empty_ms: float = 0.0
@@ -159,6 +161,8 @@ class Holdings:
         self.delivered: dict[Holding, None] = {}
         """Those with an unconfirmed pack, the oldest first."""
         self.lines: dict[int, BrokerLine] = {}
+        self.doubtful: set[PartitionKey] = set()
+        """Those whose broker may still get what was asked for under their present client id, and not be waited for."""
         self._ready: deque[tuple[int, Holding]] = deque()
         self._resting: list[tuple[float, int, Holding]] = []
         self._turns = itertools.count(1)
@@ -202,7 +206,7 @@ class Holdings:
             turn, holding = self._ready.popleft()
             if turn != holding.turn or holding.phase is not Phase.IDLE or holding.leaving:
                 continue
-            if holding.line.up and not holding.sending:
+            if holding.line.up and not holding.sending and holding.key not in self.doubtful:
                 if line is None or holding.line is line:
                     return holding
                 self._ready.appendleft((turn, holding))

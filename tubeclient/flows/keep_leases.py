@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tubeclient.errors import ClientClosed, ProtocolError, TubeError, status_error
 from tubeclient.flows.effects import ConnectionTo, Flow, Notify, Sleep, backoff_ms, call, checked
-from tubeclient.flows.holdings import BrokerLine, Holding
-from tubeclient.flows.reader import LEASE_BEAT_MS, TAKEN
+from tubeclient.flows.holdings import BrokerLine, Holding, Phase
+from tubeclient.flows.reader import LEASE_BEAT_MS, TAKEN, Reader
 from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey, is_int32
@@ -27,7 +27,8 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         if not registrations.holdings.of_line(line):
             line.kept = False
             return
-        pause = LEASE_BEAT_MS if line.up else backoff_ms(attempt, registrations.rng.random())
+        doubtful = any(_is_doubtful(registrations, holding) for holding in registrations.holdings.of_line(line))
+        pause = LEASE_BEAT_MS if line.up and not doubtful else backoff_ms(attempt, registrations.rng.random())
         yield Sleep(pause, line.signal)
         held = {holding.key: (holding, holding.epoch) for holding in registrations.holdings.of_line(line)}
         registered = [key for key, (_, epoch) in held.items() if epoch > 0]
@@ -59,6 +60,9 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         if not line.up:
             line.up = True
             yield Notify(CHANGED)
+        for holding, epoch in held.values():
+            if _still_meant(registrations, holding, epoch) and _is_doubtful(registrations, holding):
+                yield from registrations.rejoin(holding)
 
 
 def _still_meant(registrations: Registrations, holding: Holding, epoch: int) -> bool:
@@ -66,16 +70,28 @@ def _still_meant(registrations: Registrations, holding: Holding, epoch: int) -> 
     return registrations.holdings.by_key.get(holding.key) is holding and holding.epoch == epoch
 
 
+def _is_doubtful(registrations: Registrations, holding: Holding) -> bool:
+    """Whether it has to be registered anew before it is read on, and nobody else does that."""
+    idle = holding.phase is Phase.IDLE and not holding.committing
+    return idle and holding.epoch > 0 and holding.key in registrations.holdings.doubtful
+
+
 def _beat(registrations: Registrations, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:
-    """Send one heartbeat; returns the code of each partition that is not ours any more."""
+    """Send a heartbeat for each client id; returns the code of each partition that is not ours any more."""
     plan = registrations.plan
-    request = registrations.reader.beat(line.info, keys, filtered=any(plan.filters.values()))
-    answer = yield from call(line.info.address, Method.PARTITION_HEARTBEAT, request)
-    checked(answer, f"keeping the partitions of group {plan.group} at broker {line.info}", address=line.info.address)
+    by_reader: dict[Reader, list[PartitionKey]] = {}
+    for key in keys:
+        by_reader.setdefault(registrations.reader(key), []).append(key)
     failures = {}
-    for text in answer.failureInfo:
-        code, _, subscription = text.partition(":")
-        if not is_int32(code):
-            raise ProtocolError(f"{text!r} does not say what became of a partition")
-        failures[parse_subscription(subscription)[1]] = int(code)
+    for reader, of_reader in by_reader.items():
+        request = reader.beat(line.info, of_reader, filtered=any(plan.filters.values()))
+        answer = yield from call(line.info.address, Method.PARTITION_HEARTBEAT, request)
+        checked(
+            answer, f"keeping the partitions of group {plan.group} at broker {line.info}", address=line.info.address
+        )
+        for text in answer.failureInfo:
+            code, _, subscription = text.partition(":")
+            if not is_int32(code):
+                raise ProtocolError(f"{text!r} does not say what became of a partition")
+            failures[parse_subscription(subscription)[1]] = int(code)
     return failures

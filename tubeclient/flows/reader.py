@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tubeclient.errors import PartitionOccupied
@@ -57,6 +57,10 @@ class Reader:
     group: str
     client_id: str
     authority: Authority = field(default_factory=Authority)
+
+    def in_life(self, number: int) -> Reader:
+        """The same reader under another client id, one for each number; for 0 it is its own."""
+        return replace(self, client_id=f"{self.client_id}.{number}") if number else self
 
     def register(
         self, key: PartitionKey, offset: int | None, *, status: int = AT_MIN_IF_NEW, filters: Collection[str] = ()

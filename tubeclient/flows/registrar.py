@@ -3,15 +3,20 @@
 A registration is a seek too: it moves the group to an offset, or tells where it stands, and drops what the broker had
 noted of earlier fetches. So nothing that was asked for under an earlier one may reach the broker behind it: a late
 fetch would be noted on top of the pack that is out, and the commit of that one would cover messages nobody was handed.
+
+Over one connection requests are served in the order sent. But they may reach the broker long after their connection
+broke, or after a time-out. Where something was not answered, its partition is doubtful: nothing is asked of it before
+it has been given back and registered anew, with another client id. What comes late under the former one is refused.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
@@ -65,6 +70,8 @@ CHANGED: Final = "partitions changed"
 
 StartFrom = Literal["earliest", "latest", "always_latest"]
 
+T = TypeVar("T")
+
 WAIT_SLICE_MS: Final = 250.0
 """Waits look again that often, whatever happens."""
 
@@ -114,7 +121,10 @@ class Registrar:
 
     def __init__(self, plan: ReadPlan, rng: random.Random) -> None:
         self.plan = plan
-        self.reader = Reader(plan.group, plan.client_id, plan.authority)
+        self._reader = Reader(plan.group, plan.client_id, plan.authority)
+        self._lives: dict[PartitionKey, int] = {}
+        self._perhaps_registered: set[PartitionKey] = set()
+        """Those whose last registration was not answered."""
         self.holdings = Holdings()
         self.closed = False
         self.failure: TubeError | None = None
@@ -131,16 +141,32 @@ class Registrar:
         if self.failure is not None:
             raise self.failure
 
+    def reader(self, key: PartitionKey) -> Reader:
+        """Who has the partition, or is about to."""
+        return self._reader.in_life(self._lives.get(key, 0))
+
+    def doubt(self, holding: Holding) -> Flow[None]:
+        """Something asked for was not answered, and may reach the broker late. The keeper of the leases sees to it."""
+        self.holdings.doubtful.add(holding.key)
+        yield Notify(holding.line.signal)
+
     def send(self, *outgoing: Outgoing) -> Flow[list[Ticket]]:
         """Send fetches and commits of one broker's partitions together, so that no registration overtakes them."""
         for one in outgoing:
             one.holding.sending += 1
         address = outgoing[0].holding.line.info.address
         try:
+            before = yield ConnectionTo(address)
             tickets: list[Ticket] = yield SendAll(
                 tuple(Send(address, one.method, one.request, signal=CHANGED, answer=one.answer) for one in outgoing)
             )
+            after = yield ConnectionTo(address)
+            for one in outgoing:
+                one.holding.sent_over = after if before in (None, after) else None
             return tickets
+        except TubeError:
+            self.holdings.doubtful.update(one.holding.key for one in outgoing)
+            raise
         finally:
             for one in outgoing:
                 one.holding.sending -= 1
@@ -163,15 +189,8 @@ class Registrar:
 
     def seek(self, holding: Holding, offset: int, deadline: float = 0.0) -> Flow[int]:
         """Register at `offset`, or at the nearest the broker holds; else as `register`."""
-        try:
+        with self._idle_if_interrupted(holding):
             return (yield from self._try(holding, offset, deadline))
-        except TubeError:
-            raise
-        except BaseException:  # the caller was interrupted: where the group stands, the next fetch shows
-            if holding.phase is Phase.REGISTERING:
-                holding.expected, holding.commit_next = None, False
-                self.holdings.set_idle(holding)
-            raise
 
     def take_up(self, holding: Holding, standing: Standing, deadline: float) -> Flow[int]:
         """Register where the group stood when this consumer saw it last; returns where it stands then.
@@ -181,8 +200,13 @@ class Registrar:
         or not. One that lost its tail holds other messages there, which are not skipped. Raises as `register`; the
         standing is kept until this has come to its end, for whoever tries again.
         """
-        confirmed, noted = standing
+        # A broker that still had it since then was not stopped meanwhile, and has rolled back what it had noted.
+        had_since = holding.key not in self.left and holding.key not in self._perhaps_registered
         self.left[holding.key] = standing
+        with self._idle_if_interrupted(holding):
+            if (yield from self._end_life(holding, deadline)) and had_since:
+                self.left[holding.key] = standing = standing._replace(noted=False)
+        confirmed, noted = standing
         start = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
         if start != confirmed and (noted or start < confirmed) and 0 <= confirmed <= holding.end:
             start = yield from self.seek(holding, confirmed, deadline)
@@ -191,16 +215,26 @@ class Registrar:
         self.left.pop(holding.key, None)
         return start
 
+    @contextmanager
+    def _idle_if_interrupted(self, holding: Holding) -> Iterator[None]:
+        try:
+            yield
+        except TubeError:
+            raise
+        except BaseException:  # where the group stands, the next fetch shows
+            if holding.phase is Phase.REGISTERING:
+                holding.expected, holding.commit_next = None, False
+                self.holdings.set_idle(holding)
+            raise
+
     def forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
         """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
         holding.phase, holding.leaving = Phase.GONE, True
-        self.holdings.drop_work(holding)
-        yield from self._all_sent(holding)
+        yield from self._drop_work(holding)
         known = not free_it or holding.epoch == 0
         if free_it and holding.line.up:
             try:
-                request = self.reader.unregister(holding.key)
-                answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+                answer = yield from self._unregister(holding)
                 lapsed = answer.errCode == FREE and (yield from self.on_same_run(holding))
                 known = known or lapsed or answer.errCode in (200, TAKEN)
             except TransportError:
@@ -236,35 +270,16 @@ class Registrar:
         line.up = False
         for holding in self.holdings.of_line(line):
             if holding.epoch > 0 and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
+                self.holdings.doubtful.add(holding.key)
                 holding.expected, holding.commit_next = None, False
                 self.holdings.set_idle(holding)
         yield Notify(CHANGED)
         yield Notify(line.signal)
 
     def _try(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
-        holding.phase = Phase.REGISTERING
-        self.holdings.drop_work(holding)
-        yield from self._all_sent(holding)
+        yield from self._end_life(holding, deadline)
         first = holding.key not in self._seen
-        attempt = 0
-        while True:
-            try:
-                request = self._request(holding, offset, first)
-                answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
-                checked(
-                    answer,
-                    f"connecting partition {holding.key} for group {self.plan.group} at broker {holding.line.info}",
-                    address=holding.line.info.address,
-                    partition=str(holding.key),
-                )
-                break
-            except TubeError as error:
-                pause = backoff_ms(attempt, self.rng.random())
-                attempt += 1
-                if not error.retriable or (yield Now()) + pause > deadline:
-                    raise
-                yield Sleep(pause)
-                self.check_open()
+        answer = yield from self._patiently(lambda: self._register(holding, offset, first), deadline)
         self._seen.add(holding.key)
         start: int = answer.currOffset
         holding.epoch += 1
@@ -278,8 +293,77 @@ class Registrar:
         self.holdings.set_idle(holding)
         return start
 
-    @staticmethod
-    def _all_sent(holding: Holding) -> Flow[None]:
+    def _register(self, holding: Holding, offset: int, first: bool) -> Flow[Any]:
+        if holding.key in self.holdings.doubtful:  # after a try that was not answered
+            yield from self._unregister_for_good(holding)
+        request = self._request(holding, offset, first)
+        return (yield from self._ask(holding, request))
+
+    def _end_life(self, holding: Holding, deadline: float) -> Flow[bool]:
+        """Make sure that nothing comes late in what follows: for a doubtful partition, give it back and take another
+        client id. Whether the broker had it, and so has rolled back what it had noted.
+        """
+        holding.phase = Phase.REGISTERING
+        yield from self._drop_work(holding)
+        if holding.key not in self.holdings.doubtful:
+            return False
+        return (yield from self._patiently(lambda: self._unregister_for_good(holding), deadline))
+
+    def _unregister_for_good(self, holding: Holding) -> Flow[bool]:
+        answer = yield from self._unregister(holding)
+        if answer.errCode not in (FREE, TAKEN):
+            self._checked(holding, answer)
+        self._lives[holding.key] = self._lives.get(holding.key, 0) + 1
+        self.holdings.doubtful.discard(holding.key)
+        return bool(answer.errCode == 200)
+
+    def _unregister(self, holding: Holding) -> Flow[Any]:
+        request = self.reader(holding.key).unregister(holding.key)
+        try:
+            return (yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request))
+        except TubeError:
+            self.holdings.doubtful.add(holding.key)
+            raise
+
+    def _ask(self, holding: Holding, request: broker_pb2.RegisterRequestC2B) -> Flow[Any]:
+        try:
+            answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
+        except TubeError:
+            self.holdings.doubtful.add(holding.key)
+            self._perhaps_registered.add(holding.key)
+            raise
+        self._perhaps_registered.discard(holding.key)
+        return self._checked(holding, answer)
+
+    def _checked(self, holding: Holding, answer: Any) -> Any:
+        return checked(
+            answer,
+            f"connecting partition {holding.key} for group {self.plan.group} at broker {holding.line.info}",
+            address=holding.line.info.address,
+            partition=str(holding.key),
+        )
+
+    def _patiently(self, attempt: Callable[[], Flow[T]], deadline: float) -> Flow[T]:
+        """Try until `deadline`, where what it meets may pass."""
+        failures = 0
+        while True:
+            try:
+                return (yield from attempt())
+            except TubeError as error:
+                pause = backoff_ms(failures, self.rng.random())
+                failures += 1
+                if not error.retriable or (yield Now()) + pause > deadline:
+                    raise
+                yield Sleep(pause)
+                self.check_open()
+
+    def _drop_work(self, holding: Holding) -> Flow[None]:
+        """Nothing that is under way for the partition counts any more, and all of it was sent."""
+        if holding.ticket is not None or holding.committing:
+            live = yield ConnectionTo(holding.line.info.address)
+            if live is None or live != holding.sent_over:
+                self.holdings.doubtful.add(holding.key)
+        self.holdings.drop_work(holding)
         while holding.sending:
             yield Sleep(_SENDING_SLICE_MS)
 
@@ -291,7 +375,7 @@ class Registrar:
             current = 0
         elif offset < 0 and first:
             status = _STATUS_OF_START[self.plan.start_from]
-        return self.reader.register(holding.key, current, status=status, filters=holding.filters)
+        return self.reader(holding.key).register(holding.key, current, status=status, filters=holding.filters)
 
     def _loss(self, holding: Holding, wanted: int, found: int) -> DataLoss:
         return DataLoss(

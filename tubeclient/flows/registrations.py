@@ -171,9 +171,18 @@ class Registrations(Registrar):
                 yield Sleep(_JUMP_RETRY_MS, CHANGED)
 
     def rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a partition again that the broker has forgotten. Emits `Lost` where that fails for good."""
+        """Register a partition again that the broker has forgotten, or that is doubtful. Emits `Lost` where that fails
+        for good.
+        """
         noted = holding.noted and not (yield from self.on_same_run(holding))
-        yield from self._moved(holding, self.take_up(holding, Standing(holding.confirmed, noted), 0.0))
+        # One that is left is of a taking up that did not come to its end.
+        standing = self.left.get(holding.key, Standing(holding.confirmed, noted))
+        yield from self._moved(holding, self.take_up(holding, standing, 0.0))
+
+    def find_out(self, holding: Holding) -> Flow[int]:
+        """Where the group stands that something was asked for and not answered: register anew. Raises as `register`."""
+        noted = not (yield from self.on_same_run(holding))
+        return (yield from self.take_up(holding, Standing(holding.confirmed, noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
         """The partition is somebody else's now, or not to be had."""
@@ -224,10 +233,8 @@ class Registrations(Registrar):
         try:
             yield from move
             done = True
-        except TransportError as error:
-            yield from self.line_down(holding.line)
-            if holding.key in self.left:  # perhaps registered, and not where it stood: only a new taking up may go on
-                yield from self.lose(holding, error)
+        except TransportError:
+            yield from self.line_down(holding.line)  # the keeper tries again, as it is doubtful
         except TubeError as error:
             if isinstance(error, PartitionOccupied):
                 self.left.pop(holding.key, None)  # whoever has it went on from what the broker knew

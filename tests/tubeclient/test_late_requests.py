@@ -1,0 +1,101 @@
+"""A consumer whose requests reach the broker long after their connection broke; on simulated brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tubeclient.consuming import Bench, Client, several_packs
+from tubeclient.errors import StalePack, TransportError
+from tubeclient.flows.registrar import BootstrapOffset
+from tubeclient.flows.registrations import Lost
+from tubeclient.wire.methods import Method
+
+LATE_MS = 3_000
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return several_packs(tmp_path, stores=1)
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    client = bench.client(prefetch=0)
+    client.connect(bench.key())
+    return client
+
+
+def test_a_late_fetch_is_not_noted_on_top_of_the_pack_that_is_out(bench: Bench, client: Client) -> None:
+    """It may go further, as more has come meanwhile; the pack's commit would cover what nobody was handed."""
+    bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)
+    pack = client.get()
+    bench.send(40)
+    bench.simulation.run(LATE_MS)
+    assert client.confirm(pack) == len(pack) * 28
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+    assert client.events_of(Lost) == []
+
+
+def test_a_late_fetch_that_commits_does_not_confirm_the_pack_that_is_out(bench: Bench, client: Client) -> None:
+    rest = client.drain()
+    bench.simulation.run(2_000)
+    bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)  # it commits what the empty answer before it passed
+    assert client.poll() is None
+    bench.send(40)
+    pack = client.get()
+    bench.simulation.run(LATE_MS)
+    assert bench.committed(bench.key()) == pack.start == len(rest) * 28
+    client.confirm(pack)
+    assert rest + pack.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_late_commit_does_not_confirm_the_same_pack_come_again(bench: Bench, client: Client) -> None:
+    bench.simulation.let_come_late(Method.COMMIT_OFFSET, LATE_MS)
+    pack = client.get()
+    with pytest.raises(StalePack):
+        client.confirm(pack)
+    again = client.get()
+    assert again.bodies == pack.bodies
+    bench.simulation.run(LATE_MS)
+    assert bench.committed(bench.key()) == 0
+    client.confirm(again)
+    assert again.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_late_registration_moves_nobody(bench: Bench, client: Client) -> None:
+    bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
+    with pytest.raises(TransportError):
+        client.connect(bench.key(), BootstrapOffset.LATEST)
+    assert client.connect(bench.key(), 0, timeout_ms=1_000) == 0
+    pack = client.get()
+    bench.simulation.run(LATE_MS)
+    client.confirm(pack)
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+    assert client.events_of(Lost) == []
+
+
+def test_a_late_giving_back_takes_nothing_from_who_has_come_again(bench: Bench, client: Client) -> None:
+    bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
+    assert client.disconnect(bench.key())
+    client.connect(bench.key(), timeout_ms=1_000)
+    pack = client.get()
+    bench.simulation.run(LATE_MS)
+    client.confirm(pack)
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_the_broker_knows_the_client_by_its_own_id_until_something_goes_wrong(bench: Bench, client: Client) -> None:
+    def owner() -> str | None:
+        reader = bench.brokers[1].ownership.owner(bench.cursor(bench.key()))
+        return None if reader is None else reader.client_id
+
+    assert owner() == "one"
+    bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)
+    client.get()
+    assert owner() == "one.1"
+    bench.simulation.run(120_000)  # its lease is kept under that id
+    assert owner() == "one.1"
+    client.disconnect(bench.key())
+    assert owner() is None
