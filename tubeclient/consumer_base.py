@@ -20,7 +20,7 @@ from tubeclient.flows.fetch import Expired
 from tubeclient.flows.holdings import BrokerLine
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom
+from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom, Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
 from tubeclient.identity import new_client_id, reader_groups_of
@@ -37,6 +37,8 @@ __all__ = ["ConsumerBase", "ConsumerOptions", "Running"]
 _log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 15.0
+_TELL_SECONDS = 30.0
+"""Of a broker in trouble a consumer's log says so at most that often."""
 _LOOK_SECONDS = 1.0
 """So long after a look at the layout no further one is made for partitions that are closed; there may be thousands."""
 
@@ -122,6 +124,7 @@ class ConsumerBase(ProcessBound):
         self._closed = False
         self._orders = GroupOrders()
         self._next_look = 0.0
+        self._next_telling: dict[int, float] = {}
         self._threads: list[threading.Thread] = []
 
     def start(self, *, patience_ms: float = 0) -> Self:
@@ -257,6 +260,8 @@ class ConsumerBase(ProcessBound):
             _log.warning("expired before they were read: %s", event.lost)
         elif isinstance(event, Unconfirmed):
             _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
+        elif isinstance(event, Trouble):
+            self._tell(event)
         elif isinstance(event, Closed):
             self._look(running)
         elif isinstance(event, Lost):
@@ -268,6 +273,13 @@ class ConsumerBase(ProcessBound):
                 callback(event)
             except Exception:
                 _log.exception("a callback for %r failed", event)
+
+    def _tell(self, event: Trouble) -> None:
+        """It is tried again several times a second, and what is tried fails in the same way as a rule."""
+        now = monotonic()
+        if now >= self._next_telling.get(event.broker.broker_id, 0.0):
+            self._next_telling[event.broker.broker_id] = now + _TELL_SECONDS
+            _log.warning("partitions at broker %s wait, it is tried again: %s", event.broker, event.error)
 
     def _look(self, running: Running) -> None:
         """A broker contradicts the layout that is known; each further refusal comes here again."""

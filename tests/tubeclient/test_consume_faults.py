@@ -17,6 +17,7 @@ from tubeclient.errors import (
     StalePack,
 )
 from tubeclient.flows.fetch import Expired
+from tubeclient.flows.registrar import Trouble
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
@@ -43,6 +44,19 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     client.connect(bench.key(), 0)
     assert client.drain() == bench.of(bench.key())
     assert client.events_of(Lost) == []
+
+
+@pytest.mark.parametrize("code", [500, 599])
+def test_a_refusal_that_says_of_trouble_is_told_with_the_broker(bench: Bench, client: Client, code: int) -> None:
+    bench.brokers[1].faults.force(Method.GET_MESSAGES, code)
+    assert client.get(timeout_ms=10_000).start == 0
+    assert [(one.broker.broker_id, str(code) in str(one.error)) for one in client.events_of(Trouble)] == [(1, True)]
+
+
+def test_a_fetch_without_an_answer_is_told(bench: Bench, client: Client) -> None:
+    bench.simulation.lose(Method.GET_MESSAGES, answer=True)
+    client.get(timeout_ms=20_000)
+    assert {one.broker.broker_id for one in client.events_of(Trouble)} == {1}
 
 
 def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:

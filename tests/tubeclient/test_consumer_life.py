@@ -132,6 +132,19 @@ def test_a_callback_that_fails_does_no_harm(settings: ClientSettings, caplog: py
     assert caplog.text.count("ValueError: of the user's own making") == 2
 
 
+def test_of_a_broker_in_trouble_the_log_says_so_once_in_a_while(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else nothing to read and nobody to read it from would look the same."""
+    with consumer_of(settings) as consumer:
+        consumer.connect(PartitionKey(1, "single", 0))
+        cluster.stop_broker(1)
+        assert consumer.get(timeout_ms=3_000) is None
+    told = [one.getMessage() for one in caplog.records if "it is tried again" in one.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith(f"partitions at broker 1:{cluster.broker_addresses[1]} wait")
+
+
 def test_the_wait_at_the_end_is_one_for_all_partitions(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     for broker_id in (1, 2):
         cluster.load("clicks", [NewMessage(0, b"out"), NewMessage(10_000, b"out")], broker_id=broker_id)

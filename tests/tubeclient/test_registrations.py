@@ -11,6 +11,7 @@ from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
     DataLoss,
+    DeadlineExceeded,
     PartitionUnavailable,
     StalePack,
     TransportError,
@@ -62,7 +63,9 @@ def test_a_fetch_that_leaves_late_is_not_noted_behind_another_one(bench: Bench, 
     late = bench.simulation.start(client.consumption.get(timeout_ms=3_000))
     bench.simulation.run(100)
     line = client.registrations.holdings.lines[1]
-    client.do(client.registrations.line_down(line))  # as where another partition's call met a fault
+    client.do(
+        client.registrations.line_down(line, DeadlineExceeded("a fault"))
+    )  # as where another partition's call met a fault
     bench.simulation.run(500)  # and the heartbeat has had an answer again
     assert line.up
     other = bench.simulation.start(client.consumption.get(timeout_ms=300))

@@ -209,8 +209,8 @@ class Consumption(Fetching):
             yield from self._registrations.doubt(holding)
             try:
                 position = yield from self._registrations.find_out(holding)
-            except TransportError:
-                yield from self._registrations.line_down(holding.line)
+            except TransportError as further:
+                yield from self._registrations.line_down(holding.line, further)
                 raise error from None
             except TubeError as refusal:
                 yield from self._registrations.lose(holding, refusal)

@@ -40,7 +40,7 @@ from tubeclient.flows.effects import (
 from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import BrokerLine, Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrar import CHANGED, Outgoing
+from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import checked_columns, with_tags
@@ -158,8 +158,8 @@ class Fetching:
         holding = fetch.outgoing.holding
         try:
             *tickets, ticket = yield from self._registrations.send(*before, fetch.outgoing)
-        except TubeError:
-            yield from self._registrations.line_down(holding.line)
+        except TubeError as error:
+            yield from self._registrations.line_down(holding.line, error)
             if before:
                 raise
             return []
@@ -215,8 +215,8 @@ class Fetching:
             if found <= expected:
                 yield from self._registrations.seek(holding, start)
                 return
-        except TransportError:
-            yield from self._registrations.line_down(holding.line)
+        except TransportError as error:
+            yield from self._registrations.line_down(holding.line, error)
             return
         except TubeError as error:
             yield from self._registrations.lose(holding, error)
@@ -296,7 +296,7 @@ class Fetching:
         now: float = yield Now()
         holding.expected, holding.commit_next = None, False
         if isinstance(error, TransportError):
-            yield from self._registrations.line_down(holding.line)
+            yield from self._registrations.line_down(holding.line, error)
         elif isinstance(error, RegistrationLost):
             yield from self._registrations.rejoin(holding)
         elif isinstance(error, PartitionTaken):
@@ -320,6 +320,5 @@ class Fetching:
             pause = backoff_ms(holding.failures, self._rng.random(), first_ms=first, limit_ms=8 * first)
             holding.failures += 1
             self._holdings.set_idle(holding, now + pause)
-            if closed:
-                yield Emit(Closed(holding.key))
+            yield Emit(Closed(holding.key) if closed else Trouble(holding.line.info, error))
         yield Notify(CHANGED)

@@ -40,8 +40,8 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         except ClientClosed:
             line.kept = False
             return
-        except TubeError:
-            yield from registrations.line_down(line)
+        except TubeError as error:
+            yield from registrations.line_down(line, error)
             attempt += 1
             continue
         attempt = 0

@@ -24,6 +24,7 @@ from tubeclient.errors import ClientClosed, DataLoss, TransportError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import (
     ConnectionTo,
+    Emit,
     Flow,
     Notify,
     Now,
@@ -38,7 +39,7 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
 from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, TAKEN, Reader
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -51,6 +52,7 @@ __all__ = [
     "Registrar",
     "Standing",
     "StartFrom",
+    "Trouble",
 ]
 
 
@@ -63,6 +65,14 @@ class BootstrapOffset(IntEnum):
     """The first message the broker holds."""
     LATEST = -11
     """Behind the last message the broker holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Emitted: a broker cannot be reached, or answers what it should not; its partitions wait and are tried again."""
+
+    broker: BrokerInfo
+    error: TubeError
 
 
 CHANGED: Final = "partitions changed"
@@ -237,8 +247,8 @@ class Registrar:
                 answer = yield from self._unregister(holding)
                 lapsed = answer.errCode == FREE and (yield from self.on_same_run(holding))
                 known = known or lapsed or answer.errCode in (200, TAKEN)
-            except TransportError:
-                yield from self.line_down(holding.line)
+            except TransportError as error:
+                yield from self.line_down(holding.line, error)
             except TubeError:
                 pass
         if not known:
@@ -262,12 +272,13 @@ class Registrar:
         connection = yield ConnectionTo(holding.line.info.address)
         return connection is not None and connection == holding.connection
 
-    def line_down(self, line: BrokerLine) -> Flow[None]:
-        """The broker does not answer: nothing is asked of it until the keeper of its leases has had an answer.
+    def line_down(self, line: BrokerLine, error: TubeError) -> Flow[None]:
+        """The broker does not answer, or nonsense: nothing is asked of it until who keeps its leases has had an answer.
 
         What was asked for is forgotten, and with it how far a fetch may have moved: the next one repeats it.
         """
         line.up = False
+        yield Emit(Trouble(line.info, error))
         for holding in self.holdings.of_line(line):
             if holding.epoch > 0 and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
                 self.holdings.doubtful.add(holding.key)

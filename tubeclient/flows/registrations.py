@@ -91,7 +91,7 @@ class Registrations(Registrar):
                 start = yield from self.take_up(holding, left, deadline)
         except TubeError as error:
             if isinstance(error, ConnectError | DeadlineExceeded) or (known and isinstance(error, TransportError)):
-                yield from self.line_down(holding.line)
+                yield from self.line_down(holding.line, error)
             if isinstance(error, PartitionOccupied):
                 self.left.pop(key, None)  # whoever has it went on from what the broker knew
             if not known or not isinstance(error, TransportError | DataLoss):
@@ -233,8 +233,8 @@ class Registrations(Registrar):
         try:
             yield from move
             done = True
-        except TransportError:
-            yield from self.line_down(holding.line)  # the keeper tries again, as it is doubtful
+        except TransportError as error:
+            yield from self.line_down(holding.line, error)  # the keeper tries again, as it is doubtful
         except TubeError as error:
             if isinstance(error, PartitionOccupied):
                 self.left.pop(holding.key, None)  # whoever has it went on from what the broker knew
