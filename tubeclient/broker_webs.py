@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import TypeVar
 
+from tubeclient.admin.answers.model import BrokerState
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
@@ -21,47 +24,88 @@ __all__ = ["BrokerWebs"]
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _ASK_MASTERS_AGAIN_SECONDS = 60.0
+_ASK_AFTER_FAILURE_SECONDS = 5.0
 _AT_ONCE = 8
 
 
 class BrokerWebs:
-    """Learns the brokers' web ports from the masters' one, and keeps them. It holds no connection.
+    """Learns the brokers' web ports from the masters' one, and keeps them for as long as brokers are where they were.
+    It holds no connection.
 
-    One thread at a time may use it, except for `of` and `files`.
+    No answer of a broker says whose it is: what stands for that is the masters' books, which have to name the broker at
+    the address that its layout shows. One thread at a time may use it, except for `of`, `check_place` and `files`.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._masters = MasterWeb(settings)
-        self._webs: dict[int, BrokerWeb] = {}
-        self._asked_at: float | None = None
+        self._lock = threading.Lock()
+        self._webs: dict[BrokerInfo, BrokerWeb] = {}
+        self._elsewhere: dict[BrokerInfo, BrokerInfo] = {}
+        """Brokers as a layout shows them, and where the masters' books have them since."""
+        self._asked_about: frozenset[BrokerInfo] = frozenset()
+        self._asked_at = 0.0
+        self._doubted: set[BrokerInfo] = set()
+        """Those that failed since the masters were asked."""
         self._failure: TubeError | None = None
         self._never_written: set[StoreKey] = set()
 
     def learn(self, view: ClusterView) -> None:
-        """Ask the masters where the web ports of the brokers in `view` are; anew each minute while one is missing."""
-        now = time.monotonic()
-        if view.brokers.keys() <= self._webs.keys():
-            return
-        if self._asked_at is not None and now - self._asked_at < _ASK_MASTERS_AGAIN_SECONDS:
-            return
-        self._asked_at, self._failure = now, None
-        try:
-            states = self._masters.brokers()
-        except TubeError as error:
-            _log.info("the brokers' web ports are not known: %s", error)
-            self._failure = error
-            return
-        for state in states:
-            broker = view.brokers.get(state.info.broker_id)
-            if broker is not None and state.web_port > 0:
-                address = f"{broker.host}:{state.web_port}"
-                self._webs[broker.broker_id] = BrokerWeb(broker.broker_id, address, self._settings.http_timeout_ms)
+        """Ask the masters where the web ports of the brokers in `view` are: for a broker, or an address of one, that
+        they were not asked about; some seconds later where one failed, and each minute while one is missing.
+        """
+        with self._lock:
+            brokers = frozenset(view.brokers.values())
+            if not self._has_to_ask(brokers):
+                return
+            moved = {broker.broker_id for broker in brokers - self._asked_about}
+            self._asked_about = brokers | _of_others(self._asked_about, brokers)
+            self._asked_at, self._failure = time.monotonic(), None
+            self._never_written = {store for store in self._never_written if store.broker_id not in moved}
+            try:
+                self._note(brokers, self._masters.brokers())
+            except TubeError as error:
+                _log.info("the brokers' web ports are not known: %s", error)
+                self._failure = error
+
+    def _has_to_ask(self, brokers: frozenset[BrokerInfo]) -> bool:
+        age_seconds = time.monotonic() - self._asked_at
+        return (
+            not brokers <= self._asked_about
+            or (not brokers.isdisjoint(self._doubted) and age_seconds >= _ASK_AFTER_FAILURE_SECONDS)
+            or (not brokers <= self._webs.keys() and age_seconds >= _ASK_MASTERS_AGAIN_SECONDS)
+        )
+
+    def _note(self, brokers: frozenset[BrokerInfo], states: Iterable[BrokerState]) -> None:
+        books = {state.info.broker_id: state for state in states}
+        webs, elsewhere = {}, {}
+        for broker in brokers:
+            state = books.get(broker.broker_id)
+            if state is None:
+                continue
+            # Over TLS, layouts have the other port.
+            if broker.host != state.info.host or broker.port not in (state.info.port, state.tls_port):
+                elsewhere[broker] = state.info
+            elif state.web_port > 0:
+                webs[broker] = BrokerWeb(broker.broker_id, state.web_address, self._settings.http_timeout_ms)
+        self._webs = webs | {broker: self._webs[broker] for broker in _of_others(self._webs, brokers)}
+        self._elsewhere = elsewhere
+        self._doubted.clear()
 
     def of(self, broker: BrokerInfo) -> BrokerWeb | None:
         """The web calls of a broker; None while its web port is not known."""
-        return self._webs.get(broker.broker_id)
+        return self._webs.get(broker)
+
+    def check_place(self, broker: BrokerInfo) -> None:
+        """Raise ConnectError where the masters' books have the broker at another address by now: who is at this one may
+        be another broker.
+        """
+        now = self._elsewhere.get(broker)
+        if now is not None:
+            raise ConnectError(f"broker {broker} has moved, the master lists it as {now}; its new layout is awaited")
 
     def require(self, view: ClusterView, what_for: str) -> None:
         """Raise ConnectError, with the reason, where the web port of a broker in `view` cannot be learnt."""
@@ -75,16 +119,11 @@ class BrokerWebs:
         The broker's answer leaves out stores that were never written to, and all stores while it is starting: its web
         port is there before they are. The port for clients opens behind them.
         """
-        web = self._webs[broker.broker_id]
-        topics = {store.topic for store in stores}
-        found = web.files(topics)
-        if any(store not in found and store not in self._never_written for store in stores):
-            with closing(ConnectionPool(self._settings)) as fresh:
-                fresh.get(broker.address)
-            found = web.files(topics)
-        self._never_written.difference_update(found)
-        self._never_written.update(store for store in stores if store not in found)
-        return {store: found.get(store, NEVER_WRITTEN) for store in stores}
+        try:
+            return self._files(self._webs[broker], broker, stores)
+        except TubeError:
+            self._doubted.add(broker)
+            raise
 
     def group_positions(self, view: ClusterView, group: str) -> dict[PartitionKey, int]:
         """Return the positions that brokers keep for `group`, for the partitions of `view` where it has one.
@@ -98,7 +137,8 @@ class BrokerWebs:
         topics = {layout.topic for layout in view.layouts}
         positions: dict[PartitionKey, int] = {}
         for broker_id in sorted(brokers):
-            for position in self._required(view.brokers[broker_id], what_for).positions(group, topics):
+            broker = view.brokers[broker_id]
+            for position in self._asked(view, broker, what_for, lambda web: web.positions(group, topics)):
                 if view.has(position.partition):
                     positions[position.partition] = position.committed
         return positions
@@ -118,11 +158,13 @@ class BrokerWebs:
             of_brokers.setdefault(key.broker_id, {})[key] = offset
         if not of_brokers:
             return
+        what_for = f"takes the position of group {group}"
 
         def failure_of(broker_id: int) -> BrokerFailed | None:
             broker = view.brokers[broker_id]
             try:
-                self._set_at(broker, group, of_brokers[broker_id], user)
+                offsets = of_brokers[broker_id]
+                self._asked(view, broker, what_for, lambda web: self._set_at(web, broker, group, offsets, user))
             except TubeError as error:
                 failure = BrokerFailed(f"broker {broker} failed: {error}", broker=str(broker))
                 failure.__cause__ = error
@@ -134,11 +176,36 @@ class BrokerWebs:
         if failures:
             raise failures[0]
 
-    def _set_at(self, broker: BrokerInfo, group: str, offsets: Mapping[PartitionKey, int], user: str) -> None:
-        web = self._required(broker, f"takes the position of group {group}")
+    def _asked(self, view: ClusterView, broker: BrokerInfo, what_for: str, ask: Callable[[BrokerWeb], T]) -> T:
+        """What `ask` returns of the broker; asked once more where its web port turns out to be another one."""
+        web = self._required(broker, what_for)
+        try:
+            return ask(web)
+        except TubeError:
+            self._doubted.add(broker)
+            self.learn(view)
+            anew = self.of(broker)
+            if anew is None or anew == web:
+                raise
+            return ask(anew)
+
+    def _files(self, web: BrokerWeb, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
+        topics = {store.topic for store in stores}
+        found = web.files(topics)
+        if any(store not in found and store not in self._never_written for store in stores):
+            with closing(ConnectionPool(self._settings)) as fresh:
+                fresh.get(broker.address)
+            found = web.files(topics)
+        self._never_written.difference_update(found)
+        self._never_written.update(store for store in stores if store not in found)
+        return {store: found.get(store, NEVER_WRITTEN) for store in stores}
+
+    def _set_at(
+        self, web: BrokerWeb, broker: BrokerInfo, group: str, offsets: Mapping[PartitionKey, int], user: str
+    ) -> None:
         # Asked anew each time: a broker that is starting would lower the positions to the ends of stores it has not
         # loaded yet, and begin such stores anew.
-        files = self.files(broker, {key.store for key in offsets})
+        files = self._files(web, broker, {key.store for key in offsets})
         ends = {store: of_store.index_bounds.max_offset for store, of_store in files.items()}
         within = {key: offset for key, offset in offsets.items() if offset <= ends[key.store]}
         if within:
@@ -148,10 +215,17 @@ class BrokerWebs:
             raise TubeError(f"partition {key} ends at {ends[key.store]}, before the position {offsets[key]} to be set")
 
     def _required(self, broker: BrokerInfo, what_for: str) -> BrokerWeb:
-        web = self._webs.get(broker.broker_id)
+        self.check_place(broker)
+        web = self.of(broker)
         if web is None:
             reason = f" ({self._failure})" if self._failure is not None else ""
             raise ConnectError(
                 f"broker {broker} {what_for} over HTTP only, and its web port is not known{reason}; check masterWebPort"
             )
         return web
+
+
+def _of_others(known: Collection[BrokerInfo], brokers: Collection[BrokerInfo]) -> frozenset[BrokerInfo]:
+    """Those of `known` that are not one of `brokers`, be it at another address."""
+    ids = {broker.broker_id for broker in brokers}
+    return frozenset(broker for broker in known if broker.broker_id not in ids)

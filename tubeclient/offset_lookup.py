@@ -184,6 +184,7 @@ class OffsetLookup(ProcessBound):
     def _ask(
         self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
     ) -> dict[StoreKey, StoreBounds]:
+        self._webs.check_place(broker)
         if self._webs.of(broker) is not None:
             try:
                 files = self._webs.files(broker, stores.keys())

@@ -12,6 +12,7 @@ import pytest
 from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.store import NewMessage
+from tests.moving import move_broker, move_web_port, swap_brokers
 from tests.tubeclient.fake_web import serving
 from tubeclient import (
     BrokerFailed,
@@ -20,6 +21,7 @@ from tubeclient import (
     ClusterView,
     ConnectError,
     PartitionKey,
+    broker_webs,
     fetch_view,
     reader_groups_of,
 )
@@ -137,3 +139,63 @@ def test_more_positions_than_a_form_takes_go_in_several(
     assert webs.group_positions(view, "etl") == wanted
     assert len(sizes) == 3
     assert max(sizes) < 200_000
+
+
+def test_a_broker_that_moved_is_told_where_it_is_now(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
+) -> None:
+    webs.set_group_positions(view, "etl", {ON_1: ROW, ON_2: ROW}, "tester")
+    move_broker(cluster, 2)
+    shown = fetch_view(settings, ["clicks"], reader_groups_of("etl"))
+    assert shown.brokers[1] == view.brokers[1]
+    assert shown.brokers[2] != view.brokers[2]
+    webs.set_group_positions(shown, "etl", {ON_1: 2 * ROW, ON_2: 2 * ROW}, "tester")
+    assert webs.group_positions(shown, "etl") == {ON_1: 2 * ROW, ON_2: 2 * ROW}
+
+
+def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
+) -> None:
+    webs.set_group_positions(view, "etl", {ON_1: ROW, ON_2: 5 * ROW}, "tester")
+    swap_brokers(cluster)
+    shown = fetch_view(settings, ["clicks"], reader_groups_of("etl"))
+    assert webs.group_positions(shown, "etl") == {ON_1: ROW, ON_2: 5 * ROW}
+    webs.set_group_positions(shown, "etl", {ON_1: 2 * ROW}, "tester")
+    assert BrokerWebs(settings).group_positions(shown, "etl") == {ON_1: 2 * ROW, ON_2: 5 * ROW}
+
+
+def test_a_web_port_that_is_another_one_since_is_found_when_the_old_one_fails(
+    cluster: EmbeddedTubeMQ, view: ClusterView, webs: BrokerWebs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_webs, "_ASK_AFTER_FAILURE_SECONDS", 0.0)
+    webs.learn(view)
+    move_web_port(cluster, 2)
+    webs.set_group_positions(view, "etl", {ON_2: ROW}, "tester")
+    move_web_port(cluster, 2)
+    assert webs.group_positions(view, "etl") == {ON_2: ROW}
+
+
+def test_while_a_broker_is_down_the_masters_are_not_asked_at_each_failure(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
+) -> None:
+    asked: list[None] = []
+    brokers = webs._masters.brokers
+    webs._masters.brokers = lambda: asked.append(None) or brokers()  # type: ignore[func-returns-value,method-assign]
+    webs.learn(view)
+    cluster.stop_broker(2)
+    for _ in range(3):
+        with pytest.raises(BrokerFailed):
+            webs.set_group_positions(view, "etl", {ON_2: ROW}, "tester")
+    assert len(asked) == 1
+
+
+def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
+) -> None:
+    """Another broker may be there."""
+    swap_brokers(cluster)
+    text = rf"broker {view.brokers[1]} has moved, the master lists it as 1:127\.0\.0\.1:{view.brokers[2].port}"
+    with pytest.raises(ConnectError, match=text):
+        webs.group_positions(view, "etl")
+    with pytest.raises(BrokerFailed, match=text):
+        webs.set_group_positions(view, "etl", {ON_1: ROW}, "tester")

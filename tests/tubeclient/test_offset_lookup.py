@@ -12,6 +12,7 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.store import NewMessage
+from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
 from tubeclient import (
@@ -213,3 +214,23 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         with pytest.raises(NoMessageTime, match=r"partition 2:clicks:0 \(topic clicks\) carries no time"):
             lookup.offsets_at(view, wanted)
     assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
+
+
+def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        assert lookup.bounds(view) == EXPECTED
+        swap_brokers(cluster)
+        assert lookup.bounds(fetch_view(settings, ["clicks"], GROUPS)) == EXPECTED
+
+
+def test_a_layout_from_before_a_swap_gives_no_offsets_of_the_other_broker(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    swap_brokers(cluster)
+    with (
+        closing(OffsetLookup(replace(settings, retry_limit_ms=500), GROUPS)) as lookup,
+        pytest.raises(ConnectError, match="has moved, the master lists it as"),
+    ):
+        lookup.bounds(view)
