@@ -57,15 +57,17 @@ class GroupWriter(ABC):
     def _lost(self, sequence: int) -> None:  # noqa: B027 - most need not know
         """It lost: that sequence is somebody else's."""
 
-    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None]) -> bool:
-        """Put what `make_rows` makes of the key's rows in their place; False where it is None: nothing to write."""
+    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:
+        """Put what `make_rows` makes of the key's rows in their place; False where it is None: nothing to write. The
+        rows are of `as_of`, by default of now.
+        """
         reason = ""
         with self._lock:
             for _ in range(TRIES):
                 found = self._storage.rows(self._key.consumer_group)
                 epoch = self._epoch_over(found)
                 sequence = next_sequence(found, self._storage.transaction_version(self._key))
-                updated_at = datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
+                updated_at = as_of or datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
                 stamp = Stamp(self._source_count, epoch, sequence, updated_at, self._client_version)
                 rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
                 if rows is None:

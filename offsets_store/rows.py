@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ __all__ = [
     "Stamp",
     "initial_of",
     "initial_rows",
-    "moved_forward",
+    "moved_on",
     "newest_run",
     "next_sequence",
     "position_rows",
@@ -95,16 +95,24 @@ def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: S
     return _rows(key, POSITION, values, None, stamp)
 
 
-def moved_forward(
-    key: GroupKey, mine: Iterable[Row], progress: Iterable[PartitionProgress], stamp: Stamp
+def moved_on(
+    key: GroupKey,
+    mine: Iterable[Row],
+    progress: Iterable[PartitionProgress],
+    stamp: Stamp,
+    follows: Callable[[PartitionProgress, Row], bool],
 ) -> tuple[list[Row], bool]:
-    """The positions among the key's rows `mine` with those of `progress` that are further on in their places, and
-    whether there are any.
+    """The positions among the key's rows `mine` with those of `progress` in their places that differ from them and
+    follow on them, and whether there are any.
     """
     known = {row.partition: row for row in mine if row.kind == POSITION}
-    ahead = [p for p in progress if p.partition not in known or known[p.partition].next_offset < p.next_offset]
-    stay = known.keys() - {p.partition for p in ahead}
-    return [*position_rows(key, ahead, stamp), *(known[partition] for partition in sorted(stay))], bool(ahead)
+    news = [
+        p
+        for p in progress
+        if (row := known.get(p.partition)) is None or (row.next_offset != p.next_offset and follows(p, row))
+    ]
+    stay = known.keys() - {p.partition for p in news}
+    return [*position_rows(key, news, stamp), *(known[partition] for partition in sorted(stay))], bool(news)
 
 
 def initial_rows(key: GroupKey, starting: str, offsets: Mapping[PartitionKey, int], stamp: Stamp) -> list[Row]:

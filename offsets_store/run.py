@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from offsets_store.errors import SupersededRun
 from offsets_store.group_writer import TRIES, GroupWriter, TableAccess
@@ -37,14 +38,16 @@ class OffsetsRun(GroupWriter):
         """Milliseconds since 1970 at the run's start, made unique within the group."""
         return self._epoch
 
-    def record(self, progress: Sequence[PartitionProgress]) -> bool:
-        """Make `progress` the group's position: all partitions of the batch's offsets, read or not.
+    def record(self, progress: Sequence[PartitionProgress], as_of: datetime | None = None) -> bool:
+        """Make `progress` the group's position: all partitions of the batch's offsets, read or not, as it was at
+        `as_of` (by default now; UTC).
 
-        A partition stays where this run's companion put it, if that is further on: it heard of a later batch sooner.
-        Returns False, and writes nothing, where the table has these very positions already, so recording a batch twice
-        is harmless; but where a companion was faster, who read the batch, and why, is added to its rows. Raises
-        SupersededRun where a newer run of the group has written, OffsetsTableError where the table cannot be used; then
-        the table is as it was.
+        A partition stays where this run's companion put it, if that was later, or at that time too and further on: it
+        heard of a later batch sooner. Returns False, and writes nothing, where the table has these very positions
+        already, so recording a batch twice is harmless; but where a companion was faster, who read the batch, and why,
+        is added to its rows, and where a partition goes back (`start_offset` is behind), the time is: what was known
+        before is no news then. Raises SupersededRun where a newer run of the group has written, OffsetsTableError where
+        the table cannot be used; then the table is as it was.
         """
         wanted = self._wanted(progress)
 
@@ -55,19 +58,21 @@ class OffsetsRun(GroupWriter):
                 partition: row
                 for partition, row in positions.items()
                 if row.run_epoch == self._epoch
-                and row.next_offset > wanted.get(partition, row.next_offset)
                 and row.by_companion
+                and partition in wanted
+                and (row.updated_at, row.next_offset) > (stamp.updated_at, wanted[partition])
             }
             behind = [p for p in progress if p.partition not in ahead]
             target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
             found = {partition: row.next_offset for partition, row in positions.items()}
             if found == target and len(kept) + len(found) == len(mine):
                 by_companion = (positions[p.partition].by_companion for p in behind if p.reason is not None)
-                if not any(by_companion):
+                back = (p.start_offset > p.next_offset for p in behind if p.start_offset is not None)
+                if not any(by_companion) and not any(back):
                     return None
             return [*position_rows(self._key, behind, stamp), *ahead.values(), *kept]
 
-        changed = self._commit(rows)
+        changed = self._commit(rows, as_of)
         self._clear_initial = False
         return changed
 

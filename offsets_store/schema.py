@@ -80,7 +80,12 @@ COLUMNS: Final = (
     ),
     Column("sequence", "bigint", False, "Counts the group's commits, over all its topic sets."),
     Column("startingOffsets", "string", True, "Only for `initial`: the starting options that the row answers."),
-    Column("updatedAt", "timestamp", False, "When the row was written, UTC."),
+    Column(
+        "updatedAt",
+        "timestamp",
+        False,
+        "As of when the position held, UTC: the batch was in the sink then. Mostly just before the commit.",
+    ),
     Column(
         "clientVersion",
         "string",

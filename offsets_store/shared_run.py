@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from offsets_store.errors import SupersededRun
 from offsets_store.group_writer import GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
-from offsets_store.rows import Row, Stamp, moved_forward, newest_run
+from offsets_store.rows import Row, Stamp, moved_on, newest_run
 
 __all__ = ["SharedRun"]
 
@@ -36,7 +36,8 @@ class SharedRun(GroupWriter):
         return self._epoch
 
     def record(self, progress: Sequence[PartitionProgress]) -> bool:
-        """Move the partitions of `progress` on, and no others. A partition is never moved back.
+        """Move the partitions of `progress` on, and no others. A partition goes back only where the table stands just
+        where the progress says that it began (`start_offset`): a consumer that accepted that messages are lost.
 
         So a consumer that lost a partition without noticing yet cannot undo what its successor recorded. Returns False,
         and writes nothing, where nothing moves on. Raises SupersededRun where the group was taken over by a newer run,
@@ -46,7 +47,13 @@ class SharedRun(GroupWriter):
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             # Without the kept first answer: a query that begins now begins where the consumers are.
-            positions, moved = moved_forward(self._key, mine, progress, stamp)
+            positions, moved = moved_on(
+                self._key,
+                mine,
+                progress,
+                stamp,
+                lambda p, row: p.next_offset > row.next_offset or p.start_offset == row.next_offset,
+            )
             return positions if moved else None
 
         changed = self._commit(rows)

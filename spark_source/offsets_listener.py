@@ -11,7 +11,8 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -23,6 +24,18 @@ from tubeclient.keys import PartitionKey
 __all__ = ["OffsetsListener"]
 
 _log = logging.getLogger(__name__)
+
+
+class _End(NamedTuple):
+    """Where a batch ended; without rows, nothing is known."""
+
+    rows: list[PartitionProgress]
+    as_of: datetime | None
+    """When it was in the sink. Positions may go back, so this tells what is news and what the planner has told since.
+    None where Spark does not say."""
+
+
+_NO_END = _End([], None)
 
 
 class OffsetsListener(StreamingQueryListener):
@@ -51,20 +64,21 @@ class OffsetsListener(StreamingQueryListener):
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="offsets-listener")
         self._changed = threading.Condition()
         self._run_id = ""
-        self._last: list[PartitionProgress] = []
+        self._last = _NO_END
         """The last known end of the query's run `_run_id`."""
-        self._pending: list[PartitionProgress] = []
+        self._pending = _NO_END
         self._writing = self._failed = False
 
     def onQueryStarted(self, event: Any) -> None:
         if event.name == self._query_name:
             # It goes on from its checkpoint, or from where it was told: what an older run left to write is no news.
             with self._changed:
-                self._run_id, self._last, self._pending = str(event.runId), [], []
+                self._run_id, self._last, self._pending = str(event.runId), _NO_END, _NO_END
 
     def onQueryProgress(self, event: Any) -> None:
         progress = json.loads(event.progress.json)
-        if progress.get("name") == self._query_name and (end := self._end(progress["sources"])):
+        if progress.get("name") == self._query_name and (rows := self._end(progress["sources"])):
+            end = _End(rows, _ended_at(progress))
             with self._changed:
                 self._run_id, self._last = str(progress["runId"]), end
             self._write(end)
@@ -74,8 +88,8 @@ class OffsetsListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         with self._changed:
-            last = self._last if str(event.runId) == self._run_id else []
-        if last:
+            last = self._last if str(event.runId) == self._run_id else _NO_END
+        if last.rows:
             self._write(last)
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -109,7 +123,7 @@ class OffsetsListener(StreamingQueryListener):
             if key.topic in covered
         ]
 
-    def _write(self, end: list[PartitionProgress]) -> None:
+    def _write(self, end: _End) -> None:
         with self._changed:
             self._pending = end
             if not self._writing:
@@ -119,16 +133,16 @@ class OffsetsListener(StreamingQueryListener):
     def _write_pending(self) -> None:
         while True:
             with self._changed:
-                end, self._pending = self._pending, []
-                if not end:
+                end, self._pending = self._pending, _NO_END
+                if not end.rows:
                     self._writing = False
                     self._changed.notify_all()
                     return
             self._record(end)
 
-    def _record(self, end: list[PartitionProgress]) -> None:
+    def _record(self, end: _End) -> None:
         try:
-            self._companion.record(end)
+            self._companion.record(end.rows, end.as_of)
         except Exception as error:
             # Any other error's text is not known to be fit for a log.
             what = error if isinstance(error, OffsetsTableError) else type(error).__name__
@@ -137,6 +151,14 @@ class OffsetsListener(StreamingQueryListener):
             self._failed = True
         else:
             self._failed = False
+
+
+def _ended_at(progress: Mapping[str, Any]) -> datetime | None:
+    """When the batch that Spark tells of was complete: the next one begins later."""
+    try:
+        return datetime.fromisoformat(progress["timestamp"]) + timedelta(milliseconds=progress["batchDuration"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _offsets(told: Any) -> Mapping[PartitionKey, int]:

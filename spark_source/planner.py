@@ -145,8 +145,6 @@ class StreamPlanner:
             check_scope(self._options, recent.view, begin)
             self._check_checkpoint(begin)
             self._scope_checked = True
-        if begin != self._initial:
-            self._record(begin, recent)
         if self._target is not None:
             min_rows = None  # waiting would add nothing, and the last rows would be left
         idle = self._idle
@@ -156,8 +154,16 @@ class StreamPlanner:
             and idle[:3] == (start, max_rows, min_rows)
             and not (idle.held_back and self._delay.over)
         ):
+            if begin != self._initial:
+                self._record(begin, recent)
             return self._nothing_new(start)
-        recent, held = self._judging().held(begin, recent)
+        held = begin
+        try:
+            recent, held = self._judging().held(begin, recent)
+        finally:
+            # Where a lost tail is accepted, positions go back before a message comes there: they never lead the sink.
+            if begin != self._initial:
+                self._record(held, recent, back_from=None if held is begin else begin)
         snapshot = self._target or recent
         self._judging().warn_unreadable(snapshot)
         held_back = min_rows is not None and self._delay.holds_back(
@@ -281,14 +287,14 @@ class StreamPlanner:
         self._parsed.append((offsets, parsed))
         return parsed
 
-    def _record(self, complete: Offsets, snapshot: Snapshot) -> None:
+    def _record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
         planned = self._planned if self._planned is not None and self._planned.end == complete else None
 
         def nodes() -> Mapping[PartitionKey, int]:
             deal = self._dealing().newest(snapshot.configured, complete) if planned is None else planned.deal
             return deal.node_of
 
-        self._progress.record(complete, snapshot.bounds, nodes, planned)
+        self._progress.record(complete, snapshot.bounds, nodes, planned, back_from)
         self._broker_positions.record(complete, snapshot.view)
 
     def _nothing_new(self, start: Json) -> Json:

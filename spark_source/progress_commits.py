@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from spark_source.batch_plan import BatchPlan
@@ -24,8 +25,13 @@ class Position(NamedTuple):
     complete: Offsets
     bounds: Mapping[StoreKey, Bounds]
     node_of: Mapping[PartitionKey, int]
+    as_of: datetime
+    """When that was known. The end of the next batch is not known before, whoever hears of it: see
+    `offsets_store.Companion`."""
     planned: BatchPlan | None = None
     """The batch that ended there; None where it was planned by an earlier run."""
+    back_from: Offsets | None = None
+    """Where the query stood before, if it went back: behind a lost tail that was accepted."""
 
 
 class Patience(NamedTuple):

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_source.batch_plan import BatchPlan
@@ -128,9 +129,11 @@ class ProgressTable:
         bounds: Mapping[StoreKey, Bounds],
         node_of: Callable[[], Mapping[PartitionKey, int]],
         planned: BatchPlan | None = None,
+        back_from: Offsets | None = None,
     ) -> None:
         """Make `complete` the group's position, unless it is: now, or once `offsetCommitInterval` is over. `planned` is
-        the batch that ended there, where it is known.
+        the batch that ended there, where it is known; `back_from` where the query stood, if it goes back to there,
+        which waits for no interval.
 
         Raises SupersededRun where a newer run of the group has written; in strict mode OffsetsTableError where the
         table could not be written.
@@ -139,9 +142,10 @@ class ProgressTable:
             return
         self.check()
         if complete != self._newest:
-            self._newest, self._held = complete, Position(complete, bounds, node_of(), planned)
+            self._newest = complete
+            self._held = Position(complete, bounds, node_of(), datetime.now(UTC), planned, back_from)
         interval = self._options.offset_commit_interval_ms / 1000
-        if self._committed_at is None or self._clock() - self._committed_at >= interval:
+        if self._committed_at is None or self._clock() - self._committed_at >= interval or back_from is not None:
             self._commit_held()
 
     def check(self) -> None:
@@ -204,7 +208,8 @@ class ProgressTable:
         self._warn_if_ahead(position.complete)
         run.clear_initial()
         # The checkpoint knows topics that are no longer read; the run is not theirs.
-        run.record([row for row in _progress(position) if self._options.reads_topic(row.partition.topic)])
+        rows = [row for row in _progress(position) if self._options.reads_topic(row.partition.topic)]
+        run.record(rows, position.as_of)
 
     def _ask(self, job: Callable[[], T]) -> T:
         """Return what `job` returns, which the query cannot go on without."""
@@ -253,13 +258,14 @@ def _progress(position: Position) -> Iterator[PartitionProgress]:
 
     planned = position.planned
     starts, shared = (planned.start.as_dict(), planned.shared) if planned is not None else ({}, {})
+    before: Mapping[PartitionKey, int] = position.back_from or {}
     for key, at in position.complete.items():
         yield PartitionProgress(
             key,
             at,
             position.bounds[key.store].max_offset if key.store in position.bounds else None,
             position.node_of.get(key),
-            starts.get(key, at) if planned is not None else None,
+            starts.get(key, at) if planned is not None else before.get(key),
             tuple(PartRead(*piece) for piece in shared.get(key, ())),
             None if planned is None else planned.why(key),
         )

@@ -1,9 +1,11 @@
-"""A companion writes beside a run: forward only, in the run's name, and the run goes on as if it had written itself."""
+"""A companion writes beside a run, in the run's name: whoever knows of the later batch counts, back or forward, and the
+run goes on as if it had written itself."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +41,7 @@ def positions(log: Log) -> dict[PartitionKey, int]:
     return {row.partition: row.next_offset for row in log.rows if row.kind == "position"}
 
 
-def test_it_moves_forward_and_never_back_and_leaves_the_rest(table: OffsetsTable, log: Log) -> None:
+def test_at_one_time_it_moves_forward_and_never_back_and_leaves_the_rest(table: OffsetsTable, log: Log) -> None:
     run, companion = table.open_run(KEY, 2), table.join_run(KEY, 2)
     run.record([PartitionProgress(FIRST, 280, 560, 0), PartitionProgress(SECOND, 280, 560, 1)])
     assert companion.record(at({FIRST: 252, SECOND: 280})) is False
@@ -191,6 +193,24 @@ def test_other_topics_are_refused(table: OffsetsTable, log: Log) -> None:
     assert log.commits == []
 
 
+def moment(clock_ms: int) -> datetime:
+    return datetime.fromtimestamp(clock_ms / 1000, UTC)
+
+
+def test_what_is_known_later_counts_and_may_be_behind(table: OffsetsTable, log: Log, clock: Clock) -> None:
+    run, companion = table.open_run(KEY, 1), table.join_run(KEY, 1)
+    run.record(at({FIRST: 2800, SECOND: 28}), moment(clock.now + 1))
+    assert companion.record(at({FIRST: 224, SECOND: 28}), moment(clock.now + 4)) is True
+    assert positions(log) == {FIRST: 224, SECOND: 28}
+    # What either of the two heard of before that is no news, wherever it was.
+    assert companion.record(at({FIRST: 2800, SECOND: 28}), moment(clock.now + 2)) is False
+    run.record(at({FIRST: 2800, SECOND: 28}), moment(clock.now + 3))
+    assert positions(log) == {FIRST: 224, SECOND: 28}
+    assert run.record(at({FIRST: 56, SECOND: 28}), moment(clock.now + 5)) is True
+    assert companion.record(at({FIRST: 224, SECOND: 28}), moment(clock.now + 4)) is False
+    assert positions(log) == {FIRST: 56, SECOND: 28}
+
+
 class World:
     """A query, the planner and the listener that hear of its batches sooner or later, and the table they both write."""
 
@@ -198,6 +218,8 @@ class World:
         self.clock, self.log = Clock(), Log()
         self.ends: list[dict[PartitionKey, int]] = [{FIRST: 0, SECOND: 0}]
         """Of the complete batches."""
+        self.times: list[int] = [self.clock.now]
+        """When each was complete."""
         self.companion_storage = Between(MemoryStorage(self.log))
         self.companion: Companion = in_memory(self.log, self.clock, self.companion_storage).join_run(KEY, 1)
         self.last: dict[PartitionKey, int] = {}
@@ -211,21 +233,35 @@ class World:
         self.wrote = self.settled = False
 
     def batch(self, entries: int) -> None:
-        self.clock.now += 1
         last = self.ends[-1]
-        self.ends.append({FIRST: last[FIRST] + 28 * entries, SECOND: last[SECOND] + 28 * (entries // 2)})
+        self.complete({FIRST: last[FIRST] + 28 * entries, SECOND: last[SECOND] + 28 * (entries // 2)})
+
+    def complete(self, end: dict[PartitionKey, int]) -> None:
+        self.clock.now += 2
+        self.ends.append(end)
+        self.times.append(self.clock.now)
+
+    def lose_a_tail(self, entries: int) -> None:
+        """The planner goes back when it plans the next batch, and tells the table at once."""
+        held = {key: max(0, end - 28 * entries) for key, end in self.ends[-1].items()}
+        self.clock.now += 2
+        back = [PartitionProgress(key, offset, start_offset=self.ends[-1][key]) for key, offset in held.items()]
+        self.wrote |= self.run.record(back, moment(self.clock.now))
+        self.last = {}
+        self.complete(held)
+        self.planned = len(self.ends) - 1
+        self.check()
 
     def plan(self, late: int = 0) -> None:
         self.planned = max(self.planned, len(self.ends) - 1 - late)
-        if self.run.record(at(self.ends[self.planned])):
+        # Asked for the next batch, and before that is complete, the planner hears of the one before.
+        if self.run.record(at(self.ends[self.planned]), moment(self.times[self.planned] + 1)):
             self.wrote = True
         self.check()
 
     def hear(self, late: int = 0) -> None:
-        before = positions(self.log)
-        self.companion.record(at(self.ends[max(0, len(self.ends) - 1 - late)]))
-        after = positions(self.log)
-        assert all(after[key] >= offset for key, offset in before.items()), "the companion went back"
+        number = max(0, len(self.ends) - 1 - late)
+        self.companion.record(at(self.ends[number]), moment(self.times[number]))
         self.check()
 
     def check(self) -> None:
@@ -260,7 +296,7 @@ class World:
         self.companion_storage.act = None
 
     def restart(self, _: int) -> None:
-        self.clock.now += 1
+        self.clock.now += 2
         self.old = self.run
         self.start()
 
@@ -272,6 +308,7 @@ class World:
 
 _steps = [
     World.batch,
+    World.lose_a_tail,
     World.plan,
     World.hear,
     World.plan_in_vain,

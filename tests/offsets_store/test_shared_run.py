@@ -44,6 +44,16 @@ def test_a_partition_is_never_moved_back(open_table: Open) -> None:
     assert positions(open_table()) == {FIRST: 280, SECOND: 84}
 
 
+def test_a_partition_goes_back_where_its_reader_went_on_from_there(open_table: Open) -> None:
+    """It accepted that messages are lost; another reader's word of the same says nothing once the table has moved."""
+    reader = open_table().share_run(KEY, 2)
+    reader.record(at({FIRST: 2800}))
+    assert reader.record([PartitionProgress(FIRST, 224, start_offset=2772)]) is False
+    assert reader.record([PartitionProgress(FIRST, 224, start_offset=2800)]) is True
+    assert reader.record([PartitionProgress(FIRST, 56, start_offset=2800)]) is False
+    assert positions(open_table()) == {FIRST: 224}
+
+
 def test_a_take_over_stops_every_consumer_and_those_that_come_later_go_on(open_table: Open, clock: Clock) -> None:
     one, other = open_table().share_run(KEY, 2), open_table().share_run(KEY, 2)
     one.record(at({FIRST: 280}))

@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,6 +96,7 @@ def test_it_closes_the_gap_that_the_planner_leaves(
         run_batch(number)
         assert positions() == committed_ends(checkpoint)[-1]
     assert listener.committed == {0: True, 1: True}
+    assert listener._last.as_of is not None  # Spark says when a batch was complete
     latest = OffsetsTable(uri).latest(key)
     assert latest is not None
     assert all(row.end_offset is not None and row.end_offset > row.next_offset for row in latest.partitions)
@@ -175,16 +177,18 @@ class Recorded:
         self.go_on.set()
         self.entered = threading.Event()
         self.error: Exception | None = None
+        self.as_of: datetime | None = None
 
     def join_run(self, key: GroupKey, source_count: int) -> Recorded:
         return self
 
-    def record(self, progress: list[PartitionProgress]) -> bool:
+    def record(self, progress: list[PartitionProgress], as_of: datetime | None) -> bool:
         self.entered.set()
         assert self.go_on.wait(30)
         if self.error is not None:
             raise self.error
         self.ends.append(progress)
+        self.as_of = as_of
         return True
 
     @property
@@ -204,8 +208,8 @@ def ours(offset: int, topic: str = "t", latest: int | None = 2800) -> dict[str, 
     }
 
 
-def progress(*sources: dict[str, Any], name: str | None = "q", run: str = "r") -> SimpleNamespace:
-    text = json.dumps({"id": "i", "runId": run, "name": name, "batchId": 7, "sources": sources})
+def progress(*sources: dict[str, Any], name: str | None = "q", run: str = "r", **more: object) -> SimpleNamespace:
+    text = json.dumps({"id": "i", "runId": run, "name": name, "batchId": 7, "sources": sources, **more})
     return SimpleNamespace(progress=SimpleNamespace(json=text, batchId=7))
 
 
@@ -233,6 +237,20 @@ def test_only_the_named_query_and_the_groups_topics_count() -> None:
         [PartitionProgress(FIRST, 56, 2800)],
         [PartitionProgress(FIRST, 84, None, start_offset=56)],
     ]
+
+
+def test_the_table_is_told_when_the_batch_was_complete() -> None:
+    recorded = Recorded()
+    listener = listen(recorded)
+    began = {"timestamp": "2026-11-22T23:05:01.250Z"}
+    for more, as_of in (
+        ({**began, "batchDuration": 2500}, datetime(2026, 11, 22, 23, 5, 3, 750_000, tzinfo=UTC)),
+        (began, None),
+        ({"timestamp": "today", "batchDuration": 2500}, None),
+    ):
+        listener.onQueryProgress(progress(ours(28), **more))
+        assert listener.flush(30)
+        assert recorded.as_of == as_of
 
 
 def test_a_pattern_names_topics_too() -> None:
