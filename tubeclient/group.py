@@ -14,7 +14,6 @@ from tubeclient.errors import (
     ConfigurationError,
     ConnectionLost,
     DeadlineExceeded,
-    GroupConflict,
     TubeError,
 )
 from tubeclient.flows.authority import Authority
@@ -26,8 +25,8 @@ from tubeclient.flows.master import (
     MetadataCache,
     close_nodes,
     query_view,
-    register_node,
 )
+from tubeclient.flows.visit_group import enter_any
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -275,31 +274,31 @@ def fetch_view(
     """Return the cluster's view without joining the user's group: a short registration under a reader group, closed
     right after.
 
-    A reader group that live clients use for other topics (424 to 426) is passed over for the next one.
+    A reader group that live clients use for other topics (424 to 426) is passed over for the next one. Where all are in
+    use so, mostly by others who look at other topics, they are tried again for `retry_limit_ms` of the settings; then
+    GroupConflict is raised.
     """
+    if not reader_groups:
+        raise ConfigurationError("readerGroups names no group")
     masters = masters_of(settings)
     pool = ConnectionPool(settings)
     runner = FlowRunner(pool)
-    refusal: TubeError | None = None
+    visitors = [
+        GroupNode(
+            client_id=new_client_id(group, "view"),
+            group=group,
+            topics=tuple(sorted(set(topics))),
+            host_name=host_name(),
+            filters=dict(filters or {}),
+        )
+        for group in reader_groups
+    ]
+    cache = MetadataCache()
     try:
-        for group in reader_groups:
-            node = GroupNode(
-                client_id=new_client_id(group, "view"),
-                group=group,
-                topics=tuple(sorted(set(topics))),
-                host_name=host_name(),
-                filters=dict(filters or {}),
-            )
-            cache = MetadataCache()
-            try:
-                runner.run(register_node(masters, node, cache))
-            except GroupConflict as error:
-                refusal = error
-                continue
-            try:
-                return runner.run(query_view(masters, node, cache))
-            finally:
-                runner.run(close_nodes(masters, [node]))
+        node = runner.run(enter_any(masters, visitors, cache, random.Random(), patience_ms=settings.retry_limit_ms))
+        try:
+            return runner.run(query_view(masters, node, cache))
+        finally:
+            runner.run(close_nodes(masters, [node]))
     finally:
         pool.close()
-    raise refusal or ConfigurationError("readerGroups names no group")
