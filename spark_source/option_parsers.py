@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from spark_source.json_object import json_object
 from tubeclient.errors import ConfigurationError
+from tubeclient.identity import why_no_group
 from tubeclient.settings import parse_master_servers
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "location",
     "name",
     "names",
+    "own_group",
     "partition_keys",
     "password",
     "pattern",
@@ -87,6 +89,15 @@ def name(value: str) -> str:
     if not _NAME.fullmatch(value.strip()):
         raise ValueError(f"is {value!r}; a name has no blanks and none of # @ : , =")
     return value.strip()
+
+
+def own_group(value: str) -> str:
+    """The name of a group that keeps a place of its own."""
+    found = name(value)
+    why = why_no_group(found)
+    if why is not None:
+        raise ValueError(f"is {found}, {why}")
+    return found
 
 
 def names(value: str) -> tuple[str, ...]:

@@ -26,11 +26,12 @@ READING: Final[tuple[OptionRow, ...]] = (
     OptionRow(
         "consumerGroup",
         "consumer_group",
-        to.name,
+        to.own_group,
         REQUIRED,
         "required",
         "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
-        "refused; a batch read registers nothing under it.",
+        "refused; a batch read registers nothing under it. Its name must not end in `-r` and a number, as those of "
+        "reader groups do.",
     ),
     OptionRow(
         "subscribe",
@@ -334,7 +335,8 @@ READING: Final[tuple[OptionRow, ...]] = (
         None,
         "`GROUP-r0` to `GROUP-r7`",
         "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "
-        "broker, so it never happens under `consumerGroup`. A cluster that authorises groups must know these.",
+        "broker, so it never happens under `consumerGroup`: name groups that nothing else reads as. A cluster that "
+        "authorises groups must know these.",
     ),
     OptionRow(
         "partitionRefreshInterval",

@@ -23,7 +23,7 @@ from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom, Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
-from tubeclient.identity import new_client_id, reader_groups_of
+from tubeclient.identity import new_client_id, reader_groups_of, why_no_group
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import ProcessBound
@@ -102,6 +102,11 @@ class ConsumerBase(ProcessBound):
             )
         if start_from not in ("earliest", "latest", "always_latest"):
             raise ConfigurationError(f"start_from must be earliest, latest or always_latest, not {start_from!r}")
+        why = why_no_group(consumer_group)
+        if (
+            why is not None
+        ):  # not an error: such groups may be older, and are harmed only where the other one is read as
+            _log.warning("consumer_group is %s, %s", consumer_group, why)
         self._settings = settings
         self._group = consumer_group
         self._source_count, self._node_id = source_count, node_id

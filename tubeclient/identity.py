@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 import time
 
 from tubeclient._version import __version__
 
-__all__ = ["MAX_READER_GROUPS", "host_name", "new_client_id", "reader_groups_of"]
+__all__ = ["MAX_READER_GROUPS", "host_name", "new_client_id", "reader_groups_of", "why_no_group"]
+
+_READER_GROUP = re.compile(r"(.+)-r\d+")
 
 MAX_READER_GROUPS = 8
 """Size of the pool of groups that ranges are read under: bounds what is left on a broker, and how many may read one
@@ -48,3 +51,16 @@ def reader_groups_of(group: str) -> tuple[str, ...]:
     Registering at an offset moves a group's stored position, so reading never happens under the user's own group.
     """
     return tuple(f"{group}-r{number}" for number in range(MAX_READER_GROUPS))
+
+
+def why_no_group(group: str) -> str | None:
+    """Why nothing should keep a place of its own under the name `group`; None where it may. The rest of the sentence
+    "<what names it> is <group>, ...".
+    """
+    found = _READER_GROUP.fullmatch(group)
+    if found is None:
+        return None
+    return (
+        f"the form of a reader group: whoever reads ranges as group {found[1]} moves the position of such groups on "
+        "the brokers, and messages would be repeated or left out. Take a name that does not end in -r and a number"
+    )

@@ -119,6 +119,12 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"masterservers": "a:b"}, "masterServers"),
         ({"consumergroup": "a b"}, "option consumerGroup is 'a b'; a name has no blanks"),
         ({"consumergroup": "a#b"}, "consumerGroup"),
+        (
+            {"consumergroup": "etl-r0"},
+            "option consumerGroup is etl-r0, the form of a reader group: whoever reads ranges as group etl moves the "
+            "position of such groups on the brokers, and messages would be repeated or left out. Take a name that does "
+            "not end in -r and a number",
+        ),
         ({"subscribe": ""}, "option subscribe is blank"),
         ({"subscribe": "a,,b"}, "option subscribe is ''"),
         ({"subscribe": "x" * 65}, "TubeMQ allows 64"),
