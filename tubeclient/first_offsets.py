@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.effects import Flow
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
+from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 
-__all__ = ["NEVER_WRITTEN", "FirstOffsets"]
+__all__ = ["DATA_UNKNOWN", "NEVER_WRITTEN", "FirstOffsets"]
 
 NEVER_WRITTEN = StoreFiles(StoreBounds(0, 0), 0)
 """The files of a store that is not there yet."""
 
+DATA_UNKNOWN = -1
+"""The `data_min` of a store whose broker does not say over HTTP whether any data expired."""
+
 _LOOK_AGAIN_SECONDS = 30.0
-"""How long data is taken to be there where a broker does not say over HTTP whether any expired."""
+"""How long data is taken to be there then."""
+
+_AT_ONCE = 16
+"""Stores that are looked into side by side: a look is a row of short requests."""
 
 
 class _Known(NamedTuple):
@@ -30,7 +39,7 @@ class _Known(NamedTuple):
 
 class FirstOffsets:
     """Finds the first offset of stores whose message is still there, under reader groups, and keeps it: it only moves
-    forward, and only where data expires. For several threads, of which no two ask about one store.
+    forward, and only where data expires. For several threads, of which no two ask about one broker.
     """
 
     def __init__(
@@ -46,41 +55,67 @@ class FirstOffsets:
         self._authority = authority
         self._known: dict[StoreKey, _Known] = {}
 
-    def bounds(self, broker: BrokerInfo, partitions: Sequence[PartitionKey], files: StoreFiles) -> StoreBounds:
-        """The bounds of a store with these partitions, whose files are as the broker says over HTTP.
+    def bounds(
+        self,
+        broker: BrokerInfo,
+        stores: Mapping[StoreKey, Sequence[PartitionKey]],
+        files: Mapping[StoreKey, StoreFiles],
+    ) -> dict[StoreKey, StoreBounds]:
+        """The bounds of `broker`'s stores with these partitions, whose files are as it says.
 
         Nothing is asked where no data expired since the last call, or ever. Raises what a look fails with.
         """
-        if files.data_min <= 0:
-            return files.index_bounds
-        known = self._known.get(partitions[0].store)
-        if known is None or known.data_min != files.data_min or known.first > files.index_bounds.max_offset:
-            known = self._find(broker, partitions, files)
-        return StoreBounds(max(known.first, files.index_bounds.min_offset), files.index_bounds.max_offset)
-
-    def looked_up(self, broker: BrokerInfo, partitions: Sequence[PartitionKey], index: StoreBounds) -> StoreBounds:
-        """The same where the broker does not say over HTTP what expired: as it was half a minute ago at most."""
-        known = self._known.get(partitions[0].store)
         now = time.monotonic()
-        if known is None or now - known.looked_at >= _LOOK_AGAIN_SECONDS or known.first > index.max_offset:
-            try:
-                known = self._find(broker, partitions, StoreFiles(index, -1))
-            except PartitionOccupied:
-                # Readers say themselves what they do not find.
-                known = known or _Known(index.min_offset, -1, now)
-        first = min(max(known.first, index.min_offset), index.max_offset)
-        return StoreBounds(first, index.max_offset)
+        self._find(
+            broker, [(stores[store], files[store]) for store in stores if self._is_due(store, files[store], now)]
+        )
+        return {store: self._bounds(store, files[store]) for store in stores}
 
-    def _find(self, broker: BrokerInfo, partitions: Sequence[PartitionKey], files: StoreFiles) -> _Known:
-        store, index = partitions[0].store, files.index_bounds
+    def _is_due(self, store: StoreKey, files: StoreFiles, now: float) -> bool:
+        if not files.data_min:
+            return False
         known = self._known.get(store)
-        low = known.first if known is not None and known.first <= index.max_offset else 0
-        now = time.monotonic()
-        runner = FlowRunner(self._pool)
-        look = DataLook(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+        if known is None or known.first > files.index_bounds.max_offset:
+            return True
+        if files.data_min == DATA_UNKNOWN:
+            return now - known.looked_at >= _LOOK_AGAIN_SECONDS
+        return known.data_min != files.data_min
+
+    def _bounds(self, store: StoreKey, files: StoreFiles) -> StoreBounds:
+        known, (low, high) = self._known.get(store), files.index_bounds
+        first = low if known is None or not files.data_min else max(low, known.first)
+        return StoreBounds(min(first, high), high)
+
+    def _find(self, broker: BrokerInfo, due: Iterable[tuple[Sequence[PartitionKey], StoreFiles]]) -> None:
+        runner, left = FlowRunner(self._pool), deque(due)
+        looks: list[DataLook] = []
+
+        def begin() -> None:
+            while left and len(lanes.running) < _AT_ONCE:
+                partitions, files = left.popleft()
+                look = DataLook(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+                looks.append(look)
+                lanes.add(partitions[0].store, self._search(look, partitions[0].store, files))
+
+        lanes: Lanes[StoreKey] = Lanes(runner, begin)
         try:
-            first = runner.run(look.first(StoreBounds(max(low, index.min_offset), index.max_offset)))
+            for _ in lanes:
+                pass
         finally:
-            runner.run(look.release())
-        found = self._known[store] = _Known(first, files.data_min, now)
-        return found
+            lanes.close()
+            for look in looks:
+                runner.run(look.release())
+
+    def _search(self, look: DataLook, store: StoreKey, files: StoreFiles) -> Flow[None]:
+        known, (low, high) = self._known.get(store), files.index_bounds
+        if known is not None and known.first <= high:
+            low = max(low, known.first)
+        now = time.monotonic()
+        try:
+            first = yield from look.first(StoreBounds(low, high))
+        except PartitionOccupied:
+            if files.data_min != DATA_UNKNOWN:
+                raise
+            return  # nothing says that data expired; readers say themselves what they do not find
+        self._known[store] = _Known(first, files.data_min, now)
+        yield from look.release()

@@ -18,12 +18,12 @@ from zoneinfo import ZoneInfo
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TubeError
-from tubeclient.first_offsets import FirstOffsets
+from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
@@ -191,11 +191,11 @@ class OffsetLookup(ProcessBound):
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
             else:
-                return {
-                    store: self._firsts.bounds(broker, partitions, files[store]) for store, partitions in stores.items()
-                }
-        return {store: self._probe(broker, partitions) for store, partitions in stores.items()}
+                return self._firsts.bounds(broker, stores, files)
+        return self._firsts.bounds(
+            broker, stores, {store: self._probe(broker, partitions) for store, partitions in stores.items()}
+        )
 
-    def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreBounds:
+    def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
         probe = probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority)
-        return self._firsts.looked_up(broker, partitions, FlowRunner(self._pool).run(probe))
+        return StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN)

@@ -234,3 +234,16 @@ def test_a_layout_from_before_a_swap_gives_no_offsets_of_the_other_broker(
         pytest.raises(ConnectError, match="has moved, the master lists it as"),
     ):
         lookup.bounds(view)
+
+
+def test_times_are_sought_among_the_messages_that_are_there(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    def at(minute: int) -> NewMessage:
+        return NewMessage(0, *encode_payload(b"x", encode_attributes({}, time=f"2026010112{minute:02d}")))
+
+    cluster.load("single", [at(n // 100) for n in range(6_000)])
+    cluster.expire_data("single", 3_050 * 28)
+    view = fetch_view(settings, ["single"], GROUPS)
+    key, noon_ms = PartitionKey(1, "single", 0), int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        found = [lookup.offsets_at(view, {key: noon_ms + minute * 60_000})[key] for minute in (0, 30, 31)]
+    assert found == [3_050 * 28, 3_050 * 28, 3_100 * 28]

@@ -224,12 +224,15 @@ class Admin:
         with closing(ConnectionPool(self._settings)) as pool:
             client_ids = partial(new_client_id, self._reader_groups[0], "admin")
             firsts = FirstOffsets(pool, self._reader_groups, client_ids, authority_of(self._settings, view.visit_token))
-            return {
-                store: firsts.bounds(view.broker_of(store), view.stores()[store], files)
-                if store in view.stores()
-                else files.index_bounds
-                for store, files in served.items()
-            }
+            bounds = {store: files.index_bounds for store, files in served.items()}
+            for broker in view.brokers.values():
+                partitions = {
+                    store: keys
+                    for store, keys in view.stores().items()
+                    if store.broker_id == broker.broker_id and store in served
+                }
+                bounds.update(firsts.bounds(broker, partitions, served))
+            return bounds
 
     def _check(self, offsets: Mapping[PartitionKey, int], brokers: Mapping[int, BrokerState]) -> None:
         """ConfigurationError where one of these positions cannot be set."""
