@@ -9,6 +9,7 @@ from tubeclient.errors import ConfigurationError
 
 __all__ = [
     "INDEX_ENTRY_BYTES",
+    "MAX_STORES",
     "MAX_STORE_PARTITIONS",
     "BrokerInfo",
     "OffsetRange",
@@ -27,6 +28,9 @@ INDEX_ENTRY_BYTES = 28
 
 MAX_STORE_PARTITIONS = 10_000
 """Partition ids of store s start at s * 10 000 (TBaseConstants.META_STORE_INS_BASE)."""
+
+MAX_STORES = ((1 << 31) - 1) // MAX_STORE_PARTITIONS
+"""Partition ids are 32-bit numbers."""
 
 
 def is_int32(text: str) -> bool:

@@ -126,6 +126,8 @@ def test_a_limit_that_is_no_number_is_no_limit(limit: str) -> None:
         "t#-1:1:1:1",
         f"t#1:{HUGE}:1:1",
         "t#1:10001:10001:1",  # more partitions than a store has ids
+        "t#1:300000:300000:1",  # more stores than there are ids of partitions, in either order of the two numbers
+        "t#1:2000:2000:1",  # more partitions than anybody has
     ],
 )
 def test_what_is_no_layout_is_refused(text: str) -> None:
@@ -186,7 +188,7 @@ def test_any_text_gives_a_value_or_a_protocol_error(parser: Callable[[str], obje
 
 names = st.text("abcXYZ019_-. \u4e2d", min_size=1, max_size=10).map(str.strip).filter(bool)
 ids = st.integers(0, (1 << 31) - 1)
-layouts = st.builds(TopicLayout, names, ids, ids, st.integers(0, 10_000), st.booleans())
+layouts = st.builds(TopicLayout, names, ids, st.integers(0, 100), st.integers(0, 10_000), st.booleans())
 keys = st.builds(PartitionKey, ids, names, ids)
 brokers = st.builds(BrokerInfo, ids, names, st.integers(1, 65535))
 

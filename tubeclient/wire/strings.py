@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tubeclient.errors import ProtocolError
-from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, TopicLayout, is_int32
+from tubeclient.keys import MAX_STORE_PARTITIONS, MAX_STORES, BrokerInfo, PartitionKey, TopicLayout, is_int32
 
 __all__ = [
     "DEFAULT_BROKER_PORT",
@@ -35,6 +35,9 @@ DEFAULT_MASTER_TLS_PORT = 8716
 DEFAULT_MASTER_WEB_PORT = 8080
 DEFAULT_BROKER_PORT = 8123
 DEFAULT_BROKER_TLS_PORT = 8124
+
+_MAX_LISTED = 1_000_000
+"""Partitions of a topic on one broker: what a layout names is listed, so a damaged number would take all memory."""
 
 
 def parse_broker(text: str, *, tls: bool = False) -> BrokerInfo:
@@ -139,6 +142,11 @@ def parse_subscription(text: str) -> tuple[BrokerInfo, PartitionKey]:
 def _layout(text: str, topic: str, broker_id: int, stores: int, partitions: int, subscribable: bool) -> TopicLayout:
     if partitions > MAX_STORE_PARTITIONS:  # their ids would be those of the next store
         raise ProtocolError(f"{text!r} gives a store {partitions} partitions; {MAX_STORE_PARTITIONS} is the most")
+    if stores > MAX_STORES or stores * partitions > _MAX_LISTED:
+        raise ProtocolError(
+            f"{text!r} gives a broker {stores} stores of {partitions} partitions each; "
+            f"more than {_MAX_LISTED} partitions are taken for damage"
+        )
     return TopicLayout(topic, broker_id, stores, partitions, subscribable)
 
 

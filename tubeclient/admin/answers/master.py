@@ -18,14 +18,12 @@ from tubeclient.admin.answers.model import (
     TopicStatus,
 )
 from tubeclient.errors import ProtocolError
-from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, is_int32
+from tubeclient.keys import MAX_STORE_PARTITIONS, MAX_STORES, BrokerInfo, PartitionKey, is_int32
 
 __all__ = ["refusals", "to_brokers", "to_group", "to_groups", "to_topics"]
 
 _MAX_INT32: Final = (1 << 31) - 1
 _MAX_PORT: Final = 65_535
-# Store ids are so bounded that partition ids stay within int32.
-_MAX_STORES: Final = _MAX_INT32 // MAX_STORE_PARTITIONS
 _MAX_MESSAGE_MB: Final = 1 << 10
 
 _TOPIC_STATUS: Final = {
@@ -115,7 +113,7 @@ def _topic_on_broker(item: Fields) -> TopicOnBroker:
     return TopicOnBroker(
         topic=item.text("topicName"),
         broker=_broker(item),
-        stores=numbers.number("numTopicStores", high=_MAX_STORES),
+        stores=numbers.number("numTopicStores", high=MAX_STORES),
         partitions_per_store=numbers.number("numPartitions", high=MAX_STORE_PARTITIONS),
         accepts_publish=running.flag("acceptPublish"),
         accepts_subscribe=running.flag("acceptSubscribe"),
