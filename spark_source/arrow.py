@@ -19,7 +19,8 @@ from spark_source.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTex
 from spark_source.offset_rule import OffsetRule
 from spark_source.schema import arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
-from tubeclient.flows.read_range import Pack, corrupt_pack
+from tubeclient.flows.corrupt_place import corrupt_message, counted_place
+from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.payload import ATTRIBUTE_FLAG
 
@@ -47,6 +48,8 @@ class PackDecoder:
         self.schema: pa.Schema = arrow_schema(include_attributes)
         self.missing = 0
         """Messages that packs with known offsets should have had and had not; counted where that is no error."""
+        self.corrupt: tuple[Pack, int, str] | None = None
+        """Where a message could not be taken apart: its pack, its number there from 0, and what is wrong with it."""
         self._include_attributes = include_attributes
         self._fail_on_data_loss = fail_on_data_loss
         self._is_alone = is_alone
@@ -100,10 +103,14 @@ class PackDecoder:
         bodies: list[bytes] = []
         attributes: list[Attributes] = []
         for pack in packs:
+            before = len(bodies)
             try:
                 self._texts.split(pack.columns.payloads, pack.columns.flags, bodies, attributes)
             except CorruptMessage as error:
-                raise corrupt_pack(pack.partition, pack.start, pack.end, error) from error
+                number = len(bodies) - before
+                self.corrupt = pack, number, str(error)
+                place = counted_place(pack.partition, pack.start, pack.end, len(pack), number)
+                raise corrupt_message(place, error) from error
         return (
             pa.array([found.tag for found in attributes], pa.string()),
             pa.array([found.time_us for found in attributes], pa.int64()),

@@ -34,6 +34,8 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     from spark_source.arrow import PackDecoder
     from spark_source.batch_sizes import gathered, regroup
     from spark_source.cluster import client_settings, reader_groups
+    from tubeclient.errors import CorruptMessage
+    from tubeclient.flows.corrupt_place import corrupt_message
     from tubeclient.range_reader import RangeReader, WantedRange
 
     def is_alone(key: PartitionKey) -> bool:
@@ -68,6 +70,13 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
 
     try:
         yield from regroup(batches())
+    except CorruptMessage as error:
+        if decoder.corrupt is None:
+            raise
+        pack, number, what = decoder.corrupt
+        tags = options.filters.get(pack.partition.topic, frozenset())
+        place = reader.place_of(partition.broker_of(pack.partition), pack, number, tags)
+        raise corrupt_message(place, what) from error
     finally:
         reader.close()
     lost = sum(one.max_messages for one in reader.losses) + decoder.missing

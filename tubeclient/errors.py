@@ -128,7 +128,14 @@ class ProtocolError(TubeError):
 
 
 class CorruptMessage(ProtocolError):
-    """A message whose payload does not match its checksum, or cannot be taken apart."""
+    """A message whose payload does not match its checksum, or cannot be taken apart.
+
+    `number` is its place among those that it came with, from 0; None where it is not known.
+    """
+
+    def __init__(self, message: str, *, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 class RemoteError(TubeError):

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
+from tubeclient.flows.corrupt_place import counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, call, checked
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
+from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
@@ -178,6 +180,22 @@ class RangeReader(ProcessBound):
         finally:
             self._runner.run(asking.release())
         return True
+
+    def place_of(
+        self, broker: BrokerInfo, pack: Pack, number: int, filters: frozenset[str] = frozenset()
+    ) -> OffsetRange:
+        """The index entry of message `number`, from 0, of a pack that was read with these `filters`; a range of some
+        more that it lies in where the broker does not tell. Where there is one reader group only, nothing else of the
+        partition is to be read meanwhile.
+        """
+        self._check_open()
+        key, ids = pack.partition, pack.columns.ids
+        counted = counted_place(key, pack.start, pack.end, len(ids), number)
+        stay = Stay(broker, key, self._reader_groups, self._new_client_id, self._authority, filters)
+        try:
+            return self._runner.run(find_place(stay, ids, number, counted, f"looking for a message of {key}"))
+        finally:
+            self._runner.run(stay.leave())
 
     def _task(self, wanted: WantedRange) -> RangeTask:
         return RangeTask(

@@ -236,7 +236,7 @@ def test_attributes_that_are_not_text_are_an_error() -> None:
 
 def test_in_which_pack_the_damage_is() -> None:
     fine, bad = pack(message(b"fine", "a")), pack(raw_message(b"\x00\x00\x00\x09abc"), start=308)
-    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, offsets \[308, 336\).* at offset 336"):
+    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, offsets \[308, 336\).* from offset 336 "):
         decoder().decode([fine, bad], OffsetRule.UNKNOWN)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -12,16 +13,25 @@ from spark_source.node_partition import NodePartition
 from spark_source.offset_rule import OffsetRule
 from spark_source.options import parse_options
 from spark_source.task_read import read_node
-from tubeclient import BrokerInfo, ClientSettings, DataLoss, PartitionKey, StoreKey, fetch_view, reader_groups_of
+from tubeclient import (
+    BrokerInfo,
+    ClientSettings,
+    CorruptMessage,
+    DataLoss,
+    PartitionKey,
+    StoreKey,
+    fetch_view,
+    reader_groups_of,
+)
 
 
-def rows(tube: EmbeddedTubeMQ, topic: str, end: int, **more: str) -> list[dict[str, Any]]:
-    """Those of [0, `end` messages) of the first partition, which was alone in its store when the batch was planned."""
+def rows(tube: EmbeddedTubeMQ, topic: str, end: int, *, begin: int = 0, **more: str) -> list[dict[str, Any]]:
+    """Those of the first partition, alone in its store when the batch was planned, from message `begin` to `end`."""
     settings = ClientSettings((tube.master_address,))
     broker: BrokerInfo = fetch_view(settings, [topic], reader_groups_of("task_read")).brokers[1]
     given = {"masterServers": tube.master_address, "consumerGroup": "task_read", "subscribe": topic, **more}
     key = PartitionKey(1, topic, 0)
-    task = NodePartition(0, [(key, 0, end * 28)], {StoreKey(1, topic, 0): OffsetRule.ALWAYS}, (broker,))
+    task = NodePartition(0, [(key, begin * 28, end * 28)], {StoreKey(1, topic, 0): OffsetRule.ALWAYS}, (broker,))
     return [row for batch in read_node(parse_options(given), task) for row in batch.to_pylist()]
 
 
@@ -46,3 +56,25 @@ def test_messages_that_are_missing_in_an_index_of_one_partition_are_lost(tube: E
     tube.expire_data("holed", 40 * 28)
     with pytest.raises(DataLoss, match=r"1:holed:0 has \d+ messages in its offsets"):
         rows(tube, "holed", 100)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_message_that_cannot_be_taken_apart_is_left_out_alone(
+    tube: EmbeddedTubeMQ, strict: str, partitions: int
+) -> None:
+    """As Java's producer writes one with an empty attribute: it announces attributes and has none."""
+    topic = f"javas_{strict}_{partitions}"
+    tube.create_topic(TopicConfig(topic, 1, partitions))
+    messages = [NewMessage(number % partitions, b"%05d" % number) for number in range(5_000)]
+    messages[2_001] = messages[2_001]._replace(partition_id=0, payload=b"%05d" % 2_001, flag=1)
+    tube.load(topic, messages)
+    with pytest.raises(CorruptMessage) as caught:
+        rows(tube, topic, 5_000, failOnDataLoss=strict)
+    named = re.search(r"offsets \[(\d+), (\d+)\): .* up to offset (\d+) .* from offset (\d+) ", str(caught.value))
+    assert named is not None
+    start, end = 2_001 * 28, 2_002 * 28
+    assert [int(one) for one in named.groups()] == [start, end, start, end]
+    around = [*rows(tube, topic, 2_001), *rows(tube, topic, 5_000, begin=2_002)]
+    own = [one.payload for number, one in enumerate(messages) if one.partition_id == 0 and number != 2_001]
+    assert [row["value"] for row in around] == own

@@ -258,8 +258,9 @@ class Fetching:
         except CorruptMessage as error:
             self._holdings.set_idle(holding, now + _TROUBLE_MS)
             raise CorruptMessage(
-                f"partition {holding.key}, in the pack from offset {start} on: {error}. "
-                "Connect the partition at a later offset to go on without it"
+                f"partition {holding.key}, in the pack from offset {start} on: {error}. It lies at offset "
+                f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or behind that, exactly there where the partition "
+                "is alone in its store and nothing is filtered; connect the partition behind it to go on without it"
             ) from error
         if not kept.payloads:  # entries of others were passed over, or what only the broker takes for ours
             holding.commit_next, holding.noted = bool(messages.payloads), False

@@ -32,6 +32,7 @@ from tubeclient.errors import (
     status_error,
 )
 from tubeclient.flows.authority import Authority
+from tubeclient.flows.corrupt_place import corrupt_message, counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.reader import Reader
@@ -40,7 +41,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, Partitio
 from tubeclient.wire.messages import NO_MESSAGES, Columns, MessagePack, checked_columns
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["LostRange", "Pack", "RangeRead", "RangeTask", "corrupt_pack"]
+__all__ = ["LostRange", "Pack", "RangeRead", "RangeTask"]
 
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
@@ -58,15 +59,6 @@ class Pack(MessagePack):
     start: int
     end: int
     columns: Columns
-
-
-def corrupt_pack(partition: PartitionKey, start: int, end: int, what: object) -> CorruptMessage:
-    """What to raise for the pack [start, end) with a damaged message."""
-    return CorruptMessage(
-        f"partition {partition}, offsets [{start}, {end}): {what}. It was damaged on its way, or on the broker's disk "
-        "if reading again gives this error again; then go on behind it, with a new checkpoint where there is one: at "
-        f"offset {end} of this partition"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +285,20 @@ class RangeRead:
                 ours = (end - held.start) // INDEX_ENTRY_BYTES
             else:
                 ours = yield from self._cut(held.messages.messageId, bound)
-        place = self.task.range.partition, held.start, min(bound, end)
         try:
             columns = checked_columns(held.messages, ours)
         except CorruptMessage as error:
-            raise corrupt_pack(*place, error) from error
-        yield from self._hand_on(Pack(*place, columns))
+            place = yield from self._place_of(held, error.number, bound)
+            raise corrupt_message(place, error) from error
+        yield from self._hand_on(Pack(self.task.range.partition, held.start, min(bound, end), columns))
         return bound >= end
+
+    def _place_of(self, held: _Held, number: int | None, bound: int) -> Flow[OffsetRange]:
+        ids = held.messages.messageId
+        if number is None:
+            return OffsetRange(self.task.range.partition, held.start, bound)
+        counted = counted_place(self.task.range.partition, held.start, bound, len(ids), number)
+        return (yield from find_place(self._stay, ids, number, counted, self._reading))
 
     def _cut(self, ids: Sequence[int], bound: int) -> Flow[int]:
         """Count the messages with these `ids` that lie before `end`, of a pack that may reach up to `bound`: see the

@@ -116,7 +116,7 @@ def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -
     found = list(map(and_, map(crc32, payloads), repeat(_CHECKSUM_MASK)))
     if found != checksums:
         number = next(n for n, (one, other) in enumerate(zip(found, checksums, strict=True)) if one != other)
-        raise CorruptMessage(f"the message with id {ids[number]} does not match its checksum")
+        raise CorruptMessage(f"the message with id {ids[number]} does not match its checksum", number=number)
     return Columns(ids, payloads, flags)
 
 

@@ -1,0 +1,75 @@
+"""Where a message lies that is no good: fetches carry no offset of a message, only that of their pack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tubeclient.errors import CorruptMessage, NothingToRead, TubeError
+from tubeclient.flows.effects import Flow, Sleep
+from tubeclient.flows.stay import Stay
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
+
+__all__ = ["corrupt_message", "counted_place", "find_place"]
+
+_NOT_FOUND = 404
+_LOOKS = 50
+_PAUSE_MS = 50.0
+
+
+def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
+    """What to raise for the message at `place`, which cannot be handed on."""
+    left_out = place.max_messages - 1
+    others = f", which leaves out at most {left_out} others" if left_out else ""
+    return CorruptMessage(
+        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. It was damaged on its way, or it "
+        "was sent so, or damaged on the broker's disk, if reading again gives this error again; then read this "
+        f"partition up to offset {place.start} (endingOffsets of a batch read), and go on from offset {place.end} "
+        f"(startingOffsets, with a new checkpoint where there is one){others}"
+    )
+
+
+def counted_place(partition: PartitionKey, start: int, end: int, messages: int, number: int) -> OffsetRange:
+    """The smallest range that holds message `number`, from 0, of a pack of so many: each has an index entry."""
+    behind = messages - number - 1
+    return OffsetRange(partition, start + number * INDEX_ENTRY_BYTES, end - behind * INDEX_ENTRY_BYTES)
+
+
+def find_place(stay: Stay, ids: Sequence[int], number: int, counted: OffsetRange, context: str) -> Flow[OffsetRange]:
+    """The index entry of message `number` of the pack with these `ids`, within its `counted_place`; that itself where
+    the broker does not help.
+
+    The first message that is found from an offset on is this one or one before it as long as the offset is not behind
+    it. Moves the reader.
+    """
+    not_behind = frozenset(ids[: number + 1])
+    first, last = counted.start, counted.end - INDEX_ENTRY_BYTES
+    try:
+        while first < last:
+            middle = first + (last - first + INDEX_ENTRY_BYTES) // (2 * INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES
+            if (yield from _first_id(stay, middle, last, context)) in not_behind:
+                first = middle
+            else:
+                last = middle - INDEX_ENTRY_BYTES
+    except TubeError:
+        return counted
+    return OffsetRange(counted.partition, first, last + INDEX_ENTRY_BYTES)
+
+
+def _first_id(stay: Stay, offset: int, last: int, context: str) -> Flow[int | None]:
+    """The id of the first message from `offset` on; None where there is none up to `last`."""
+    answer = yield from stay.seek(offset, context)
+    if answer.currOffset == offset:
+        for _ in range(_LOOKS):
+            response = yield from stay.receive((yield from stay.send_fetch()))
+            if response.errCode == _NOT_FOUND:
+                start, _ = yield from stay.commit(context)
+                yield Sleep(_PAUSE_MS)
+            else:
+                stay.checked(response, context)
+                start = response.currOffset
+                if response.messages.messageId:
+                    found: int = response.messages.messageId[0]
+                    return found
+            if start > last:
+                return None
+    raise NothingToRead(_NOT_FOUND, f"nothing tells what lies at {offset}", context=context)
