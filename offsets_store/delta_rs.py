@@ -120,7 +120,7 @@ class DeltaRsStorage:
                     raise Conflict(self._scrub(error)) from None
             after = table.version()
             self._mark = self._mark_of(table)
-        if self._seen is not None and after == before + 1:
+        if self._seen is not None:
             self._seen = _Seen(key.consumer_group, after, written)
             self._sequences[key.group_transaction_id] = sequence
         else:

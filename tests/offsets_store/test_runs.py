@@ -9,12 +9,12 @@ from collections.abc import Callable
 from multiprocessing.synchronize import Event
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.storage import Conflict
-from tests.offsets_store.conftest import FIRST, KEY, Clock, at
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 
 Open = Callable[[], OffsetsTable]
 
@@ -83,6 +83,48 @@ def test_two_runs_of_the_same_millisecond_are_two_runs(open_table: Open) -> None
     with pytest.raises(SupersededRun):
         other.record(at({FIRST: 56}))
     assert one.record(at({FIRST: 56})) is True
+
+
+def test_a_twin_that_commits_between_look_and_write_is_noticed(
+    open_table: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sequence that the run had tried is the twin's then, and not its own."""
+    one, twin = open_table().open_run(KEY, 1), open_table().open_run(KEY, 1)
+    Meddler(monkeypatch, lambda: twin.record(at({FIRST: 84})))
+    with pytest.raises(SupersededRun):
+        one.record(at({FIRST: 56}))
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 84}
+    assert twin.record(at({FIRST: 112})) is True
+
+
+def by_hand(uri: str) -> dict[str, Callable[[], object]]:
+    """What somebody may do to the rows of a group, or to the table, without being a run of it."""
+    table = DeltaTable(uri)
+    rows = table.to_pyarrow_table()
+    return {
+        "append": lambda: write_deltalake(table, rows, mode="append"),
+        "delete": lambda: table.delete("\"consumerGroup\" = 'clicks_etl'"),
+        "overwrite": lambda: write_deltalake(table, rows.slice(0, 0), mode="overwrite"),
+        "restore": lambda: table.restore(1),
+        "optimize": lambda: table.optimize.compact(),
+    }
+
+
+@pytest.mark.parametrize("what", ["append", "delete", "overwrite", "restore", "optimize", "another group"])
+def test_what_others_commit_between_look_and_write_does_not_mislead_the_next_look(
+    open_table: Open, uri: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    open_table().open_run(KEY, 1).record(at({FIRST: 28, SECOND: 28}))
+    storage = DeltaRsStorage(uri, {})
+    run = OffsetsTable(uri, storage=storage).open_run(KEY, 1, force=True)
+    run.record(at({FIRST: 56, SECOND: 28}))
+    other = GroupKey("another", ["clicks"])
+    acts = {**by_hand(uri), "another group": lambda: open_table().open_run(other, 1).record(at({FIRST: 28}))}
+    Meddler(monkeypatch, acts[what])
+    run.record(at({FIRST: 84}))
+    assert set(storage.rows("clicks_etl")) == set(DeltaRsStorage(uri, {}).rows("clicks_etl"))
+    assert run.record(at({FIRST: 112})) is True
+    assert open_table().positions("clicks_etl", ["clicks"])[FIRST] == 112
 
 
 def test_groups_do_not_get_in_each_others_way(open_table: Open) -> None:

@@ -325,3 +325,22 @@ def test_a_real_table_that_fails_is_warned_of_and_tried_again(
     one.close()
     assert tries == 1
     assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
+
+
+def test_the_last_position_is_in_the_table_before_the_group_is_given_back(tmp_path: Path) -> None:
+    """Who is let in next goes on from the table."""
+    found_on_leaving = []
+
+    class Calls(list[str]):
+        def append(self, call: str) -> None:
+            if call == "leave":
+                found_on_leaving.append(positions(tmp_path))
+            super().append(call)
+
+    cluster = FakeCluster()
+    cluster.calls = Calls()
+    one = planner(cluster, offsetsTable=tmp_path, offsetCommitInterval="1h")
+    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    one.complete(as_json({"1:t:0": 2, "1:t:1": 2}))  # waits for the interval's end
+    one.close()
+    assert found_on_leaving == [{"1:t:0": 2, "1:t:1": 2}]
