@@ -36,6 +36,22 @@ class Checkpoint:
         text = self._read(f"offsets/{batch_id}")
         return None if text is None else parse_offset_log(text)
 
+    def start_of_running_batch(self) -> Offsets | None:
+        """Where the batch begins that the checkpoint's query runs now; None if there is nothing to read in it.
+
+        Batch 0 begins where the source says, and only Spark's plan of the batch tells.
+        """
+        query_id = self.query_id()
+        for query in self._spark.streams.active:
+            if query.id != query_id:
+                continue
+            leaves: Any = query._jsq.streamingQuery().lastExecution().logical().collectLeaves()
+            for index in range(leaves.size()):
+                leaf = leaves.apply(index)
+                if leaf.getClass().getSimpleName() == "StreamingDataSourceV2ScanRelation":
+                    return Offsets.parse(str(leaf.startOffset().get().json()))
+        return None
+
     def _read(self, name: str) -> str | None:
         # The stubs know of no JVM, and under Spark Connect there is none.
         jvm: Any = self._spark._jvm

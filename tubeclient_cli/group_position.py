@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tubeclient.keys import PartitionKey
@@ -23,10 +24,13 @@ def kept_positions(settings: IngestSettings) -> Mapping[PartitionKey, int]:
     return {} if table is None else table.positions(settings.consumer_group, settings.topics)
 
 
-def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int]) -> None:
-    """Record where the sink ends: the planner has not heard of a query's last batch, as Spark tells it with the next.
+def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int], as_of: datetime) -> None:
+    """Record where the sink ended at `as_of` (UTC): the planner has not heard of a query's last batch, as Spark
+    tells it with the next.
 
-    Call it when the query has ended. A table that cannot be written is a warning; it trails by a batch then.
+    Call it when the query has ended. It takes nothing over: a newer run of the group, which may be at work by then,
+    goes on as if it had written itself, and what it has written since stays. A table that cannot be written is a
+    warning; it trails by a batch then.
     """
     table = _table(settings)
     if table is None:
@@ -38,11 +42,9 @@ def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int])
     try:
         kept = table.latest(key)
         source_count = kept.source_count if kept is not None else settings.source_count
-        if not complete or source_count is None or (kept is not None and kept.positions == complete):
+        if not complete or source_count is None:
             return
-        run = table.open_run(key, source_count, force=True)  # the query has ended
-        run.clear_initial()
-        run.record(moved_to(kept, complete))
+        table.join_run(key, source_count).record(moved_to(kept, complete), as_of)
     except OffsetsTableError as error:
         _log.warning("the offsets table was not written, it trails the target by a batch: %s", error)
 

@@ -1,7 +1,8 @@
 """The ingest job: a group's topics into a Delta table, each message once.
 
-Within one checkpoint Spark and Delta's transaction ids see to "once". Across checkpoints it is the table itself that
-says where its rows end: a new checkpoint starts there, and an old one that is taken up again is refused.
+The table itself says where the group's rows end, and a batch is written only where it begins just there: a new
+checkpoint starts there, a batch that Spark repeats is passed over, an old checkpoint that is taken up again is refused,
+and so is a run that another one has replaced.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_source.offsets import Offsets
+from spark_source.options import parse_options
 from tubeclient_cli.checkpoint import Checkpoint
 from tubeclient_cli.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.progress import BatchEvent
 from tubeclient_cli.resume import known_positions, start_text, starting_offsets
-from tubeclient_cli.settings import IngestSettings
-from tubeclient_cli.sink import DeltaSink, SinkRecord, UnknownRows, check_batch
+from tubeclient_cli.settings import GROUP, TARGET, IngestSettings, says_offsets
+from tubeclient_cli.sink import DeltaSink
+from tubeclient_cli.sink_check import Batch, UnknownRows, check_batch, trusted
+from tubeclient_cli.sink_record import SinkRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,22 +65,26 @@ def run_ingest(
     if stop.is_set():
         return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)
     checkpoint = Checkpoint(spark, settings.checkpoint)
+    is_new = checkpoint.query_id() is None
     sink = DeltaSink(spark, settings.target, settings.consumer_group)
-    chosen, in_table = settings.starting_offsets, kept_positions(settings)
-    try:
-        newest = sink.newest_record()
-    except UnknownRows:
-        if chosen is None and not in_table:
-            raise
-        newest = None
-    in_sink = newest.ends if newest is not None else Offsets({})
-    known = known_positions(in_sink, in_table, settings.topics, chosen)
-    starting = starting_offsets(known, settings.topics, chosen or "earliest")
-    if checkpoint.query_id() is None:
-        on_start(start_text(known, in_sink, in_table, settings.topics, chosen))
+    chosen = settings.starting_offsets
+    state = sink.look()
+    in_table = {p: at for p, at in kept_positions(settings).items() if p.topic not in state.undone_topics}
+    state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
+    said = says_offsets(chosen) or chosen == GROUP or (chosen in (None, TARGET) and in_table)
+    if state.record is None and not state.is_whole and not said:
+        raise UnknownRows(
+            f"{sink.where} has rows of group {settings.consumer_group} perhaps, and its history does not say how far "
+            "they go: Delta removes it after delta.logRetentionDuration, and a copy of a table has none. Say where to "
+            "start with --starting-offsets: offsets of partitions as JSON, or group"
+        )
+    known = known_positions(state.ends, in_table, settings.topics, chosen)
+    starting = starting_offsets(known, settings.topics, settings.fallback)
+    if is_new:
+        on_start(start_text(known, state.ends, in_table, settings.topics, chosen))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
-    batches = _Batches(sink, checkpoint, settings.consumer_group, newest, known)
+    batches = _Batches(settings, sink, checkpoint, known)
     writer = rows.writeStream.foreachBatch(batches.write)
     writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
     interval_ms = settings.interval_ms
@@ -84,32 +93,27 @@ def run_ingest(
     else:
         writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
     summary = _Watch(writer.start(), on_batch, stop, settings.stop_timeout_s).until_end()
-    bring_up_to_date(settings, batches.in_sink)
+    as_of = datetime.now(UTC)
+    bring_up_to_date(settings, batches.ends(), as_of)
     return summary
 
 
 class _Batches:
     """What foreachBatch calls."""
 
-    def __init__(
-        self,
-        sink: DeltaSink,
-        checkpoint: Checkpoint,
-        consumer_group: str,
-        newest: SinkRecord | None,
-        known: Offsets,
-    ) -> None:
+    def __init__(self, settings: IngestSettings, sink: DeltaSink, checkpoint: Checkpoint, known: Offsets) -> None:
+        self._settings = settings
         self._sink = sink
         self._checkpoint = checkpoint
-        self._consumer_group = consumer_group
-        self._newest = newest
-        self._known = known
+        # With any other word a query begins where the table ends, and not past it.
+        self._chosen = known if settings.starting_offsets == GROUP else None
+        self._may_lose = not parse_options(settings.options("earliest")).fail_on_data_loss
         self._query_id: str | None = None
 
-    @property
-    def in_sink(self) -> Offsets:
-        """Where the group's rows in the sink end."""
-        return self._newest.ends if self._newest is not None else Offsets({})
+    def ends(self) -> Offsets:
+        """Where the group's rows in the sink end; {} where another query wrote the last ones."""
+        record = self._sink.look().record
+        return record.ends if record is not None and record.query_id == self._checkpoint.query_id() else Offsets({})
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         if self._query_id is None:
@@ -117,12 +121,12 @@ class _Batches:
         end = self._checkpoint.end_of(batch_id)
         if self._query_id is None or end is None:
             raise RuntimeError(f"Spark runs batch {batch_id} that its own checkpoint does not know")
-        # Batch 0 of a checkpoint starts where this run told it to.
-        start = self._known if batch_id == 0 else self._checkpoint.end_of(batch_id - 1) or Offsets({})
-        check_batch(self._newest, self._query_id, batch_id, start, end)
-        record = SinkRecord(self._consumer_group, self._query_id, batch_id, self.in_sink.merge(end))
-        self._sink.append(rows, record)
-        self._newest = record
+        group, chosen = self._settings.consumer_group, self._settings.starting_offsets
+        # Once more for each batch: somebody may have written to the table, or put it back, since the last one.
+        state = trusted(self._sink.look(), self._sink.where, group, chosen, goes_on=batch_id > 0)
+        batch = Batch(self._query_id, batch_id, self._checkpoint.start_of_running_batch() or end, end)
+        if check_batch(state, batch, self._chosen, may_lose=self._may_lose):
+            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, state.ends.merge(end)))
 
 
 class _Watch:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from offsets_store import GroupKey, GroupProgress
 from spark_source.offset_spec import Moment, OffsetSpec
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.moment import moment_ms
 
 __all__ = ["Commit", "OtherGroup", "Places", "Target", "choose_key", "parse_target"]
 
 _TO: Final = "--to"
-_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +59,14 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
         return OtherGroup(rest.strip())
     if text.strip().startswith("{") or text.strip().lower() in ("earliest", "latest"):
         return Places(OffsetSpec.parse(text, _TO), _zone(time_zone).key)
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
+    zone = _zone(time_zone)
+    timestamp_ms = moment_ms(text, _TO, zone)
+    if timestamp_ms is None:
         raise ConfigurationError(
             f"{_TO} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, batch:N, group:NAME, or JSON "
             'from partition keys to offsets, as in {"1:clicks:0": 2800}'
-        ) from None
-    zone = _zone(time_zone)
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
-    return Places(OffsetSpec(_TO, Moment(_milliseconds(aware, text))), zone.key)
-
-
-def _milliseconds(moment: datetime, text: str) -> int:
-    since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    if since.days < 0:
-        raise ConfigurationError(f"{_TO} is {text!r}, which is before 1970; write earliest")
-    return int(since.total_seconds() * _MS)
+        )
+    return Places(OffsetSpec(_TO, Moment(timestamp_ms)), zone.key)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from spark_source.offsets import Offsets
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
+from tubeclient_cli.moment import moment_ms
+from tubeclient_cli.settings import GROUP, TARGET
 
-__all__ = ["GROUP", "ahead_of_sink", "known_positions", "start_text", "starting_offsets"]
-
-GROUP = "group"
-"""The starting place that says: where the group has been read to, by whomever."""
+__all__ = ["ahead_of_sink", "known_positions", "start_text", "starting_offsets"]
 
 
 def known_positions(
@@ -26,13 +26,15 @@ def known_positions(
     The offsets table follows the sink and never leads it, so the later of the two is the sink; the table counts for
     topics of which the sink has nothing. Where it is ahead all the same, the rows are not in this sink but elsewhere,
     and going by it would leave them out for good: that is for the user to say, with `starting` "group", which takes the
-    later of the two in each partition. With any other `starting` the table does not count. None: nothing was said.
+    later of the two in each partition. With any other `starting` but "target" the table does not count. None: nothing
+    was said.
     """
     if starting == GROUP:
         known = {p: max(at, in_sink.get(p, at)) for p, at in in_table.items()}
         return _of_topics({**in_sink, **known}, topics)
     known_topics = {partition.topic for partition in in_sink}
-    kept = {p: at for p, at in in_table.items() if p.topic not in known_topics} if starting is None else {}
+    counts = starting in (None, TARGET)
+    kept = {p: at for p, at in in_table.items() if p.topic not in known_topics} if counts else {}
     return _of_topics({**kept, **in_sink}, topics)
 
 
@@ -54,12 +56,20 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
     """The option startingOffsets for a group that has read `topics` up to `known`, as far as it has.
 
     A partition that appeared meanwhile is read from its beginning. Where a whole topic is unknown, partitions that are
-    not named start by `fallback`, the value of startingOffsets for a first run.
+    not named start by `fallback`, what counts for a first run. ConfigurationError where that is a time: the source
+    takes times or offsets, not both.
     """
     if not known:
         return fallback
-    if {partition.topic for partition in known}.issuperset(topics):
+    unknown = sorted(set(topics).difference(partition.topic for partition in known))
+    if not unknown:
         entries: dict[str, Any] = {"default": "earliest"}
+    elif moment_ms(fallback, "starting-offsets") is not None:
+        raise ConfigurationError(
+            f"starting-offsets is the time {fallback}, which is for a first run; the group has rows or a position in "
+            f"some topics already, and in {', '.join(unknown)} it has none. Give those as JSON from partition keys to "
+            "offsets, or read them as a group of their own"
+        )
     else:
         entries = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
     # Last, so that they prevail over entries of the fallback.
@@ -86,8 +96,9 @@ def start_text(
         if partitions
     ]
     if unknown:
-        chosen = "startingOffsets" if starting is not None else "as nothing is known of the group there"
-        places.append(f"at {starting or 'earliest'} in {', '.join(unknown)} ({chosen})")
+        nothing_said = starting in (None, TARGET)
+        chosen = "as nothing is known of the group there" if nothing_said else "startingOffsets"
+        places.append(f"at {'earliest' if nothing_said else starting} in {', '.join(unknown)} ({chosen})")
     text = f"the checkpoint is new and begins {'; '.join(places)}"
     ahead = ahead_of_sink(in_sink, in_table, topics)
     if ahead and starting != GROUP:

@@ -13,22 +13,35 @@ from typing import Any, Final
 from spark_source.option_parsers import duration_ms
 from spark_source.options import Masked, parse_options
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.moment import moment_ms
 
-__all__ = ["AVAILABLE_NOW", "IngestSettings", "load_settings"]
+__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
 
 AVAILABLE_NOW: Final = "available-now"
+
+GROUP: Final = "group"
+"""The starting place that says: where the group has been read to, by whomever."""
+TARGET: Final = "target"
+"""The one that says: after the group's last commit to the target, whatever was done to the table since."""
 
 _OF_THEIR_OWN: Final = {
     "masterservers": "master-servers",
     "consumergroup": "consumer-group",
     "subscribe": "topics (--topic)",
     "assign": "topics (--topic)",
+    # What names a beginning by time goes before startingOffsets, and so before the place where the target's rows end.
     "startingoffsets": "starting-offsets",
+    "startingtimestamp": "starting-offsets",
+    "startingoffsetsbytimestamp": "starting-offsets",
+    "startingoffsetsbytimestampstrategy": "starting-offsets",
     "offsetstable": "offsets-table",
     "sourcecount": "source-count",
     "maxoffsetspertrigger": "max-offsets-per-trigger",
 }
 """Options of the source, in small letters, that the job has a setting for."""
+
+_STARTING: Final = "starting-offsets"
+_STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
 _TABLES: Final = ("ingest", "source", "storage-options")
 
@@ -53,9 +66,10 @@ class IngestSettings:
     """Path or URI of the Delta table that keeps groups' positions."""
 
     starting_offsets: str | None = None
-    """Where the job begins in topics of which the target has no rows of the group: earliest, latest or JSON. None:
-    where the offsets table has the group, else earliest. "group": where the offsets table has it, also where that is
-    past the target's rows."""
+    """Where the job begins in topics of which the target has no rows of the group: earliest, latest, JSON, or a time as
+    2026-11-21T10:31Z, by the times that producers write on messages. None: where the offsets table has the group, else
+    earliest. "group": where the offsets table has it, also where that is past the target's rows. "target": as None, and
+    after the group's last commit to the target whatever was taken out of the table since."""
 
     source_count: int | None = None
     max_offsets_per_trigger: int | None = None
@@ -84,7 +98,13 @@ class IngestSettings:
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it has to be above 0")
         _ = self.interval_ms
-        parse_options(self.options(self.starting_offsets or "earliest"))
+        object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
+        parse_options(self.options(self.fallback))
+
+    @property
+    def fallback(self) -> str:
+        """Where topics begin of which nothing is known: the source's own word, JSON, or a time."""
+        return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
 
     @property
     def interval_ms(self) -> int | None:
@@ -97,13 +117,21 @@ class IngestSettings:
             raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
 
     def options(self, starting: str) -> dict[str, str]:
-        """The options of format("tubeclient") for a query that starts at `starting`. Holds secrets."""
+        """The options of format("tubeclient") for a query that starts at `starting`: a value of the source's option
+        startingOffsets, or a time. Holds secrets.
+        """
+        at_ms = moment_ms(starting, _STARTING)
+        if at_ms is None:
+            begin = {"startingOffsets": starting}
+        else:
+            # Where all messages are older than the time, what comes next is the first that is not.
+            begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
         options = {
             **self.source_options,
             "masterServers": self.master_servers,
             "consumerGroup": self.consumer_group,
             "subscribe": ",".join(self.topics),
-            "startingOffsets": starting,
+            **begin,
         }
         optional = {
             "offsetsTable": self.offsets_table,
@@ -113,6 +141,24 @@ class IngestSettings:
         options.update({name: str(value) for name, value in optional.items() if value is not None})
         options.update({f"storageOption.{name}": value for name, value in self.storage_options.items()})
         return options
+
+
+def says_offsets(starting: str | None) -> bool:
+    """Whether a value of starting-offsets is JSON of partitions and offsets."""
+    return starting is not None and starting.lstrip().startswith("{")
+
+
+def _checked_starting(text: str | None) -> str | None:
+    if text is None or says_offsets(text):
+        return text
+    if (word := text.strip().lower()) in _STARTING_WORDS:
+        return word
+    if moment_ms(text, _STARTING) is None:
+        raise ConfigurationError(
+            f"{_STARTING} is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or JSON "
+            'from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
+        )
+    return text
 
 
 def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:

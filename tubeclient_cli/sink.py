@@ -2,87 +2,41 @@
 
 Each commit carries, in its `userMetadata`, which query wrote it, as which batch, and where the group's rows end, those
 of topics that the query does not read included; so the newest one says exactly what is in the table, with or without a
-checkpoint. And each carries a transaction id of the query: a batch that Spark repeats is skipped. The id holds the
-checkpoint's identity, as every checkpoint counts its batches from 0.
+checkpoint. And each carries the group's transaction id with the group's next number. Delta lets one writer through
+where two have read the same number: a run that stood still, and was replaced meanwhile, cannot write any more.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_source.offsets import Offsets
+from offsets_store.errors import display_uri
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey
+from tubeclient_cli.sink_history import Commit, SinkState, state_of
+from tubeclient_cli.sink_record import SinkRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaSink", "RowsWouldRepeat", "SinkRecord", "UnknownRows", "check_batch"]
-
-_FIELD = "tubeclient"
+__all__ = ["DeltaSink", "OvertakenRun"]
 
 # How many commits are looked through for the newest of ours, first and then: maintenance may have added its own.
 _HISTORY_STEPS = (20, 1_000, 100_000)
 
-
-class RowsWouldRepeat(ConfigurationError):
-    """The batch does not fit to what the table has: rows would be there twice, or be left out."""
-
-
-class UnknownRows(ConfigurationError):
-    """The table's history does not reach back to its beginning, so nobody can say which rows of the group it has."""
+_LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
+"""Where Delta tells which version it has just written; it writes none where it passes over a transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class SinkRecord:
-    """What one commit of the job says about itself."""
+class OvertakenRun(ConfigurationError):
+    """Another run of the group wrote to the table while this one was at a batch."""
 
-    consumer_group: str
-    query_id: str
-    """The identity of Spark's checkpoint."""
-    batch_id: int
-    ends: Offsets
-    """Everything before these offsets is in the table, from all topics that the group has ever written to it."""
 
-    @property
-    def transaction_id(self) -> str:
-        """The `txnAppId` of the commit, whose `txnVersion` is the batch's number: Delta skips, in silence, a version
-        that is not above the last one of the same id. Every checkpoint counts from 0, so each has an id of its own.
-        """
-        return f"{self.consumer_group}:{self.query_id}"
+class _Seen(NamedTuple):
+    """The version of the table that was looked at, or written, last; None for a table that is not there."""
 
-    def to_json(self) -> str:
-        """The commit's userMetadata."""
-        return json.dumps(
-            {
-                _FIELD: {
-                    "consumerGroup": self.consumer_group,
-                    "queryId": self.query_id,
-                    "batchId": self.batch_id,
-                    "endOffsets": self.ends.to_dict(),
-                }
-            }
-        )
-
-    @classmethod
-    def parse(cls, text: str | None) -> SinkRecord | None:
-        """Read a commit's userMetadata; None if it is not of this job's making."""
-        try:
-            document = json.loads(text or "")
-        except ValueError:
-            return None
-        record = document.get(_FIELD) if isinstance(document, Mapping) else None
-        if not isinstance(record, Mapping):
-            return None
-        return cls(
-            str(record["consumerGroup"]),
-            str(record["queryId"]),
-            int(record["batchId"]),
-            Offsets.from_dict(record["endOffsets"]),
-        )
+    version: int | None
+    state: SinkState
 
 
 class DeltaSink:
@@ -92,81 +46,109 @@ class DeltaSink:
         self._spark = spark
         self._path = path
         self._consumer_group = consumer_group
+        self._seen: _Seen | None = None
 
-    def newest_record(self) -> SinkRecord | None:
-        """What the group's newest commit says; None if the table has none, or does not exist.
+    @property
+    def where(self) -> str:
+        """The table's place, for messages."""
+        return display_uri(self._path)
 
-        UnknownRows where none is found and the history is cut: Delta removes it after `delta.logRetentionDuration`.
-        """
+    def look(self) -> SinkState:
+        """What the newest version of the table says of the group. Reads nothing where that is known already."""
         from delta.tables import DeltaTable
 
         if not DeltaTable.isDeltaTable(self._spark, self._path):
-            return None
+            self._seen = None
+            return SinkState()
         table = DeltaTable.forPath(self._spark, self._path)
+        snapshot = table._jdt.table().update()
+        if self._seen is None or self._seen.version != int(snapshot.version()):
+            version, state = self._read(table)
+            if not state.is_whole:
+                state = self._completed(state, snapshot)
+            self._seen = _Seen(version, state)
+        return self._seen.state
+
+    def append(self, rows: DataFrame, record: SinkRecord) -> SinkRecord:
+        """Commit the rows of a batch with their record, on top of what `look` has found; the record as it was written.
+
+        Raises OvertakenRun where another run of the group has written since.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        version, state = self._seen or _Seen(None, SinkState())
+        record = replace(record, sequence=state.sequence + 1, based_on=version)
+        conf = rows.sparkSession.conf
+        conf.unset(_LAST_COMMIT)
+        try:
+            (
+                rows.write.format("delta")
+                .mode("append")
+                .option("txnAppId", record.transaction_id)
+                .option("txnVersion", record.sequence)
+                .option("userMetadata", record.to_json())
+                .save(self._path)
+            )
+        except (PySparkException, Py4JError):
+            if not self._overtaken(state, record):
+                raise
+            raise self._overtaken_at(record) from None
+        if conf.get(_LAST_COMMIT, None) == str(0 if version is None else version + 1):
+            self._seen = _Seen(version=0 if version is None else version + 1, state=SinkState(record, record.sequence))
+        elif self.look().record != record:
+            # Delta passes over a number that is taken, and says nothing.
+            raise self._overtaken_at(record)
+        return record
+
+    def _overtaken(self, before: SinkState, record: SinkRecord) -> bool:
+        """Whether a write failed because another run's commit came between; False where that cannot be told."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.look().record not in (before.record, record)
+        except (PySparkException, Py4JError):
+            return False
+
+    def _overtaken_at(self, record: SinkRecord) -> OvertakenRun:
+        other = self.look().record
+        by = f"batch {other.batch_id} of query {other.query_id}" if other is not None else "a batch of its own"
+        return OvertakenRun(
+            f"another run of group {self._consumer_group} wrote {by} to {self.where} while this one was at batch"
+            f" {record.batch_id} of query {record.query_id}, which was left out. Only one job may write a group's rows:"
+            " this one ends, and the other goes on where the table ends. If it is the other that is to end, stop it and"
+            " start this one again with a new checkpoint"
+        )
+
+    def _completed(self, state: SinkState, snapshot: Any) -> SinkState:
+        """What the table itself keeps of a group where the history has lost it: that it wrote, and its last number."""
+        kept = snapshot.transactions()
+        names, iterator = [], kept.keysIterator()
+        while iterator.hasNext():
+            names.append(str(iterator.next()))
+        own = SinkRecord.transaction_id_of(self._consumer_group)
+        if own in names:
+            return replace(state, sequence=max(state.sequence, int(kept.apply(own))))
+        # An earlier release had one transaction for each checkpoint of the group.
+        never_wrote = not any(name.startswith(f"{self._consumer_group}:") for name in names)
+        return replace(state, is_whole=state.record is not None or (never_wrote and not state.is_copy))
+
+    def _read(self, table: Any) -> _Seen:
+        columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
         for limit in _HISTORY_STEPS:
-            commits = table.history(limit).select("version", "userMetadata").collect()
-            for commit in sorted(commits, key=lambda row: int(row.version), reverse=True):
-                record = SinkRecord.parse(commit.userMetadata)
-                if record is not None and record.consumer_group == self._consumer_group:
-                    return record
-            if len(commits) < limit:
+            rows = table.history(limit).select(*columns).collect()
+            commits = [
+                Commit(
+                    int(row.version),
+                    row.operation or "",
+                    row.operationParameters or {},
+                    row.operationMetrics or {},
+                    SinkRecord.parse(row.userMetadata),
+                )
+                for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
+            ]
+            seen = _Seen(commits[0].version if commits else None, state_of(commits, self._consumer_group))
+            if seen.state.is_whole or len(commits) < limit:
                 break
-        oldest = min((int(row.version) for row in commits), default=0)
-        if oldest > 0:
-            raise UnknownRows(
-                f"the history of {self._path} goes back to version {oldest} only and "
-                f"knows no commit of group {self._consumer_group}, which may have written before that. Say where to "
-                "start with --starting-offsets: earliest if the group has no rows in the table"
-            )
-        return None
-
-    def append(self, rows: DataFrame, record: SinkRecord) -> None:
-        """Commit the rows of a batch and its record; nothing happens if this very batch was committed before."""
-        (
-            rows.write.format("delta")
-            .mode("append")
-            .option("txnAppId", record.transaction_id)
-            .option("txnVersion", record.batch_id)
-            .option("userMetadata", record.to_json())
-            .save(self._path)
-        )
-
-
-def check_batch(
-    newest: SinkRecord | None,
-    query_id: str,
-    batch_id: int,
-    start: Mapping[PartitionKey, int],
-    end: Mapping[PartitionKey, int],
-) -> None:
-    """Raise RowsWouldRepeat unless batch `batch_id` of query `query_id`, from `start` to `end`, goes on where the table
-    ends, or is in the table and will be skipped by Delta's transaction id.
-
-    Other batches come of an old checkpoint that is taken up again after a newer one went on from the table, and of one
-    that was put back to an earlier state.
-    """
-    if newest is None:
-        return
-    held = newest.ends
-    if newest.query_id == query_id and batch_id <= newest.batch_id:
-        beyond = [p for p, at in end.items() if at > held.get(p, -1)]
-        if beyond:
-            first = min(beyond)
-            raise RowsWouldRepeat(
-                f"batch {batch_id} of this checkpoint (query {query_id}) is in the table already, as another one: it"
-                f" would end at {end[first]} in {first}, and the table ends at {held.get(first)}. The checkpoint was"
-                " put back to an earlier state. Start with a new checkpoint: it goes on where the table ends"
-            )
-        return
-    # A partition that only `end` has enters there, and is read from the next batch on.
-    behind = {p for p, at in held.items() if start.get(p, end.get(p, at)) < at}
-    if newest.query_id != query_id:
-        # Where batch 0 of an older run began is not known for certain; it ends before the table if it is too old.
-        behind |= {p for p, at in held.items() if end.get(p, at) < at}
-    if behind:
-        first = min(behind)
-        raise RowsWouldRepeat(
-            f"this checkpoint (query {query_id}) stands before what query {newest.query_id} wrote to the table since,"
-            f" in {len(behind)} partitions: {first} would be read from {start.get(first)} to {end.get(first)}, and the"
-            f" table ends at {held[first]}. Start with a new checkpoint: it goes on where the table ends"
-        )
+        return seen

@@ -16,8 +16,11 @@ from embedded_tubemq.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets import Offsets
 from tests.jobs.bench import KEYS, Bench
-from tubeclient_cli.ingest import run_ingest
-from tubeclient_cli.sink import DeltaSink, UnknownRows
+from tubeclient.wire.payload import encode_payload
+from tubeclient_cli.ingest import IngestSettings, run_ingest
+from tubeclient_cli.progress import BatchEvent
+from tubeclient_cli.sink import DeltaSink
+from tubeclient_cli.sink_check import UnknownRows
 
 pytestmark = pytest.mark.spark
 
@@ -169,10 +172,102 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     for version in range(table.version()):
         (Path(bench.settings.target) / "_delta_log" / f"{version:020}.json").unlink()
     bench.send(20)
-    with pytest.raises(UnknownRows, match=r"goes back to version 1 only .* --starting-offsets"):
-        bench.run("two", offsets_table=None)
+    with pytest.raises(UnknownRows, match=r"its history does not say how far they go.* --starting-offsets"):
+        bench.run("two", offsets_table=None, starting_offsets="earliest")
     # The offsets table knows, and so does the user.
     assert [event.rows for event in bench.run("three")] == [20]
+
+
+def restore(bench: Bench, version: int) -> None:
+    """As somebody does it who finds the newest rows wrong."""
+    bench.spark.sql(f"RESTORE TABLE delta.`{bench.settings.target}` TO VERSION AS OF {version}").collect()
+
+
+def test_a_target_that_was_put_back_gets_the_rows_that_it_lost(bench: Bench) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    bench.send(60)
+    bench.run("one", max_offsets_per_trigger=20)
+    restore(bench, 0)
+    bench.send(20)
+    # The checkpoint is past what the table has.
+    with pytest.raises(StreamingQueryException, match=r"RowsWouldBeMissing: .* 1:clicks:0 would be read from 840, and"):
+        bench.run("one")
+    # A new one goes by the table, whatever the offsets table says.
+    assert sum(event.rows for event in bench.run("two")) == 60
+    assert "where the group's rows in the target end, in 2 partitions" in bench.said[-1]
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_target_that_is_put_back_while_the_job_runs_ends_it(bench: Bench) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    def put_back(event: BatchEvent) -> None:
+        if event.batch_id == 1:
+            restore(bench, 0)
+            bench.send(20)
+
+    bench.send(40)
+    settings = replace(bench.settings, max_offsets_per_trigger=20, trigger="0s")
+    with pytest.raises(StreamingQueryException, match=r"RowsWouldBeMissing: .* Start with a new checkpoint"):
+        run_ingest(bench.spark, settings, put_back)
+    bench.run("two")
+    assert bench.repeated_or_missing() == {}
+
+
+def test_rows_that_somebody_deleted_are_for_the_user_to_judge(bench: Bench) -> None:
+    bench.send(20)
+    bench.run("one")
+    bench.spark.sql(f"DELETE FROM delta.`{bench.settings.target}` WHERE CAST(value AS STRING) = '3'").collect()
+    # A checkpoint goes on: it does not go by the table.
+    bench.send(20)
+    bench.run("one")
+    assert bench.repeated_or_missing() == {3: 0}
+    bench.spark.sql(f"DELETE FROM delta.`{bench.settings.target}`").collect()
+    with pytest.raises(UnknownRows, match=r"\(DELETE\) took rows out .* --starting-offsets target goes on after that"):
+        bench.run("two")
+    bench.send(20)
+    assert sum(event.rows for event in bench.run("three", starting_offsets="target")) == 20
+    bench.spark.sql(f"DELETE FROM delta.`{bench.settings.target}`").collect()
+    assert sum(event.rows for event in bench.run("four", starting_offsets='{"default": "earliest"}')) == 60
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_first_run_begins_at_a_time(bench: Bench) -> None:
+    for numbers, time in ((range(20), "202611211030"), (range(20, 30), "202611211031")):
+        written = [(n, *encode_payload(b"%d" % n, f"$msgType$=a,$msgTime$={time}")) for n in numbers]
+        bench.tube.load("clicks", [NewMessage(10_000 * (n % 2), payload, flag) for n, payload, flag in written])
+    begin, zoned = "2026-11-21T10:31Z", {**bench.settings.source_options, "messageTimeZone": "UTC"}
+    assert sum(event.rows for event in bench.run("one", starting_offsets=begin, source_options=zoned)) == 10
+    # For a later one the table counts.
+    assert sum(event.rows for event in bench.run("two", starting_offsets=begin, source_options=zoned)) == 0
+    assert bench.said[-1].endswith("where the group's rows in the target end, in 2 partitions of clicks")
+
+
+def test_a_source_that_begins_elsewhere_than_it_was_told_is_found_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever makes it: the first batch is measured by where Spark's own plan begins."""
+    from pyspark.errors import StreamingQueryException
+
+    bench.send(40)
+    bench.run("one")
+    bench.send(40)
+    options = IngestSettings.options
+    ends = 28 * 20
+    for offset, error in ((ends - 28, "RowsWouldRepeat"), (ends + 28, "RowsWouldBeMissing")):
+
+        def begin_at(settings: IngestSettings, starting: str, offset: int = offset) -> dict[str, str]:
+            return {**options(settings, starting), "startingOffsets": json.dumps({str(key): offset for key in KEYS})}
+
+        with monkeypatch.context() as patched:
+            patched.setattr(IngestSettings, "options", begin_at)
+            with pytest.raises(
+                StreamingQueryException, match=rf"{error}: .* 1:clicks:0 .* {offset}.* ends at {ends}\b"
+            ):
+                bench.run(f"at-{offset}", offsets_table=None)
+    bench.run("two")
+    assert bench.repeated_or_missing() == {}
 
 
 def test_groups_share_a_table_and_other_commits_do_not_matter(bench: Bench) -> None:

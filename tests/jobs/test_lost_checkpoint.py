@@ -6,7 +6,6 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.jobs.bench import KEYS, Bench
-from tubeclient_cli.sink import SinkRecord
 
 pytestmark = pytest.mark.spark
 
@@ -22,23 +21,6 @@ def run_with_two_checkpoints(bench: Bench) -> list[int]:
 def test_each_checkpoints_batches_are_written(bench: Bench) -> None:
     assert run_with_two_checkpoints(bench) == [20, 20]
     assert bench.repeated_or_missing() == {}
-
-
-def test_a_transaction_id_without_the_checkpoints_identity_loses_rows_in_silence(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What ours prevents: Delta knows batches 0 and 1 of the group and leaves those of the new checkpoint out. To Spark
-    they are complete; nobody is told.
-    """
-    monkeypatch.setattr(SinkRecord, "transaction_id", property(lambda record: record.consumer_group))
-    assert run_with_two_checkpoints(bench) == [0, 0]
-    assert bench.repeated_or_missing() == dict.fromkeys(range(40, 80), 0)
-    # Spark's checkpoint and the offsets table, which follows it, are past rows that the sink does not have.
-    assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 40)
-    # Only a batch whose number is new is written.
-    bench.send(20)
-    assert [event.rows for event in bench.run("second")] == [20]
-    assert bench.repeated_or_missing() == dict.fromkeys(range(40, 80), 0)
 
 
 def test_a_table_that_is_ahead_leaves_no_message_out_unless_the_user_says_so(bench: Bench) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offset_spec import OffsetSpec
 from spark_source.offsets import Offsets
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.resume import ahead_of_sink, known_positions, start_text, starting_offsets
 
@@ -25,6 +28,12 @@ def test_the_sink_counts_and_the_offsets_table_for_topics_of_which_it_has_nothin
 def test_where_the_user_says_to_start_prevails_over_the_offsets_table() -> None:
     assert known_positions({A: 280}, {A: 560, V: 28}, ("clicks", "views"), "latest") == {A: 280}
     assert known_positions({}, {A: 560}, ("clicks",), "earliest") == {}
+    assert known_positions({}, {A: 560}, ("clicks",), "2026-11-21T10:31Z") == {}
+
+
+def test_with_target_both_count_as_if_nothing_were_said() -> None:
+    both = ("clicks", "views")
+    assert known_positions({A: 280}, {A: 560, V: 28}, both, "target") == {A: 280, V: 28}
 
 
 def test_with_group_the_later_of_the_two_counts_in_each_partition() -> None:
@@ -64,6 +73,16 @@ def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
     assert dict(spec.named) == expected
 
 
+def test_a_time_is_for_a_first_run() -> None:
+    time = "2026-11-21T10:31Z"
+    assert starting_offsets(Offsets({}), ("clicks",), time) == time
+    assert json.loads(starting_offsets(Offsets.of({A: 280}), ("clicks",), time))["default"] == "earliest"
+    with pytest.raises(
+        ConfigurationError, match=r"is the time 2026-11-21T10:31Z, which is for a first run; .* in views"
+    ):
+        starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), time)
+
+
 _offsets = st.dictionaries(
     st.builds(PartitionKey, st.integers(1, 3), st.sampled_from(["a", "b"]), st.sampled_from([0, 1, 2, 10_000])),
     st.integers(0, 1_000).map(lambda n: n * 28),
@@ -77,7 +96,7 @@ def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> 
     assert dict(spec.named) == known
 
 
-@given(_offsets, _offsets, st.sampled_from([None, "latest", "group"]))
+@given(_offsets, _offsets, st.sampled_from([None, "latest", "target", "group"]))
 def test_whatever_is_said_nothing_that_the_sink_has_is_read_again(
     in_sink: dict[PartitionKey, int], in_table: dict[PartitionKey, int], starting: str | None
 ) -> None:
@@ -97,6 +116,7 @@ AHEAD = (
     ("in_sink", "in_table", "chosen", "text"),
     [
         ({}, {}, None, "at earliest in clicks, views (as nothing is known of the group there)"),
+        ({}, {}, "target", "at earliest in clicks, views (as nothing is known of the group there)"),
         ({}, {}, "latest", "at latest in clicks, views (startingOffsets)"),
         (
             {A: 280, B: 56, V: 28},

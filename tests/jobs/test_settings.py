@@ -92,7 +92,16 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
         ('[source]\nstartingoffsets = "latest"', "option startingoffsets has a setting of its own, starting-offsets"),
         ('[source]\nassign = "[]"', r"option assign has a setting of its own, topics \(--topic\)"),
-        ('[ingest]\nstarting-offsets = "erliest"', "startingOffsets is 'erliest'"),
+        # What goes before startingOffsets would begin anywhere but where the target's rows end.
+        *(
+            (f'[source]\n{option} = "1"', f"option {option} has a setting of its own, starting-offsets")
+            for option in ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy")
+        ),
+        (
+            '[ingest]\nstarting-offsets = "erliest"',
+            "starting-offsets is 'erliest'; write earliest, .* a time as 2026-11",
+        ),
+        ('[ingest]\nstarting-offsets = "1969-01-01"', "starting-offsets is '1969-01-01', which is before 1970"),
     ],
 )
 def test_a_wrong_file_is_told_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -161,3 +170,16 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
     assert short_cause(java) == "java.lang.X: no s3a"
     without = "[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"
     assert short_cause(f"{without}\nmore").startswith(f"{without}. Most often the source's process beside the driver")
+
+
+def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:
+    given = {"master_servers": "h:1", "consumer_group": "g", "topics": ("t",), "target": "/t", "checkpoint": "/c"}
+    for text in ("2026-11-21T10:31Z", "2026-11-21T10:31", "2026-11-21T11:31+01:00"):
+        settings = load_settings(None, {**given, "starting_offsets": text})
+        options = settings.options(settings.fallback)
+        assert options["startingTimestamp"] == "1795257060000"
+        assert options["startingOffsetsByTimestampStrategy"] == "latest"
+        assert "startingOffsets" not in options
+    for word, begins in ((None, "earliest"), ("Target", "earliest"), (" LATEST ", "latest"), ("group", "group")):
+        settings = load_settings(None, {**given, "starting_offsets": word})
+        assert settings.options(settings.fallback)["startingOffsets"] == begins

@@ -1,40 +1,34 @@
-"""What the sink's commits say, and batches that would write rows again."""
+"""Batches that would write rows again, or leave some out."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_source.offsets import Offsets
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.checkpoint import parse_offset_log
-from tubeclient_cli.sink import RowsWouldRepeat, SinkRecord, check_batch
+from tubeclient_cli.sink_check import Batch, RowsWouldBeMissing, RowsWouldRepeat, UnknownRows, check_batch, trusted
+from tubeclient_cli.sink_history import SinkState, TakenOut
+from tubeclient_cli.sink_record import SinkRecord
 
 A, B, C = (PartitionKey(1, "clicks", number) for number in (0, 10_000, 20_000))
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}))
+STATE = SinkState(RECORD, 12)
+
+Positions = dict[PartitionKey, int]
 
 
-def test_a_record_survives_the_commit() -> None:
-    assert SinkRecord.parse(RECORD.to_json()) == RECORD
-    assert json.loads(RECORD.to_json())["tubeclient"]["endOffsets"] == {
-        "1:clicks:0": {"0": 280},
-        "1:clicks:1": {"10000": 560},
-    }
+def batch(query_id: str, batch_id: int, start: Positions, end: Positions) -> Batch:
+    return Batch(query_id, batch_id, start, end)
 
 
-@pytest.mark.parametrize("text", [None, "", "by hand", "[1]", '"x"', '{"other": {}}', '{"tubeclient": 1}'])
-def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
-    assert SinkRecord.parse(text) is None
-
-
-def test_a_batch_that_goes_on_where_the_table_ends_is_fine() -> None:
-    check_batch(RECORD, "query-2", 0, {A: 280, B: 560}, {A: 308, B: 560})
-    check_batch(RECORD, "query-2", 0, {A: 308, B: 588}, {A: 308, B: 616})
-    check_batch(None, "query-2", 0, {}, {A: 28})
-    # A topic that is no longer read.
-    check_batch(RECORD, "query-2", 0, {A: 280}, {A: 308})
+def test_a_batch_that_goes_on_where_the_table_ends_is_written() -> None:
+    assert check_batch(STATE, batch("query-2", 0, {A: 280, B: 560}, {A: 308, B: 560}))
+    assert check_batch(STATE, batch("query-1", 8, {A: 280, B: 560}, {A: 308, B: 560}))
+    assert check_batch(SinkState(), batch("query-2", 0, {}, {A: 28}))
+    # A topic that is no longer read, and a partition that is new.
+    assert check_batch(STATE, batch("query-2", 0, {A: 280, C: 0}, {A: 308, C: 28}))
 
 
 @pytest.mark.parametrize(
@@ -43,42 +37,107 @@ def test_a_batch_that_goes_on_where_the_table_ends_is_fine() -> None:
         ({A: 280, B: 532}, {A: 308, B: 560}),
         # Planned before the table went on: it ends before the table, so where it began does not help.
         ({A: 280, B: 560}, {A: 308, B: 532}),
+        # A partition that enters is read from its beginning in the next batch.
+        ({A: 280}, {A: 308, B: 0}),
     ],
 )
-def test_a_batch_before_the_tables_end_is_refused(start: dict[PartitionKey, int], end: dict[PartitionKey, int]) -> None:
+def test_a_batch_before_the_tables_end_is_refused(start: Positions, end: Positions) -> None:
     with pytest.raises(RowsWouldRepeat, match=r"1:clicks:10000 .* the table ends at 560\. Start with a new checkpoint"):
-        check_batch(RECORD, "query-2", 0, start, end)
+        check_batch(STATE, batch("query-2", 0, start, end))
 
 
-def test_a_repeated_batch_is_left_to_deltas_transaction_ids() -> None:
-    check_batch(RECORD, "query-1", 7, {A: 0, B: 0}, {A: 280, B: 560})
-    check_batch(RECORD, "query-1", 3, {A: 0, B: 0}, {A: 28, B: 28})
+@pytest.mark.parametrize("query_id", ["query-1", "query-2"])
+def test_a_batch_past_the_tables_end_is_refused(query_id: str) -> None:
+    with pytest.raises(RowsWouldBeMissing, match=r"1:clicks:10000 would be read from 588, and the table ends at 560"):
+        check_batch(STATE, batch(query_id, 8, {A: 280, B: 588}, {A: 308, B: 616}))
+    with pytest.raises(RowsWouldBeMissing, match="1:clicks:10000 would be read from 588"):
+        check_batch(STATE, batch(query_id, 8, {A: 280}, {A: 308, B: 588}))
+
+
+def test_past_the_tables_end_is_where_the_user_wants_to_begin_or_where_the_brokers_data_does() -> None:
+    beyond = batch("query-2", 0, {A: 280, B: 588}, {A: 308, B: 616})
+    assert check_batch(STATE, beyond, {A: 280, B: 588})
+    with pytest.raises(RowsWouldBeMissing):
+        check_batch(STATE, beyond, {A: 280, B: 616})
+    entering = batch("query-1", 8, {A: 280}, {A: 308, B: 588})
+    assert check_batch(STATE, entering, may_lose=True)
+    # Losing what the brokers have no more is not losing what the table had.
+    with pytest.raises(RowsWouldBeMissing):
+        check_batch(STATE, beyond, may_lose=True)
+
+
+def test_a_batch_that_is_in_the_table_is_passed_over() -> None:
+    assert not check_batch(STATE, batch("query-1", 7, {A: 0, B: 0}, {A: 280, B: 560}))
+    assert not check_batch(STATE, batch("query-1", 3, {A: 0, B: 0}, {A: 28, B: 28}))
 
 
 @pytest.mark.parametrize("batch_id", [7, 5])
-def test_a_checkpoint_that_was_put_back_is_refused_where_delta_would_skip_its_rows(batch_id: int) -> None:
-    """Delta skips a batch by its number, whatever is in it."""
+def test_a_checkpoint_that_was_put_back_is_refused_where_its_batch_would_be_passed_over(batch_id: int) -> None:
     for end in ({A: 280, B: 588}, {A: 280, B: 560, C: 0}):
         with pytest.raises(RowsWouldRepeat, match=r"in the table already, .* Start with a new checkpoint"):
-            check_batch(RECORD, "query-1", batch_id, {A: 0, B: 0}, end)
+            check_batch(STATE, batch("query-1", batch_id, {A: 0, B: 0}, end))
 
 
 def test_a_checkpoint_that_was_put_back_is_refused_where_it_would_repeat_rows() -> None:
-    check_batch(RECORD, "query-1", 8, {A: 280, B: 560}, {A: 308, B: 560})
     with pytest.raises(RowsWouldRepeat, match=r"1:clicks:10000 would be read from 532 to 588, .* ends at 560"):
-        check_batch(RECORD, "query-1", 8, {A: 280, B: 532}, {A: 280, B: 588})
+        check_batch(STATE, batch("query-1", 8, {A: 280, B: 532}, {A: 280, B: 588}))
 
 
 def test_a_query_may_go_back_to_the_end_of_a_brokers_data() -> None:
     """After a loss that was accepted; see failOnDataLoss."""
-    check_batch(RECORD, "query-1", 8, {A: 280, B: 560}, {A: 280, B: 56})
+    assert check_batch(STATE, batch("query-1", 8, {A: 280, B: 560}, {A: 280, B: 56}))
 
 
-def test_the_offset_log_is_read_as_spark_writes_it() -> None:
-    assert parse_offset_log('v1\n{"batchWatermarkMs":0}\n{"1:clicks:0": {"0": 280}}') == {A: 280}
+def test_a_later_batch_for_a_table_that_has_nothing_of_the_group_is_refused() -> None:
+    later = batch("query-1", 3, {A: 84}, {A: 112})
+    with pytest.raises(RowsWouldBeMissing, match=r"batch 3 .* is not its first, and the table has none"):
+        check_batch(SinkState(), later)
+    # Where nobody knows, the checkpoint is believed.
+    assert check_batch(SinkState(is_whole=False), later)
 
 
-@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}", "v1\n{}\n{}\n{}", ""])
-def test_the_offset_log_of_another_job_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="checkpoint of its own"):
-        parse_offset_log(text)
+positions = st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 20).map(lambda n: n * 28), min_size=1)
+
+
+@given(positions, positions, positions, st.sampled_from(["query-1", "query-2"]), st.integers(6, 9))
+def test_what_is_written_begins_where_the_rows_end(
+    held: Positions, start: Positions, end: Positions, query_id: str, batch_id: int
+) -> None:
+    state = SinkState(SinkRecord("g", "query-1", 7, Offsets.of(held)), 12)
+    try:
+        written = check_batch(state, batch(query_id, batch_id, start, end))
+    except (RowsWouldRepeat, RowsWouldBeMissing):
+        return
+    if written:
+        assert all(start[p] == at for p, at in held.items() if p in start)
+    else:
+        assert all(at <= held[p] for p, at in end.items())
+
+
+SOME, ALL = TakenOut(9, "DELETE", everything=False), TakenOut(9, "TRUNCATE", everything=True)
+
+
+@pytest.mark.parametrize("taken", [SOME, ALL])
+def test_rows_that_were_taken_out_are_for_the_user_to_judge(taken: TakenOut) -> None:
+    state = SinkState(RECORD, 12, taken)
+    for chosen in (None, "earliest", "group", "2026-11-21T10:31Z"):
+        with pytest.raises(
+            UnknownRows, match=rf"version 9 of /lake/t \({taken.operation}\) .* --starting-offsets target"
+        ):
+            trusted(state, "/lake/t", "g", chosen, goes_on=False)
+    assert trusted(state, "/lake/t", "g", "target", goes_on=False) == STATE
+    assert trusted(state, "/lake/t", "g", '{"default": "earliest"}', goes_on=False) == SinkState(
+        None, 12, is_whole=False
+    )
+
+
+def test_a_checkpoint_goes_on_after_a_delete_of_some_rows_but_not_of_all() -> None:
+    assert trusted(SinkState(RECORD, 12, SOME), "/lake/t", "g", None, goes_on=True) == STATE
+    for chosen in (None, '{"default": "earliest"}'):
+        with pytest.raises(UnknownRows, match="TRUNCATE"):
+            trusted(SinkState(RECORD, 12, ALL), "/lake/t", "g", chosen, goes_on=True)
+    assert trusted(SinkState(RECORD, 12, ALL), "/lake/t", "g", "target", goes_on=True) == STATE
+
+
+def test_a_table_that_nobody_took_rows_from_is_believed() -> None:
+    assert trusted(STATE, "/lake/t", "g", '{"default": "earliest"}', goes_on=False) == STATE

@@ -1,0 +1,164 @@
+"""What a table's history says of a group, whatever others did to the table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.offsets import Offsets
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.sink_history import Commit, SinkState, TakenOut, state_of
+from tubeclient_cli.sink_record import SinkRecord
+
+A, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "views", 0)
+
+
+def ours(version: int, *, group: str = "g", based_on: int | None = None, ends: Offsets | None = None) -> Commit:
+    """A commit of the job, number `version` + 1 of the group."""
+    record = SinkRecord(group, "q", version, ends or Offsets({A: 28 * version}), version + 1, based_on)
+    return Commit(version, "WRITE", {"mode": "Append"}, {}, record)
+
+
+def by_others(
+    version: int, operation: str, metrics: dict[str, str | None] | None = None, /, **parameters: str
+) -> Commit:
+    return Commit(version, operation, parameters, metrics or {}, None)
+
+
+def state(*oldest_first: Commit) -> SinkState:
+    return state_of(oldest_first[::-1], "g")
+
+
+def record_of(commit: Commit) -> SinkRecord | None:
+    return commit.record
+
+
+CREATED = by_others(0, "CREATE TABLE")
+
+
+def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
+    assert state(CREATED, ours(1), ours(2), ours(3, group="h")) == SinkState(record_of(ours(2)), 3)
+    assert state(CREATED, ours(1, group="h")) == SinkState()
+    assert state() == SinkState()
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        by_others(3, "OPTIMIZE", predicate="[]"),
+        by_others(3, "VACUUM END"),
+        by_others(3, "WRITE", mode="Append"),
+        by_others(3, "STREAMING UPDATE", outputMode="Append"),
+        by_others(3, "UPDATE", predicate='["(a = 1)"]'),
+        by_others(3, "SET TBLPROPERTIES"),
+        by_others(3, "DELETE", {"numDeletedRows": "0"}, predicate='["(a = 1)"]'),
+        by_others(3, "MERGE", {"numTargetRowsDeleted": "0"}),
+        by_others(3, "WRITE", {"numRemovedFiles": "0"}, mode="Overwrite"),
+    ],
+    ids=lambda commit: commit.operation,
+)
+def test_what_leaves_the_rows_in_the_table_does_not_matter(commit: Commit) -> None:
+    assert state(CREATED, ours(1), ours(2), commit) == SinkState(record_of(ours(2)), 3)
+
+
+@pytest.mark.parametrize(
+    ("commit", "everything"),
+    [
+        (by_others(3, "DELETE", {"numDeletedRows": "2"}, predicate='["(a = 1)"]'), False),
+        (by_others(3, "DELETE", {"num_deleted_rows": "2"}, predicate="a = 1"), False),
+        (by_others(3, "DELETE", {"numDeletedRows": "2"}, predicate='["true"]'), True),
+        (by_others(3, "DELETE"), True),
+        (by_others(3, "MERGE", {"numTargetRowsDeleted": "1"}), False),
+        (by_others(3, "MERGE"), False),
+        (by_others(3, "WRITE", {"numRemovedFiles": "3"}, mode="Overwrite"), True),
+        (by_others(3, "WRITE", {"num_removed_files": "3"}, mode="Overwrite"), True),
+        (by_others(3, "WRITE", mode="Overwrite", predicate="day = 1"), False),
+        (by_others(3, "WRITE", mode="Overwrite", isDynamicPartitionOverwrite="true"), False),
+        (by_others(3, "STREAMING UPDATE", outputMode="Complete"), True),
+        (by_others(3, "TRUNCATE"), True),
+        (by_others(3, "CREATE OR REPLACE TABLE"), True),
+        (by_others(3, "something new"), True),
+        (by_others(3, "RESTORE", timestamp="2026-11-22 23:08:58"), True),
+    ],
+    ids=lambda value: value.operation if isinstance(value, Commit) else "",
+)
+def test_what_takes_rows_out_is_told(commit: Commit, everything: bool) -> None:
+    taken = TakenOut(3, commit.operation, everything)
+    assert state(CREATED, ours(1), ours(2), commit) == SinkState(record_of(ours(2)), 3, taken)
+    # Not once the group has written after it, and not where it never had before.
+    later = ours(4, based_on=3)
+    assert state(CREATED, ours(1), ours(2), commit, later) == SinkState(record_of(later), 5)
+    assert state(CREATED, ours(1, group="h"), commit._replace(version=2)) == SinkState()
+
+
+def test_of_several_the_one_that_took_most_is_told() -> None:
+    some, everything = by_others(3, "DELETE", predicate="a = 1"), by_others(2, "TRUNCATE")
+    assert state(CREATED, ours(1), everything, some).taken_out == TakenOut(2, "TRUNCATE", everything=True)
+
+
+def test_what_came_between_the_jobs_look_and_its_commit_is_told() -> None:
+    for commit in (by_others(3, "TRUNCATE"), by_others(3, "RESTORE", version="1")):
+        found = state(CREATED, ours(1), ours(2), commit, ours(4, based_on=2))
+        assert found.taken_out == TakenOut(3, commit.operation, everything=True)
+    # Of which more has to be read than there is here.
+    assert not state_of([ours(4, based_on=2)], "g").is_whole
+    assert state_of([ours(4, based_on=3)], "g").is_whole
+
+
+def test_restore_goes_back_to_what_that_version_said() -> None:
+    history = [CREATED, *(ours(version) for version in (1, 2, 3, 4))]
+    assert state(*history, by_others(5, "RESTORE", version="2")) == SinkState(record_of(ours(2)), 5)
+    # What was done to the table in what is undone is undone as well.
+    undone = by_others(4, "TRUNCATE")
+    assert state(*history[:4], undone, by_others(5, "RESTORE", version="3")) == SinkState(record_of(ours(3)), 4)
+    # And what was done afterwards, or is put back in turn.
+    deleted = by_others(6, "DELETE", predicate="a = 1")
+    found = state(*history, by_others(5, "RESTORE", version="2"), deleted)
+    assert (found.record, found.taken_out) == (record_of(ours(2)), TakenOut(6, "DELETE", everything=False))
+    twice = state(*history, by_others(5, "RESTORE", version="1"), by_others(6, "RESTORE", version="5"))
+    assert (twice.record, twice.sequence) == (record_of(ours(1)), 5)
+    assert state(*history, by_others(5, "RESTORE", version="1"), by_others(6, "RESTORE", version="4")).record == (
+        record_of(ours(4))
+    )
+
+
+def test_topics_that_restore_took_away_are_told() -> None:
+    both = ours(2, ends=Offsets({A: 56, V: 28}))
+    found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="1"))
+    assert (found.record, found.undone_topics) == (record_of(ours(1)), frozenset({"views"}))
+    found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="0"))
+    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}))
+
+
+def test_a_history_that_is_cut_is_told() -> None:
+    assert not state(by_others(1, "OPTIMIZE")).is_whole
+    assert not state(ours(7, group="h"), by_others(8, "OPTIMIZE")).is_whole
+    assert not state(by_others(6, "OPTIMIZE"), ours(7), by_others(8, "RESTORE", version="3")).is_whole
+    # A copy has rows whose story is in another table's log.
+    assert state(by_others(0, "CLONE"), ours(1, group="h")) == SinkState(is_whole=False, is_copy=True)
+
+
+operations = st.sampled_from(["ours", "others", "OPTIMIZE", "RESTORE"])
+
+
+@given(st.lists(st.tuples(operations, st.integers(0, 30)), max_size=20))
+def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[tuple[str, int]]) -> None:
+    history, ends = [CREATED], [Offsets({})]
+    for number, (operation, chosen) in enumerate(steps, start=1):
+        if operation == "RESTORE":
+            version = chosen % number
+            history.append(by_others(number, "RESTORE", version=str(version)))
+            ends.append(ends[version])
+        elif operation == "OPTIMIZE":
+            history.append(by_others(number, "OPTIMIZE"))
+            ends.append(ends[-1])
+        else:
+            commit = ours(number, group="g" if operation == "ours" else "h")
+            history.append(commit)
+            ends.append(Offsets({A: 28 * number}) if operation == "ours" else ends[-1])
+    found = state(*history)
+    assert (found.ends, found.is_whole, found.taken_out) == (ends[-1], True, None)
+    assert found.sequence >= max(
+        (c.record.sequence for c in history if c.record is found.record and c.record), default=0
+    )

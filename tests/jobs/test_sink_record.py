@@ -1,0 +1,42 @@
+"""What the sink's commits say about themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_source.offsets import Offsets
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.sink_record import SinkRecord
+
+A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
+RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}), 12, 30)
+
+
+def test_a_record_survives_the_commit() -> None:
+    assert SinkRecord.parse(RECORD.to_json()) == RECORD
+    first = SinkRecord("g", "query-1", 0, Offsets({}), 1, None)
+    assert SinkRecord.parse(first.to_json()) == first
+    assert json.loads(RECORD.to_json())["tubeclient"]["endOffsets"] == {
+        "1:clicks:0": {"0": 280},
+        "1:clicks:1": {"10000": 560},
+    }
+
+
+def test_the_transaction_is_the_groups_whatever_the_checkpoint() -> None:
+    other = SinkRecord("g", "query-2", 0, Offsets({}), 13)
+    assert RECORD.transaction_id == other.transaction_id == "tubeclient:g"
+    assert SinkRecord("h", "query-1", 7, Offsets({})).transaction_id != RECORD.transaction_id
+
+
+def test_a_record_of_an_earlier_release_has_no_number() -> None:
+    text = (
+        '{"tubeclient": {"consumerGroup": "g", "queryId": "q", "batchId": 3, "endOffsets": {"1:clicks:0": {"0": 28}}}}'
+    )
+    assert SinkRecord.parse(text) == SinkRecord("g", "q", 3, Offsets({A: 28}), 0, None)
+
+
+@pytest.mark.parametrize("text", [None, "", "by hand", "[1]", '"x"', '{"other": {}}', '{"tubeclient": 1}'])
+def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
+    assert SinkRecord.parse(text) is None

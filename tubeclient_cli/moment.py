@@ -1,0 +1,28 @@
+"""Times as people write them on a command line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["moment_ms"]
+
+_MS: Final = 1_000
+
+
+def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
+    """Milliseconds since 1970 of a time as 2026-11-21T10:31Z; None where `text` is none.
+
+    `zone` is that of times that name none, and `where` the option's name. ConfigurationError for one before 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+    since = aware.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    if since.days < 0:
+        raise ConfigurationError(f"{where} is {text!r}, which is before 1970; write earliest")
+    return int(since.total_seconds() * _MS)
