@@ -22,7 +22,16 @@ from typing import Annotated
 import typer
 
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, SharedRun, SupersededRun
-from tubeclient import ClientBalanceConsumer, ClientSettings, Delivery, PartitionKey, assign
+from tubeclient import (
+    ClientBalanceConsumer,
+    ClientSettings,
+    Delivery,
+    NotAvailable,
+    PartitionKey,
+    StalePack,
+    TubeError,
+    assign,
+)
 from tubeclient.settings import parse_master_servers
 
 __all__ = ["consume"]
@@ -32,6 +41,7 @@ _log = logging.getLogger(__name__)
 # As long as a master waits for a client that was killed.
 _TAKE_MS = 40_000
 _STEP_MS = 250
+_LOOK_S = 1.0
 
 
 def consume(
@@ -49,23 +59,26 @@ def consume(
     """Hand the packs of this node's partitions to `handle`, and confirm and record each that it is done with.
 
     Begins where the table has the group; a partition that the table does not know where the broker has the group, else
-    at its beginning. Ends when `stop` is set, with everything recorded that was confirmed. Raises SupersededRun where
-    something else took the group over in the table, such as a Spark query or a reset; TubeError, OffsetsTableError, and
-    what `handle` raises: what was confirmed since the last record is read again by whoever follows then.
+    at its beginning. Follows the layout: partitions that appear are dealt to the nodes too, and one that is lost is
+    taken back, from where it was confirmed. Ends when `stop` is set, with everything recorded that was confirmed.
+    Raises SupersededRun where something else took the group over in the table, such as a Spark query or a reset;
+    TubeError, OffsetsTableError, and what `handle` raises: what was confirmed since the last record is read again by
+    whoever follows then.
     """
     with ClientBalanceConsumer(
         settings, consumer_group, topics, source_count=source_count, node_id=node_id, start_from="earliest"
     ) as consumer:
         # Not before the master has let this client in: the group is nobody else's now.
         run = table.share_run(GroupKey(consumer_group, topics), source_count)
-        _take(consumer, table, assign("modulo", consumer.partitions(), source_count)[node_id])
+        share = _Share(consumer, table)
+        share.take(share.of(consumer.partitions()), timeout_ms=_TAKE_MS)
         _record(consumer, run)
-        recorded_at = time.monotonic()
+        recorded_at = looked_at = time.monotonic()
         while not stop.is_set():
             delivery = consumer.get(timeout_ms=_STEP_MS)
             if delivery is not None:
                 handle(delivery)
-                consumer.confirm(delivery)
+                share.confirm(delivery)
             if time.monotonic() >= recorded_at + record_every_s:
                 try:
                     _record(consumer, run)
@@ -74,18 +87,77 @@ def consume(
                 except OffsetsTableError as error:
                     _log.warning("the offsets table was not written, it stays behind and is tried again: %s", error)
                 recorded_at = time.monotonic()
+            if time.monotonic() >= looked_at + _LOOK_S:
+                share.follow(run)
+                looked_at = time.monotonic()
         # Before the partitions are given back, so that the next owner finds it.
         _record(consumer, run)
 
 
-def _take(consumer: ClientBalanceConsumer, table: OffsetsTable, partitions: Collection[PartitionKey]) -> None:
-    """Connect the partitions, each where the group goes on."""
-    for partition in partitions:
-        consumer.connect(partition, timeout_ms=_TAKE_MS)
-    # Not before they are taken: until then their former owner may record.
-    positions = table.positions(consumer.consumer_group, consumer.topics)
-    for partition in positions.keys() & set(partitions):
-        consumer.connect(partition, positions[partition])
+class _Share:
+    """This node's part of the partitions, for one thread."""
+
+    def __init__(self, consumer: ClientBalanceConsumer, table: OffsetsTable) -> None:
+        self._consumer = consumer
+        self._table = table
+        self._confirmed: dict[PartitionKey, int] = {}
+        self._warned: set[PartitionKey] = set()
+
+    def of(self, partitions: Collection[PartitionKey]) -> list[PartitionKey]:
+        """Those of all partitions that this node is to read."""
+        return list(assign("modulo", partitions, self._consumer.source_count)[self._consumer.node_id])
+
+    def confirm(self, delivery: Delivery) -> None:
+        """Confirm a pack. Where its partition was lost meanwhile, its messages come again."""
+        try:
+            self._confirmed[delivery.partition] = self._consumer.confirm(delivery)
+        except StalePack as error:
+            _log.warning("%s", error)
+
+    def take(self, partitions: Collection[PartitionKey], *, timeout_ms: float = 0) -> None:
+        """Connect the partitions, each where the group goes on: the table's position, or a later one confirmed here."""
+        for partition in partitions:
+            self._consumer.connect(partition, timeout_ms=timeout_ms)
+        # Not before they are taken: until then their former owner may record.
+        positions = self._table.positions(self._consumer.consumer_group, self._consumer.topics)
+        for partition in partitions:
+            known = [place[partition] for place in (positions, self._confirmed) if partition in place]
+            if known:
+                self._consumer.connect(partition, max(known))
+
+    def follow(self, run: SharedRun) -> None:
+        """Give back what is another node's now, and take what is this one's and not held; what cannot be had for now is
+        tried at the next look.
+        """
+        available, held = self._consumer.partitions(), self._consumer.registered()
+        ours = self.of(available)
+        others = set(held).difference(ours)
+        if others:
+            try:
+                _record(self._consumer, run)  # so that the next owner finds it
+            except SupersededRun:
+                raise
+            except OffsetsTableError as error:
+                _log.warning("partitions of other nodes are kept until the offsets table is written: %s", error)
+                others = set()
+            for partition in sorted(others):
+                self._consumer.disconnect(partition)
+        for partition in ours:
+            if partition in held or not available[partition]:
+                continue
+            try:
+                self.take([partition])
+            except (TubeError, OffsetsTableError) as error:
+                if isinstance(error, TubeError) and not (error.retriable or isinstance(error, NotAvailable)):
+                    raise
+                # Held without its place from the table, it would be read from the broker's.
+                self._consumer.disconnect(partition)
+                if partition not in self._warned:
+                    _log.warning("partition %s cannot be had for now and is tried again: %s", partition, error)
+                self._warned.add(partition)
+            else:
+                self._warned.discard(partition)
+                _log.info("partition %s is read by this node now", partition)
 
 
 def _record(consumer: ClientBalanceConsumer, run: SharedRun) -> None:

@@ -7,7 +7,7 @@ import random
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Any, Self, TypedDict, TypeVar
@@ -17,7 +17,6 @@ from tubeclient.errors import ClientClosed, ConfigurationError, TubeError
 from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.fetch import Expired
-from tubeclient.flows.holdings import BrokerLine
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom, Trouble
@@ -26,9 +25,11 @@ from tubeclient.group import GroupMembership
 from tubeclient.identity import new_client_id, reader_groups_of, why_no_group
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
+from tubeclient.net.forgotten import Watch, alive, weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner, Monitor
+from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics, matching_topics, read_topics
 
@@ -68,10 +69,69 @@ class Running:
     consumption: Consumption
     pool: ConnectionPool
     runner: FlowRunner
+    monitor: Monitor
+    threads: list[threading.Thread] = field(default_factory=list)
+    balancing: list[tuple[Alarm, OneThread]] = field(default_factory=list)
+
+    def run(self, flow: Flow[T], handle: Handler) -> T:
+        """Run a flow on this thread, and hand on what it emits."""
+        steps = self.runner.iterate(flow)
+        while True:
+            try:
+                event = next(steps)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            handle(self, event)
+
+    def spawn(self, name: str, flow: Flow[None], handle: Handler, at_end: Callable[[], None] | None = None) -> None:
+        """Run a flow on a thread of its own; `at_end` is called where it fails."""
+        thread = threading.Thread(target=self._run_there, args=(flow, handle, at_end), name=name, daemon=True)
+        with self.monitor.lock:
+            self.threads[:] = [*(one for one in self.threads if one.is_alive()), thread]
+            thread.start()
+
+    def _run_there(self, flow: Flow[None], handle: Handler, at_end: Callable[[], None] | None) -> None:
+        try:
+            self.run(flow, handle)
+        except BaseException:
+            if at_end is not None:
+                at_end()
+            raise
+
+    def give_back(self, wait_ms: float, handle: Handler) -> None:
+        """Give all partitions back, leave the group and end all threads. May be called again."""
+        for due, balancer in self.balancing:
+            due.set()
+            balancer.join(_JOIN_SECONDS)
+        self.registrations.closed = True
+        self.monitor.notify(CHANGED)
+        deadline = monotonic() + wait_ms / 1000
+        try:
+            with self.monitor.lock:
+                held = sorted(self.registrations.holdings.by_key)
+            for key in held:
+                left_ms = max(0.0, (deadline - monotonic()) * 1000)
+                self.run(self.registrations.disconnect(key, wait_ms=left_ms, at_once=True), handle)
+        finally:
+            for line in list(self.registrations.holdings.lines.values()):
+                self.monitor.notify(line.signal)
+            self.close()
+        for thread in self.threads:
+            if thread is not threading.current_thread() and thread.is_alive():
+                thread.join(_JOIN_SECONDS)
 
     def close(self) -> None:
         self.membership.close()
         self.pool.close()
+
+
+Handler = Callable[[Running, object], None]
+"""Does what an event of a consumer's flows asks for."""
+
+
+def _drop(running: Running, event: object) -> None:
+    """For a consumer that nobody has any more."""
 
 
 class ConsumerBase(ProcessBound):
@@ -127,10 +187,11 @@ class ConsumerBase(ProcessBound):
         self._lifecycle = threading.Lock()
         self._running: Running | None = None
         self._closed = False
+        self._interrupted = False
+        self._watch: Watch | None = None
         self._orders = GroupOrders()
         self._next_look = 0.0
         self._next_telling: dict[int, float] = {}
-        self._threads: list[threading.Thread] = []
 
     def start(self, *, patience_ms: float = 0) -> Self:
         """Register at the master; returns this consumer. `with` does it too.
@@ -144,15 +205,22 @@ class ConsumerBase(ProcessBound):
             if self._closed:
                 raise ClientClosed("this consumer is closed")
             if self._running is None:
+                what = f"a {type(self).__name__} of consumerGroup {self._group}"
                 if self._pattern is not None:
                     self._filters = dict.fromkeys(self._names_now(self._pattern), frozenset())
                 running = self._build()
                 try:
                     running.membership.join(patience_ms)
+                    if alive(what):
+                        _log.warning("this process has %s already, which is held: they share its partitions", what)
+                    self._watch = Watch(self, what, partial(running.give_back, 0, _drop))
+                    self._watch.begin()
+                    self._running = running
                 except BaseException:
+                    if self._watch is not None:
+                        self._watch.end()
                     running.close()
                     raise
-                self._running = running
                 running.consumption.orders = self._orders
         return self
 
@@ -164,28 +232,17 @@ class ConsumerBase(ProcessBound):
         if self.inherited:
             return
         with self._lifecycle:
-            if self._closed:
+            if self._closed and not self._interrupted:
                 return
-            self._closed = True
-        running = self._running
-        if running is None:
-            return
-        running.registrations.closed = True
-        self._monitor.notify(CHANGED)
-        deadline = monotonic() + wait_ms / 1000
-        try:
-            with self._monitor.lock:
-                held = sorted(running.registrations.holdings.by_key)
-            for key in held:
-                left_ms = max(0.0, (deadline - monotonic()) * 1000)
-                self._run(running.registrations.disconnect(key, wait_ms=left_ms, at_once=True))
-        finally:
-            for line in list(running.registrations.holdings.lines.values()):
-                self._monitor.notify(line.signal)
-            running.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(_JOIN_SECONDS)
+            self._closed, self._interrupted = True, False
+        if self._running is not None:
+            try:
+                self._running.give_back(wait_ms, self._handle)
+            except BaseException:
+                self._interrupted = True  # then it may be called again
+                raise
+        if self._watch is not None:
+            self._watch.end()
 
     @property
     def closed(self) -> bool:
@@ -223,10 +280,10 @@ class ConsumerBase(ProcessBound):
             filters=self._filters,
             refresh_interval_ms=self._metadata_interval_ms,
             node_ids=[self._node_id],
-            on_orders=self._take_orders,
-            on_view=self._take_view,
-            on_forgotten=self._was_forgotten,
-            on_end=self._membership_ended,
+            on_orders=weakly(self._take_orders),
+            on_view=weakly(self._take_view),
+            on_forgotten=weakly(self._was_forgotten),
+            on_end=weakly(self._membership_ended),
         )
         plan = ReadPlan(
             group=self._group,
@@ -243,20 +300,13 @@ class ConsumerBase(ProcessBound):
         registrations = Registrations(plan, random.Random())
         pool = ConnectionPool(self._settings)
         runner = FlowRunner(pool, self._monitor)
-        return Running(plan, membership, registrations, Consumption(registrations), pool, runner)
+        return Running(plan, membership, registrations, Consumption(registrations), pool, runner, self._monitor)
 
     def _run(self, flow: Flow[T]) -> T:
         """Run a flow on this thread, and do what it emits."""
         running = self._running
         assert running is not None
-        steps = running.runner.iterate(flow)
-        while True:
-            try:
-                event = next(steps)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            self._handle(running, event)
+        return running.run(flow, self._handle)
 
     def _handle(self, running: Running, event: object) -> None:
         if isinstance(event, Assigned):
@@ -308,14 +358,12 @@ class ConsumerBase(ProcessBound):
                 return
             line.kept = True
         try:
-            self._spawn(f"tubeclient-lease-{line.info.broker_id}", lambda: self._keep_line(running, line))
-        except BaseException:
-            line.kept = False
-            raise
-
-    def _keep_line(self, running: Running, line: BrokerLine) -> None:
-        try:
-            self._run(keep_leases(running.registrations, line))
+            running.spawn(
+                f"tubeclient-lease-{line.info.broker_id}",
+                keep_leases(running.registrations, line),
+                weakly(self._handle),
+                partial(setattr, line, "kept", False),
+            )
         except BaseException:
             line.kept = False
             raise
@@ -327,7 +375,7 @@ class ConsumerBase(ProcessBound):
             running.consumption.orders = orders
             if orders.jump_id != before.jump_id:
                 _log.info("the master wants consumerGroup %s to go on with the latest messages", self._group)
-                self._spawn("tubeclient-jump", lambda: self._run(running.registrations.jump_to_latest()))
+                running.spawn("tubeclient-jump", running.registrations.jump_to_latest(), weakly(self._handle))
 
     def _take_view(self, view: ClusterView) -> None:
         if self._running is not None:
@@ -339,9 +387,3 @@ class ConsumerBase(ProcessBound):
 
     def _membership_ended(self) -> None:
         """Partitions go on being read; whoever asks for the layout is told why there is none any more."""
-
-    def _spawn(self, name: str, work: Callable[[], None]) -> None:
-        thread = threading.Thread(target=work, name=name, daemon=True)
-        with self._monitor.lock:
-            self._threads = [*(running for running in self._threads if running.is_alive()), thread]
-            thread.start()

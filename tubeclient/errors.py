@@ -81,6 +81,10 @@ class TubeError(Exception):
     """Root of all errors of this package."""
 
     retriable: ClassVar[bool] = False
+    lasting = False
+    """Of a retriable one: no waiting will mend it, as with a host name that nobody knows, a certificate that is
+    refused or a port of another protocol. It is tried for some seconds only, in case it was a hiccup after all.
+    """
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's workers as pickles. Python's own way calls the class with the message alone, which
@@ -104,9 +108,10 @@ class TransportError(TubeError):
 
     retriable = True
 
-    def __init__(self, message: str, *, address: str = "") -> None:
+    def __init__(self, message: str, *, address: str = "", lasting: bool = False) -> None:
         super().__init__(message)
         self.address = address
+        self.lasting = lasting
 
 
 class ConnectError(TransportError):

@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from functools import partial
 
 from tubeclient.access import masters_of
 from tubeclient.errors import (
@@ -33,6 +33,7 @@ from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
+from tubeclient.net.waiting import OneThread, Outcome
 from tubeclient.settings import ClientSettings
 
 __all__ = ["GroupMembership", "fetch_view"]
@@ -104,12 +105,12 @@ class GroupMembership(ProcessBound):
         self._pool = ConnectionPool(settings)
         self._runner = FlowRunner(self._pool)
         self._wishes = MembershipWishes()
-        self._joined: Future[None] = Future()
+        self._joined: Outcome[None] = Outcome()
         self._changed = threading.Condition()
         self._view: ClusterView | None = None
         self._looked = 0
         self._failure: TubeError | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: OneThread | None = None
 
     @property
     def client_ids(self) -> list[str]:
@@ -140,10 +141,8 @@ class GroupMembership(ProcessBound):
         """
         self.check_process()
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._hold, args=(patience_ms,), name=f"tubeclient-group-{self._nodes[0].group}", daemon=True
-            )
-            self._thread.start()
+            self._thread = OneThread(partial(self._hold, patience_ms), f"tubeclient-group-{self._nodes[0].group}")
+        self._thread.ensure()
         self._joined.result()  # every step of joining has a deadline of its own
         return self.view()
 
@@ -207,7 +206,7 @@ class GroupMembership(ProcessBound):
             return
         self._wishes.leave = True
         self._runner.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None:
             self._thread.join(_LEAVE_SECONDS)
         self._pool.close()
 

@@ -21,6 +21,7 @@ from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
+from tubeclient.flows.patience import Doubt
 from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
@@ -159,6 +160,7 @@ class OffsetLookup(ProcessBound):
         self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
     ) -> dict[StoreKey, StoreBounds]:
         deadline = time.monotonic() + self._settings.retry_limit_ms / 1000
+        doubt = Doubt()
         attempt = 0
         while True:
             try:
@@ -170,7 +172,8 @@ class OffsetLookup(ProcessBound):
                         _log.warning("broker %s tells no offsets for now, its last ones are kept: %s", broker, error)
                         self._silent.add(broker.broker_id)
                     return known
-                if not error.retriable or time.monotonic() >= deadline:
+                now = time.monotonic()
+                if not error.retriable or now >= deadline or doubt.is_over(error, now * 1000):
                     raise
             else:
                 if broker.broker_id in self._silent:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.wire.message_time import message_time_text
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
 __all__ = ["OutgoingMessage", "checked_body"]
@@ -24,13 +26,21 @@ class OutgoingMessage(NamedTuple):
 
     @classmethod
     def of(
-        cls, topic: str, body: bytes, *, tag: str = "", time: str = "", attributes: Mapping[str, str] | None = None
+        cls,
+        topic: str,
+        body: bytes,
+        *,
+        tag: str = "",
+        time: str | datetime = "",
+        attributes: Mapping[str, str] | None = None,
     ) -> OutgoingMessage:
-        """Return the message. `tag` is what consumers filter by, `time` is yyyyMMddHHmm.
+        """Return the message. `tag` is what consumers filter by, `time` is yyyyMMddHHmm, or what a datetime's clock
+        shows.
 
-        ConfigurationError for what no cluster takes: an empty body, attributes with "," or "=" in them.
+        ConfigurationError for what no cluster takes, an empty body, attributes with "," or "=" in them, and for a time
+        that no reader could read.
         """
-        tag = tag.strip()
+        tag, time = tag.strip(), message_time_text(time)
         text = encode_attributes(attributes or {}, tag, time)
         return cls(topic, *encode_payload(checked_body(topic, body), text), tag, time)
 

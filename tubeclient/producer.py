@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
+from functools import partial
 from time import monotonic
 
 from tubeclient.errors import (
@@ -15,11 +17,13 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.outbox import Answer, Sending, SendResult
 from tubeclient.outgoing import OutgoingMessage, checked_body
 from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings
+from tubeclient.wire.message_time import message_time_text
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
 __all__ = ["Producer", "SendResult"]
@@ -52,6 +56,7 @@ class Producer(ProcessBound):
         self._publishing = Publishing(settings, max_in_flight)
         self._outbox = self._publishing.outbox
         self._routes = self._publishing.routes
+        self._watch = Watch(self, "a Producer", partial(self._publishing.close, self._seconds(None)))
 
     @property
     def client_id(self) -> str:
@@ -84,6 +89,7 @@ class Producer(ProcessBound):
         self._check_open()
         wanted = _checked_topics(topics)
         deadline = monotonic() + timeout_ms / 1000
+        self._watch.begin()
         self._publishing.register()
         starts = {topic: random.randrange(1 << 16) for topic in wanted}
         attempt = 0
@@ -110,15 +116,17 @@ class Producer(ProcessBound):
         body: bytes,
         *,
         tag: str = "",
-        time: str = "",
+        time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> Future[SendResult]:
-        """Send without waiting for the answer. `tag` is what consumers filter by, `time` is yyyyMMddHHmm.
+        """Send without waiting for the answer. `tag` is what consumers filter by, `time` is yyyyMMddHHmm, or what a
+        datetime's clock shows.
 
-        Raises ConfigurationError for a message the cluster would refuse: empty, over the topic's limit, or of a topic
-        not published. Waits where `max_in_flight` messages are on their way; one that finds no room in time has that
-        for its result. What is added to the future as a callback must not wait for this producer.
+        Raises ConfigurationError for a time of another form, and for a message the cluster would refuse: empty, over
+        the topic's limit, or of a topic not published. Waits where `max_in_flight` messages are on their way; one that
+        finds no room in time has that for its result. What is added to the future as a callback must not wait for this
+        producer.
         """
         return self.submit_many(topic, [body], tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)[0]
 
@@ -128,7 +136,7 @@ class Producer(ProcessBound):
         bodies: Sequence[bytes],
         *,
         tag: str = "",
-        time: str = "",
+        time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> list[Future[SendResult]]:
@@ -136,7 +144,7 @@ class Producer(ProcessBound):
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
-        tag = tag.strip()
+        tag, time = tag.strip(), message_time_text(time)
         text = encode_attributes(attributes or {}, tag, time)
         messages = [
             OutgoingMessage(topic, *encode_payload(checked_body(topic, body), text), tag, time) for body in bodies
@@ -168,7 +176,7 @@ class Producer(ProcessBound):
         body: bytes,
         *,
         tag: str = "",
-        time: str = "",
+        time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
@@ -201,6 +209,7 @@ class Producer(ProcessBound):
         if self.inherited:
             return
         self._publishing.close(self._seconds(timeout_ms))
+        self._watch.end()
 
     def __enter__(self) -> Producer:
         return self

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Self, Unpack
 
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
@@ -20,14 +21,13 @@ from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey, TopicLayout
 from tubeclient.members import Membership, Sharing
 from tubeclient.metadata import ClusterView
+from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics
 
 __all__ = ["Deal", "PullConsumer"]
 
 _log = logging.getLogger(__name__)
-
-_JOIN_SECONDS = 15.0
 
 Deal = Callable[[list[PartitionKey]], Collection[PartitionKey]]
 """Takes all configured partitions, sorted, and returns those this client is to read."""
@@ -114,27 +114,30 @@ class PullConsumer(ClientBalanceConsumer):
         self._balance_interval_ms = balance_interval_ms
         self._release_wait_ms = release_wait_ms
         self._topics_interval_ms = topics_interval_ms
-        self._due = threading.Event()
+        self._due = Alarm()
         self._stopping = False
+        self._attempt = 0
+        self._next_topics = 0.0
         self._seen: tuple[TopicLayout, ...] | None = None
         self._silent: set[int] = set()
-        self._balancer: threading.Thread | None = None
+        self._balancer = OneThread(partial(_balance, weakref.ref(self), self._due), "tubeclient-balance")
 
     def start(self, *, patience_ms: float = 0) -> Self:
         """Register at the master and begin to balance; see ClientBalanceConsumer.start. Use `wait_ready` to wait for
         the first partition.
         """
         super().start(patience_ms=patience_ms)
-        if self._sharing is not None and self._balancer is None:
+        if self._sharing is not None and not self._balancer.begun:
             try:
                 self._sharing.look(self.consumer_id)
             except BaseException:
                 self.close()
                 raise
         with self._lifecycle:
-            if self._balancer is None and not self.closed:
-                self._balancer = threading.Thread(target=self._balance, name="tubeclient-balance", daemon=True)
-                self._balancer.start()
+            if not self.closed and not self._balancer.begun:
+                self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
+                self._live().balancing.append((self._due, self._balancer))
+                self._balancer.ensure()
         return self
 
     def close(self, *, wait_ms: float = 0) -> None:
@@ -142,9 +145,6 @@ class PullConsumer(ClientBalanceConsumer):
         if self.inherited:
             return
         self._stopping = True
-        self._due.set()
-        if self._balancer is not None and self._balancer is not threading.current_thread():
-            self._balancer.join(_JOIN_SECONDS)
         super().close(wait_ms=wait_ms)
 
     def rebalance(self) -> None:
@@ -161,38 +161,36 @@ class PullConsumer(ClientBalanceConsumer):
         """
         return self._sharing.members if self._sharing is not None else ()
 
-    def _balance(self) -> None:
-        attempt = 0
-        next_look = time.monotonic() + self._topics_interval_ms / 1000
-        while not self._stopping:
-            refused: Mapping[PartitionKey, TubeError] = {}
-            try:
-                if self._pattern is not None and time.monotonic() >= next_look:
-                    next_look = time.monotonic() + self._topics_interval_ms / 1000
-                    self.refresh_topics()
-                refused = self._balance_once()
-            except TubeError as error:
-                if not error.retriable:
-                    self._fail(error)
-                    return
-                _log.warning("balancing consumerGroup %s waits for a fault to pass: %s", self.consumer_group, error)
-                attempt += 1
-            except Exception as error:  # of a strategy that is a function
-                failure = TubeError(f"dealing the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
-                failure.__cause__ = error
-                self._fail(failure)
-                return
-            else:
-                attempt = attempt + 1 if refused or (self._sharing and not self._sharing.listed) else 0
-            for key, refusal in refused.items():
-                _log.info("partition %s cannot be had for now: %s", key, refusal)
-            pause_ms: float = self._balance_interval_ms
-            if attempt:
-                pause_ms = min(pause_ms, backoff_ms(attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
-            if self._sharing is not None and self._sharing.settling_ms:
-                pause_ms = min(pause_ms, self._sharing.settling_ms)
-            self._due.wait(pause_ms / 1000)
-            self._due.clear()
+    def _balance(self) -> float | None:
+        """Balance once; returns how long to wait before the next time, ms, or None where that was the last."""
+        refused: Mapping[PartitionKey, TubeError] = {}
+        try:
+            if self._pattern is not None and time.monotonic() >= self._next_topics:
+                self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
+                self.refresh_topics()
+            refused = self._balance_once()
+        except TubeError as error:
+            if not error.retriable:
+                self._fail(error)
+                return None
+            _log.warning("balancing consumerGroup %s waits for a fault to pass: %s", self.consumer_group, error)
+            self._attempt += 1
+        except Exception as error:  # of a strategy that is a function
+            failure = TubeError(f"dealing the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
+            failure.__cause__ = error
+            self._fail(failure)
+            return None
+        else:
+            again = refused or (self._sharing is not None and not self._sharing.listed)
+            self._attempt = self._attempt + 1 if again else 0
+        for key, refusal in refused.items():
+            _log.info("partition %s cannot be had for now: %s", key, refusal)
+        pause_ms: float = self._balance_interval_ms
+        if self._attempt:
+            pause_ms = min(pause_ms, backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
+        if self._sharing is not None and self._sharing.settling_ms:
+            pause_ms = min(pause_ms, self._sharing.settling_ms)
+        return pause_ms
 
     def _balance_once(self) -> Mapping[PartitionKey, TubeError]:
         running = self._live()
@@ -252,3 +250,16 @@ class PullConsumer(ClientBalanceConsumer):
         if view.layouts != self._seen:
             self._seen = view.layouts
             self._due.set()
+
+
+def _balance(known: weakref.ref[PullConsumer], due: Alarm) -> None:
+    """The balancing thread: it has the consumer while it balances only, and ends when nobody else has."""
+    while True:
+        consumer = known()
+        if consumer is None or consumer._stopping:
+            return
+        pause_ms = consumer._balance()
+        del consumer
+        if pause_ms is None:
+            return
+        due.wait(pause_ms / 1000)

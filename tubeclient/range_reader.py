@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import threading
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
@@ -21,10 +20,12 @@ from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
+from tubeclient.net.waiting import Gate, OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.methods import Method
 
@@ -87,6 +88,7 @@ class RangeReader(ProcessBound):
         self._keeper = _LeaseKeeper(settings)
         self._store_sizes = store_sizes or {}
         self._kept = KeptData(settings, reader_groups, self._new_client_id, self._authority)
+        self._watch = Watch(self, f"a RangeReader of {', '.join(reader_groups)}", self._keeper.close)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
@@ -113,6 +115,7 @@ class RangeReader(ProcessBound):
         that hold some and wait for others do not wait for each other. No two are of one partition.
         """
         self._check_open()
+        self._watch.begin()
         left = deque(sorted(range(len(wanted)), key=lambda number: wanted[number].range.partition))
         readings: dict[int, RangeRead] = {}
 
@@ -221,6 +224,7 @@ class RangeReader(ProcessBound):
         if not self.inherited:
             self._closed = True
             self._keeper.close()
+            self._watch.end()
 
     def __enter__(self) -> RangeReader:
         return self
@@ -244,22 +248,19 @@ class _LeaseKeeper:
     def __init__(self, settings: ClientSettings) -> None:
         self._runner = FlowRunner(shared_pool(settings))
         self._readings: tuple[RangeRead, ...] = ()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stop = Gate()
+        self._thread = OneThread(self._beat, "tubeclient-lease")
 
     def add(self, reading: RangeRead) -> None:
         self._readings = (*self._readings, reading)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._beat, name="tubeclient-lease", daemon=True)
-            self._thread.start()
+        self._thread.ensure()
 
     def drop(self, reading: RangeRead) -> None:
         self._readings = tuple(one for one in self._readings if one is not reading)
 
     def close(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(_JOIN_SECONDS)
+        self._stop.open()
+        self._thread.join(_JOIN_SECONDS)
 
     def _beat(self) -> None:
         while not self._stop.wait(LEASE_BEAT_MS / 1000):

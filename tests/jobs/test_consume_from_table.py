@@ -14,10 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from embedded_tubemq import EmbeddedTubeMQ
+from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.ownership import Reader as RivalReader
+from embedded_tubemq.store import NewMessage
 from jobs.consume_from_table import consume
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SupersededRun
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, stream
+from tests.waiting import wait_for
 from tubeclient import ClientSettings, Delivery, PartitionKey
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,3 +216,75 @@ def test_the_script_prints_messages_and_records_them_when_it_is_told_to_end(cons
     feed.wait_until_free()
     feed.send(20)
     assert sorted(consumers.run(until=20)) == feed.sent[40:]
+
+
+class OneNode:
+    """The group's only node, at work until the end of the `with`; what it has read."""
+
+    def __init__(self, consumers: Consumers) -> None:
+        self.bodies: list[bytes] = []
+        self._consumers = consumers
+        self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> OneNode:
+        consumers, feed = self._consumers, self._consumers.feed
+
+        def run() -> None:
+            consume(
+                consumers.settings,
+                consumers.table,
+                consumers.group,
+                [feed.topic],
+                source_count=1,
+                node_id=0,
+                handle=lambda delivery: self.bodies.extend(map(bytes, delivery.bodies)),
+                stop=self._stop,
+                record_every_s=600,
+            )
+
+        self._done = self._pool.submit(run)
+        return self
+
+    def has_read(self, wanted: list[bytes]) -> None:
+        wait_for(lambda: len(self.bodies) >= len(wanted) or self._done.done(), "the messages", seconds=60)
+        assert sorted(self.bodies) == sorted(wanted)
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._pool.shutdown()
+        self._done.result(0)
+
+
+def test_partitions_that_appear_are_read_from_their_beginning(consumers: Consumers) -> None:
+    feed = consumers.feed
+    feed.send(100)
+    with OneNode(consumers) as node:
+        node.has_read(feed.sent)
+        feed.tube.grow_topic(feed.topic, stores=3)
+        late = [b"late-%d" % number for number in range(100)]
+        feed.tube.load(feed.topic, [NewMessage(20_000 + number % 2, body) for number, body in enumerate(late)])
+        node.has_read([*feed.sent, *late])
+    assert max(consumers.positions()).partition_id == 20_001
+
+
+def test_a_lost_partition_is_taken_back_where_it_was_confirmed(consumers: Consumers) -> None:
+    feed = consumers.feed
+    feed.send(100)
+    with OneNode(consumers) as node:
+        node.has_read(feed.sent)
+        cursor = Cursor(consumers.group, feed.topic, 0)
+        feed.tube.inspect(lambda broker: broker.ownership.release(cursor))
+        feed.tube.inspect(lambda broker: broker.ownership.take(cursor, RivalReader("thief", None, 0, 0), 1 << 60))
+        late = feed.send(50, partitions=[0])
+        rest = feed.send(50, partitions=[1])
+        wait_for(lambda: set(node.bodies) >= set(rest), "the other partitions")
+        wait_for(lambda: "thief" in owners(feed, cursor), "nothing but the thief's")
+        assert not set(late) & set(node.bodies)
+        feed.tube.inspect(lambda broker: broker.ownership.release(cursor))
+        node.has_read(feed.sent)
+
+
+def owners(feed: Feed, cursor: Cursor) -> str:
+    reader = feed.tube.inspect(lambda broker: broker.ownership.owner(cursor))
+    return "" if reader is None else reader.client_id

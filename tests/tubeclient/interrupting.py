@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import linecache
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -22,7 +21,6 @@ __all__ = ["interrupted", "interrupted_at"]
 _TRACED = (
     str(Path(tubeclient.__file__).parent),
     str(Path(concurrent.futures.__file__).parent),
-    threading.__file__,
 )
 
 
@@ -50,7 +48,7 @@ def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
 
 
 def interrupted_at(line: int, call: Callable[[], object]) -> bool:
-    """Run `call` on this thread and interrupt it before its so manieth line of the client's or of Python's threading;
+    """Run `call` on this thread and interrupt it before its so manieth line of the client's or of Python's futures;
     whether it got so far. Lines of `with` are left out: Python enters and leaves a lock without looking for signals.
     """
     left = line

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,30 @@ def test_messages_a_cluster_would_refuse_are_not_sent(settings: ClientSettings) 
         with pytest.raises(ConfigurationError, match="attribute"):
             producer.submit("clicks", b"x", attributes={"a,b": "c"})
         assert producer.send("clicks", bytes(1 << 20)).offset == 0
+
+
+@pytest.mark.parametrize("time", ["not-a-time", "202602301259", "20260131125", "\uff12" * 12, 202601311259, None])
+def test_a_time_that_no_reader_could_read_is_not_sent(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, time: Any
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        for send in (producer.send, producer.submit, OutgoingMessage.of):
+            with pytest.raises(ConfigurationError, match=f"form yyyyMMddHHmm.*a datetime; not {time!r}"):
+                send("clicks", b"x", time=time)
+        with pytest.raises(ConfigurationError, match="yyyyMMddHHmm"):
+            producer.submit_many("clicks", [], time=time)
+    assert bodies(cluster) == {}
+
+
+def test_the_time_of_a_message_may_be_a_datetime(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        moment = datetime(2026, 1, 31, 12, 59, 58, tzinfo=UTC)
+        for time, text in ((moment, "202601311259"), (moment.astimezone(timezone(timedelta(hours=8))), "202601312059")):
+            result = producer.send("clicks", b"x", time=time)
+            record = next(r for r in stored(cluster)[result.partition.store] if r.message_id == result.message_id)
+            assert decode_payload(record.payload, record.flag)[1] == f"$msgTime$={text}"
 
 
 def test_a_topic_that_does_not_exist_is_named(settings: ClientSettings) -> None:

@@ -163,6 +163,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
     none answers. All of them together have the time of one call.
     """
     faults: list[str] = []
+    lasting = True
     addresses = masters.in_order()
     for address in addresses:
         masters.authority.to_master(request)
@@ -171,6 +172,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
             response = yield Receive(ticket)
         except (TransportError, ProtocolError, RemoteError) as error:
             faults.append(f"{address} ({error})")
+            lasting &= error.lasting
             continue
         masters.prefer(address)
         masters.authority.take(response)
@@ -178,6 +180,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
     raise ConnectError(
         f"no master answered; tried {'; '.join(faults)}. Check masterServers and that this machine reaches them",
         address=addresses[0],
+        lasting=lasting,
     )
 
 

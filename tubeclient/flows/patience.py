@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-__all__ = ["Patience"]
+from tubeclient.errors import TubeError
+
+__all__ = ["LASTING_GRACE_MS", "Doubt", "Patience"]
+
+LASTING_GRACE_MS = 5_000
+"""For so long a fault that no waiting mends is tried again: servers of names have hiccups, and entries come late."""
+
+
+class Doubt:
+    """Whether it is beyond doubt that a fault lasts."""
+
+    def __init__(self) -> None:
+        self._since_ms: float | None = None
+
+    def is_over(self, error: TubeError, now_ms: float) -> bool:
+        """Note a fault; whether nothing but lasting ones came for `LASTING_GRACE_MS`."""
+        if not error.lasting:
+            self._since_ms = None
+            return False
+        if self._since_ms is None:
+            self._since_ms = now_ms
+        return now_ms - self._since_ms >= LASTING_GRACE_MS
 
 
 class Patience:

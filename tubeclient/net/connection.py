@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
+from tubeclient.identity import host_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.streams import PlainStream, Stream, TlsStream, describe
 from tubeclient.net.tls import REFUSED_ADVICE, client_context, handshake_advice, looks_like_tls
@@ -94,7 +96,11 @@ class Connection(ProcessBound):
         with self._lock:
             if self._end is not None:
                 kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
-                raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
+                raise kind(
+                    f"the connection to {self.address} is closed: {self._end}",
+                    address=self.address,
+                    lasting=self._end.lasting,
+                )
             self._waiting.update(zip(serials, futures, strict=True))
         try:
             with self._write_lock:
@@ -136,7 +142,9 @@ class Connection(ProcessBound):
                 if foreign:
                     self._finish(
                         ConnectError(
-                            f"{self.address} speaks TLS; give TLS settings, or its plain port", address=self.address
+                            f"{self.address} speaks TLS; give TLS settings, or its plain port",
+                            address=self.address,
+                            lasting=True,
                         )
                     )
                     return
@@ -145,7 +153,9 @@ class Connection(ProcessBound):
                     self._settle(frame)
             self._finish(self._lost(f"{self.address} closed the connection"))
         except ProtocolError as error:
-            self._finish(ProtocolError(f"from {self.address}: {error}"))
+            foreign_error = ProtocolError(f"from {self.address}: {error}")
+            foreign_error.lasting = not self._answered  # then that is no server of TubeMQ's
+            self._finish(foreign_error)
         except OSError as error:
             self._finish(self._lost(f"the connection to {self.address} broke: {describe(error)}"))
         finally:
@@ -187,7 +197,11 @@ def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_t
         connected = socket.create_connection((host, port), connect_timeout_ms / 1000)
     except OSError as error:
         reason = f"no answer within {connect_timeout_ms} ms" if isinstance(error, TimeoutError) else describe(error)
-        raise ConnectError(f"cannot connect to {address}: {reason}", address=address) from error
+        raise ConnectError(
+            f"{host_name()} cannot connect to {address}: {reason}",
+            address=address,
+            lasting=isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN,
+        ) from error
     try:
         if context is None:
             return PlainStream(connected, send_timeout_ms)
@@ -195,5 +209,7 @@ def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_t
     except OSError as error:
         connected.close()
         raise ConnectError(
-            f"cannot connect to {address} over TLS: {handshake_advice(error, host)}", address=address
+            f"{host_name()} cannot connect to {address} over TLS: {handshake_advice(error, host)}",
+            address=address,
+            lasting=isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError),
         ) from error

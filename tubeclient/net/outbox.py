@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError
 from tubeclient.flows.effects import backoff_ms, checked
 from tubeclient.flows.partition_choice import Routes
+from tubeclient.flows.patience import Doubt
 from tubeclient.keys import PartitionKey
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
@@ -71,6 +72,7 @@ class Sending:
     attempts: int = 0
     tried: PartitionKey | None = None  # by the last attempt
     fault: TubeError | None = None  # of the last attempt
+    doubt: Doubt = field(default_factory=Doubt)  # about faults that may last
 
 
 class Outbox:
@@ -222,7 +224,8 @@ class Outbox:
             now = monotonic()
             if sending.tried is not None:
                 self._routes.failed(sending.tried, error, now * 1000)
-            if again and now < sending.deadline and not self._closed:
+            lasts = sending.doubt.is_over(error, now * 1000)
+            if again and now < sending.deadline and not self._closed and not lasts:
                 pause = backoff_ms(sending.attempts - 1, random.random()) / 1000
                 at = min(now + pause, sending.deadline)
                 heapq.heappush(self._retries, (at, next(self._retry_numbers), sending))

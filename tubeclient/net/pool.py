@@ -22,7 +22,7 @@ class ConnectionPool(ProcessBound):
         self._lock = threading.Lock()
         self._address_locks: dict[str, threading.Lock] = {}
         self._connections: dict[str, Connection] = {}
-        self._failures: dict[str, tuple[float, str]] = {}  # when connecting failed last, and how
+        self._failures: dict[str, tuple[float, ConnectError]] = {}  # when connecting failed last, and how
         self._closed = False
 
     def get(self, address: str, within_ms: int | None = None) -> Connection:
@@ -39,9 +39,9 @@ class ConnectionPool(ProcessBound):
             connection = self.live(address)
             if connection is not None:
                 return connection
-            failed_at, failure = self._failures.get(address, (0.0, ""))
-            if failed_at > asked_at:  # while this caller waited: it is not to wait as long once more
-                raise ConnectError(failure, address=address)
+            failed_at, failure = self._failures.get(address, (0.0, None))
+            if failure is not None and failed_at > asked_at:  # while this caller waited: not as long once more
+                raise ConnectError(str(failure), address=address, lasting=failure.lasting)
             connection = self._connect(address, within_ms)
             with self._lock:
                 if self._closed:
@@ -65,7 +65,7 @@ class ConnectionPool(ProcessBound):
                 tls=self.settings.tls,
             )
         except ConnectError as error:
-            self._failures[address] = monotonic(), str(error)
+            self._failures[address] = monotonic(), error
             raise
 
     def close(self) -> None:

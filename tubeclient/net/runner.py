@@ -27,6 +27,7 @@ from tubeclient.flows.effects import (
     WallClock,
 )
 from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.waiting import Alarm, Bell
 from tubeclient.wire.envelope import decode_response, encode_request, parse_message
 from tubeclient.wire.methods import Method
 
@@ -52,17 +53,17 @@ class Monitor:
     def __init__(self) -> None:
         # Re-entrant: a flow that is garbage collected in the midst of another one's step is closed under the lock too.
         self.lock = threading.RLock()
-        self._signals: dict[str, threading.Condition] = {}
+        self._signals: dict[str, Bell] = {}
 
-    def wait(self, signal: str, seconds: float) -> bool:
-        """With the lock held: let others in until `signal`, or so long. Whether it was the signal."""
-        return self._signals.setdefault(signal, threading.Condition(self.lock)).wait(seconds)
+    def expect(self, signal: str) -> Callable[[float], bool]:
+        """With the lock held: what to call without it, to wait so many seconds for the next `signal` from now on."""
+        return self._signals.setdefault(signal, Bell()).expect()
 
     def notify(self, signal: str) -> None:
         """Wake all who wait for `signal`."""
         with self.lock:
             if signal in self._signals:
-                self._signals[signal].notify_all()
+                self._signals[signal].ring()
 
     def notifier(self, signal: str) -> Callable[[object], None]:
         """A callback that wakes all who wait for `signal`, whatever it is called with."""
@@ -78,7 +79,7 @@ class FlowRunner:
     def __init__(self, pool: ConnectionPool, monitor: Monitor | None = None) -> None:
         self._pool = pool
         self._monitor = monitor or Monitor()
-        self._wake = threading.Event()
+        self._wake = Alarm()
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end and return its result; values it emits are dropped."""
@@ -137,10 +138,12 @@ class FlowRunner:
                     connection = self._pool.live(effect.address)
                     answer = None if connection is None else connection.number
                 elif isinstance(effect, Sleep) and effect.signal:
-                    return None, self._monitor.wait(effect.signal, max(0.0, effect.delay_ms / 1000))
+                    wait = self._monitor.expect(effect.signal)
+                    break
                 else:
                     return effect, None
                 effect = flow.send(answer)
+        return None, wait(effect.delay_ms / 1000)
 
     def wake(self) -> None:
         """Cut the present sleep short, or the next one."""
@@ -162,9 +165,7 @@ class FlowRunner:
         if isinstance(effect, Receive):
             return self._receive(effect.ticket)
         if isinstance(effect, Sleep):
-            woken = self._wake.wait(max(0.0, effect.delay_ms / 1000))
-            self._wake.clear()
-            return woken
+            return self._wake.wait(effect.delay_ms / 1000)
         raise TypeError(f"a flow asked for {effect!r}")
 
     def _send(self, sends: Sequence[Send]) -> list[Ticket]:
@@ -200,7 +201,9 @@ class FlowRunner:
         except ConnectionLost as error:
             raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
         except ProtocolError as error:
-            raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error
+            told = ProtocolError(f"{pending.address} answered {pending.method.name} with {error}")
+            told.lasting = error.lasting
+            raise told from error
 
 
 def _stream(send: Send, timeout_ms: int) -> bytes:

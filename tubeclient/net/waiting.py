@@ -31,13 +31,14 @@ class Alarm:
 
     def wait(self, seconds: float) -> bool:
         """Whether it was set, now or before; it is not any more."""
+        woken = False
         try:
             self._queue.get(timeout=max(0.0, seconds))
+            woken = True
+            while True:
+                self._queue.get_nowait()
         except Empty:
-            return False
-        while not self._queue.empty():
-            self._queue.get()  # for one thread: nobody else takes it
-        return True
+            return woken
 
 
 class Bell:

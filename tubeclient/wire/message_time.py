@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 
-__all__ = ["MINUTE_MS", "message_time_ms"]
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["MINUTE_MS", "message_time_ms", "message_time_text"]
 
 MINUTE_MS = 60_000
 
@@ -22,3 +25,22 @@ def message_time_ms(text: str, zone: tzinfo) -> int | None:
     except ValueError:
         return None
     return (moment - _EPOCH) // _MILLISECOND
+
+
+@lru_cache(256)  # messages of one minute have one text
+def _is_time(text: str) -> bool:
+    return text.isascii() and message_time_ms(text, UTC) is not None
+
+
+def message_time_text(time: str | datetime) -> str:
+    """Return yyyyMMddHHmm for such a text, or for what the clock of a datetime shows; "" for "", which is no time.
+
+    ConfigurationError for everything else: brokers would take it, and no reader could tell the time.
+    """
+    if isinstance(time, datetime):
+        return f"{time.year:04}{time:%m%d%H%M}"
+    if isinstance(time, str) and (not time or _is_time(time)):
+        return time
+    raise ConfigurationError(
+        f"the time of a message must be text of the form yyyyMMddHHmm, as in 202601311259, or a datetime; not {time!r}"
+    )

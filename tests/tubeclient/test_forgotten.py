@@ -1,0 +1,167 @@
+"""Clients that nobody has any more and nobody closed: what they had is given back, and it is said."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.store import NewMessage
+from tests.group_page import group_page
+from tests.waiting import wait_for
+from tubeclient import (
+    Admin,
+    BrokerInfo,
+    ClientBalanceConsumer,
+    ClientSettings,
+    OffsetRange,
+    PartitionKey,
+    Producer,
+    PullConsumer,
+    RangeReader,
+)
+from tubeclient.net import forgotten
+
+KEY = PartitionKey(1, "single", 0)
+
+
+def balance(settings: ClientSettings) -> ClientBalanceConsumer:
+    consumer = ClientBalanceConsumer(settings, "etl", ["single"]).start()
+    consumer.connect(KEY)
+    return consumer
+
+
+def fixed(settings: ClientSettings) -> PullConsumer:
+    return PullConsumer(settings, "etl", ["single"]).start()
+
+
+def dynamic(settings: ClientSettings) -> PullConsumer:
+    return PullConsumer(settings, "etl", ["single"], membership="dynamic").start()
+
+
+KINDS = pytest.mark.parametrize("make", [balance, fixed, dynamic])
+
+
+def is_owned(cluster: EmbeddedTubeMQ) -> bool:
+    return cluster.inspect(lambda broker: broker.ownership.owner(Cursor("etl", "single", 0))) is not None
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tubeclient-")]
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """No garbage is collected by itself."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def has_all(consumer: PullConsumer) -> bool:
+    return len(consumer.registered()) == 8
+
+
+@KINDS
+def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
+    cluster: EmbeddedTubeMQ,
+    settings: ClientSettings,
+    make: Callable[[ClientSettings], ClientBalanceConsumer],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.warns(ResourceWarning, match="of consumerGroup etl was never closed"):  # noqa: PT031
+        consumer = make(settings)
+        assert consumer.wait_ready(20_000)
+        assert is_owned(cluster)
+        del consumer
+        wait_for(lambda: not is_owned(cluster), "the partition to be given back")
+        wait_for(lambda: group_page(cluster.master_web_port, "etl") == {}, "the master to be told")
+        wait_for(lambda: threads() == [], "the threads to end")
+    assert "was not closed before it was forgotten" in caplog.text
+
+
+def test_a_cell_that_is_run_twice_leaves_no_partition_with_the_first_consumer(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    """The first one holds itself, by a callback: it is let go when the second one starts, and no later."""
+    cluster.load("clicks", [NewMessage(0, b"x")] * 10)
+    seen: list[PullConsumer] = []
+
+    def cell() -> PullConsumer:
+        consumer: PullConsumer
+
+        def assigned(key: PartitionKey, offset: int) -> None:
+            seen.append(consumer) if key is None else None
+
+        consumer = PullConsumer(
+            settings, "etl", ["clicks"], membership="dynamic", balance_interval_ms=3_000, on_assigned=assigned
+        )
+        return consumer.start()
+
+    with no_collection(), pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
+        first = cell()
+        wait_for(partial(has_all, first), "the first one to have all")
+        wait_for(lambda: len(Admin(settings).group("etl").members[0].partitions) == 8, "the end of its balancing")
+        del first
+        second = cell()
+        wait_for(partial(has_all, second), "the second one to have all", seconds=60)
+        second.close()
+
+
+def test_a_second_consumer_of_a_group_beside_one_that_is_held_is_said(
+    settings: ClientSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with dynamic(settings), dynamic(settings):
+        assert "has a PullConsumer of consumerGroup etl already" in caplog.text
+
+
+def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    with pytest.warns(ResourceWarning, match="a Producer was never closed"):  # noqa: PT031
+        producer = Producer(settings)
+        producer.publish(["single"])
+        sent = producer.submit("single", b"x")
+        del producer
+        assert sent.result(30)
+        del sent  # it knows its producer
+        wait_for(lambda: threads() == [], "the threads to end")
+
+
+def test_a_forgotten_reader_ends_its_thread(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    cluster.load("single", [NewMessage(0, b"x")])
+    host, _, port = cluster.broker_addresses[1].rpartition(":")
+    with pytest.warns(ResourceWarning, match="a RangeReader of readers was never closed"):  # noqa: PT031
+        reader = RangeReader(settings, ("readers",))
+        assert len(list(reader.read(BrokerInfo(1, host, int(port)), OffsetRange(KEY, 0, 28)))) == 1
+        del reader
+        gc.collect()  # a read that was there holds its reader
+        wait_for(lambda: not {"tubeclient-lease", "tubeclient-forgotten"} & {*threads()}, "the threads to end")
+
+
+@KINDS
+def test_the_end_of_a_consumer_waits_for_no_lock(
+    settings: ClientSettings, make: Callable[[ClientSettings], ClientBalanceConsumer]
+) -> None:
+    """Whoever drops it may be anywhere, in code that has one of these locks too."""
+    with pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
+        consumer = make(settings)
+        membership = consumer._live().membership
+        with forgotten._watches._lock, consumer._monitor.lock, consumer._lifecycle, membership._changed:
+            del consumer
+        wait_for(lambda: threads() == [], "the threads to end")
+
+
+def test_a_closed_consumer_says_nothing(settings: ClientSettings, recwarn: pytest.WarningsRecorder) -> None:
+    dynamic(settings).close()
+    gc.collect()
+    assert not recwarn
