@@ -111,9 +111,12 @@ def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:
     assert bench.seen(0) == ("a", "late")
 
 
-def test_a_bad_network_does_not_keep_nodes_from_changing_over() -> None:
+@pytest.mark.parametrize(
+    "weather", [Weather(lose_request=0.1, lose_answer=0.1, break_connection=0.1), Weather(come_late=0.1)]
+)
+def test_a_bad_network_does_not_keep_nodes_from_changing_over(weather: Weather) -> None:
     bench = Bench(3)
-    bench.simulation.weather = Weather(lose_request=0.1, lose_answer=0.1, break_connection=0.1)
+    bench.simulation.weather = weather
     for topics in (NEW, NEWER, OLD):
         for number in range(3):
             bench.want(number, topics)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from google.protobuf.message import Message
 
+from embedded_tubemq.peer import NOBODY, Peer
 from embedded_tubemq.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient.errors import (
@@ -23,6 +25,7 @@ from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
+from tubeclient.wire.proto import broker_pb2
 
 
 @pytest.fixture
@@ -64,6 +67,23 @@ def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
     assert client.poll(timeout_ms=4_900) is None
     assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1
     assert client.get(timeout_ms=200).start == 0
+
+
+def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time(bench: Bench, client: Client) -> None:
+    handle = bench.brokers[1].handle
+
+    def empty(method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
+        if method is Method.GET_MESSAGES:
+            return broker_pb2.GetMessageResponseB2C(success=True, errCode=200, currOffset=0, maxOffset=28)
+        return handle(method, request, now_ms, peer)
+
+    bench.brokers[1].handle = empty  # type: ignore[method-assign]
+    before = bench.simulation.now_ms
+    assert client.poll(timeout_ms=10_000) is None
+    assert bench.simulation.now_ms - before < 11_000
+    assert bench.simulation.calls.count(Method.GET_MESSAGES) <= 10_000 / 300 + 2
+    bench.brokers[1].handle = handle  # type: ignore[method-assign]
+    assert client.drain() == bench.of(bench.key())
 
 
 def test_an_idle_partition_is_asked_less_and_less_often(bench: Bench, client: Client) -> None:

@@ -89,8 +89,11 @@ def test_all_nodes_join_through_the_active_master_and_see_the_layout() -> None:
     assert view.brokers[1].address == "10.0.0.9:8123"
 
 
-def test_members_stay_for_hours_and_follow_the_layout() -> None:
-    cluster = Cluster(Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02))
+@pytest.mark.parametrize(
+    "weather", [Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02), Weather(come_late=0.05)]
+)
+def test_members_stay_for_hours_and_follow_the_layout(weather: Weather) -> None:
+    cluster = Cluster(weather)
     actor = cluster.hold("a", 2)
     cluster.simulation.run(for_ms=1_800_000)
     cluster.catalogue.grow_topic("clicks", stores=3)

@@ -206,7 +206,7 @@ class Consumption(Fetching):
         while holding.phase is Phase.REGISTERING and holding.epoch == commit.epoch:  # somebody else does
             yield Sleep(WAIT_SLICE_MS, CHANGED)
         if holding.epoch == commit.epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
-            yield from self._registrations.doubt(holding)
+            yield from self._registrations.note_unanswered(holding)
             try:
                 position = yield from self._registrations.find_out(holding)
             except TransportError as further:

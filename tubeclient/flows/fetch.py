@@ -265,7 +265,9 @@ class Fetching:
         if not kept.payloads:  # entries of others were passed over, or what only the broker takes for ours
             holding.commit_next, holding.noted = bool(messages.payloads), False
             holding.expected, holding.empty_ms = None, now
-            self._holdings.set_idle(holding)
+            stands = holding.empty_at == start  # it passes over nothing: asked at once, it would say so for ever
+            holding.empty_at = start
+            self._holdings.set_idle(holding, now + _TROUBLE_MS if stands else 0.0)
             yield from self.settle_doubt(holding, messages=0, end=None)
             return None
         pause_ms = holding.pace.after_messages(

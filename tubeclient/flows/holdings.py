@@ -128,6 +128,8 @@ class Holding:
     """Fetches and commits that may not have reached the socket yet."""
     empty_ms: float = 0.0
     """When the last answer without messages came."""
+    empty_at: int = -1
+    """Where the last pack without messages began."""
     noted: bool = False
     """The broker may have noted a fetch of messages that are not confirmed."""
     connection: int | None = None
@@ -161,7 +163,7 @@ class Holdings:
         self.delivered: dict[Holding, None] = {}
         """Those with an unconfirmed pack, the oldest first."""
         self.lines: dict[int, BrokerLine] = {}
-        self.doubtful: set[PartitionKey] = set()
+        self.unanswered: set[PartitionKey] = set()
         """Those whose broker may still get what was asked for under their present client id, and not be waited for."""
         self._ready: deque[tuple[int, Holding]] = deque()
         self._resting: list[tuple[float, int, Holding]] = []
@@ -206,7 +208,7 @@ class Holdings:
             turn, holding = self._ready.popleft()
             if turn != holding.turn or holding.phase is not Phase.IDLE or holding.leaving:
                 continue
-            if holding.line.up and not holding.sending and holding.key not in self.doubtful:
+            if holding.line.up and not holding.sending and holding.key not in self.unanswered:
                 if line is None or holding.line is line:
                     return holding
                 self._ready.appendleft((turn, holding))

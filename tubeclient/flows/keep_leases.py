@@ -27,8 +27,8 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         if not registrations.holdings.of_line(line):
             line.kept = False
             return
-        doubtful = any(_is_doubtful(registrations, holding) for holding in registrations.holdings.of_line(line))
-        pause = LEASE_BEAT_MS if line.up and not doubtful else backoff_ms(attempt, registrations.rng.random())
+        anew = any(_is_to_register_anew(registrations, holding) for holding in registrations.holdings.of_line(line))
+        pause = LEASE_BEAT_MS if line.up and not anew else backoff_ms(attempt, registrations.rng.random())
         yield Sleep(pause, line.signal)
         held = {holding.key: (holding, holding.epoch) for holding in registrations.holdings.of_line(line)}
         registered = [key for key, (_, epoch) in held.items() if epoch > 0]
@@ -61,7 +61,7 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
             line.up = True
             yield Notify(CHANGED)
         for holding, epoch in held.values():
-            if _still_meant(registrations, holding, epoch) and _is_doubtful(registrations, holding):
+            if _still_meant(registrations, holding, epoch) and _is_to_register_anew(registrations, holding):
                 yield from registrations.rejoin(holding)
 
 
@@ -70,10 +70,10 @@ def _still_meant(registrations: Registrations, holding: Holding, epoch: int) -> 
     return registrations.holdings.by_key.get(holding.key) is holding and holding.epoch == epoch
 
 
-def _is_doubtful(registrations: Registrations, holding: Holding) -> bool:
+def _is_to_register_anew(registrations: Registrations, holding: Holding) -> bool:
     """Whether it has to be registered anew before it is read on, and nobody else does that."""
     idle = holding.phase is Phase.IDLE and not holding.committing
-    return idle and holding.epoch > 0 and holding.key in registrations.holdings.doubtful
+    return idle and holding.epoch > 0 and holding.key in registrations.holdings.unanswered
 
 
 def _beat(registrations: Registrations, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:

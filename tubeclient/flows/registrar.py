@@ -5,8 +5,8 @@ noted of earlier fetches. So nothing that was asked for under an earlier one may
 fetch would be noted on top of the pack that is out, and the commit of that one would cover messages nobody was handed.
 
 Over one connection requests are served in the order sent. But they may reach the broker long after their connection
-broke, or after a time-out. Where something was not answered, its partition is doubtful: nothing is asked of it before
-it has been given back and registered anew, with another client id. What comes late under the former one is refused.
+broke, or after a time-out. Where something was not answered, nothing more is asked of its partition before it
+has been given back and registered anew, with another client id. What comes late under the former one is refused.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ class Registrar:
         """Who has the partition, or is about to."""
         return self._reader.in_life(self._lives.get(key, 0))
 
-    def doubt(self, holding: Holding) -> Flow[None]:
+    def note_unanswered(self, holding: Holding) -> Flow[None]:
         """Something asked for was not answered, and may reach the broker late. The keeper of the leases sees to it."""
-        self.holdings.doubtful.add(holding.key)
+        self.holdings.unanswered.add(holding.key)
         yield Notify(holding.line.signal)
 
     def send(self, *outgoing: Outgoing) -> Flow[list[Ticket]]:
@@ -175,7 +175,7 @@ class Registrar:
                 one.holding.sent_over = after if before in (None, after) else None
             return tickets
         except TubeError:
-            self.holdings.doubtful.update(one.holding.key for one in outgoing)
+            self.holdings.unanswered.update(one.holding.key for one in outgoing)
             raise
         finally:
             for one in outgoing:
@@ -281,7 +281,7 @@ class Registrar:
         yield Emit(Trouble(line.info, error))
         for holding in self.holdings.of_line(line):
             if holding.epoch > 0 and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
-                self.holdings.doubtful.add(holding.key)
+                self.holdings.unanswered.add(holding.key)
                 holding.expected, holding.commit_next = None, False
                 self.holdings.set_idle(holding)
         yield Notify(CHANGED)
@@ -305,18 +305,18 @@ class Registrar:
         return start
 
     def _register(self, holding: Holding, offset: int, first: bool) -> Flow[Any]:
-        if holding.key in self.holdings.doubtful:  # after a try that was not answered
+        if holding.key in self.holdings.unanswered:  # after a try that was not answered
             yield from self._unregister_for_good(holding)
         request = self._request(holding, offset, first)
         return (yield from self._ask(holding, request))
 
     def _end_life(self, holding: Holding, deadline: float) -> Flow[bool]:
-        """Make sure that nothing comes late in what follows: for a doubtful partition, give it back and take another
-        client id. Whether the broker had it, and so has rolled back what it had noted.
+        """Make sure that nothing comes late in what follows: where something was not answered, give the partition back
+        and take another client id. Whether the broker had it, and so has rolled back what it had noted.
         """
         holding.phase = Phase.REGISTERING
         yield from self._drop_work(holding)
-        if holding.key not in self.holdings.doubtful:
+        if holding.key not in self.holdings.unanswered:
             return False
         return (yield from self._patiently(lambda: self._unregister_for_good(holding), deadline))
 
@@ -325,7 +325,7 @@ class Registrar:
         if answer.errCode not in (FREE, TAKEN):
             self._checked(holding, answer)
         self._lives[holding.key] = self._lives.get(holding.key, 0) + 1
-        self.holdings.doubtful.discard(holding.key)
+        self.holdings.unanswered.discard(holding.key)
         return bool(answer.errCode == 200)
 
     def _unregister(self, holding: Holding) -> Flow[Any]:
@@ -333,14 +333,14 @@ class Registrar:
         try:
             return (yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request))
         except TubeError:
-            self.holdings.doubtful.add(holding.key)
+            self.holdings.unanswered.add(holding.key)
             raise
 
     def _ask(self, holding: Holding, request: broker_pb2.RegisterRequestC2B) -> Flow[Any]:
         try:
             answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
         except TubeError:
-            self.holdings.doubtful.add(holding.key)
+            self.holdings.unanswered.add(holding.key)
             self._perhaps_registered.add(holding.key)
             raise
         self._perhaps_registered.discard(holding.key)
@@ -373,7 +373,7 @@ class Registrar:
         if holding.ticket is not None or holding.committing:
             live = yield ConnectionTo(holding.line.info.address)
             if live is None or live != holding.sent_over:
-                self.holdings.doubtful.add(holding.key)
+                self.holdings.unanswered.add(holding.key)
         self.holdings.drop_work(holding)
         while holding.sending:
             yield Sleep(_SENDING_SLICE_MS)

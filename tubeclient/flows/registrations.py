@@ -171,8 +171,8 @@ class Registrations(Registrar):
                 yield Sleep(_JUMP_RETRY_MS, CHANGED)
 
     def rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a partition again that the broker has forgotten, or that is doubtful. Emits `Lost` where that fails
-        for good.
+        """Register a partition anew that the broker has forgotten, or may still get former requests of. Emits `Lost`
+        where that fails for good.
         """
         noted = holding.noted and not (yield from self.on_same_run(holding))
         # One that is left is of a taking up that did not come to its end.
@@ -234,7 +234,7 @@ class Registrations(Registrar):
             yield from move
             done = True
         except TransportError as error:
-            yield from self.line_down(holding.line, error)  # the keeper tries again, as it is doubtful
+            yield from self.line_down(holding.line, error)  # the keeper of its leases tries again
         except TubeError as error:
             if isinstance(error, PartitionOccupied):
                 self.left.pop(holding.key, None)  # whoever has it went on from what the broker knew
