@@ -1,6 +1,7 @@
 """`tubeclient ingest` for spark-submit.
 
-    spark-submit --properties-file conf/spark-defaults.conf jobs/ingest_to_delta.py --settings conf/ingest.toml
+    PYSPARK_PYTHON=/path/to/venv/bin/python spark-submit --properties-file conf/spark-defaults.conf \
+        jobs/ingest_to_delta.py --settings conf/ingest.toml
 
 Takes the arguments of `tubeclient ingest` and does the same; master, packages and memory are spark-submit's to say. The
 package has to be installed where driver and executors run.

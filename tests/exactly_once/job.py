@@ -15,11 +15,11 @@ from tests.exactly_once.spark_cluster import JAVA_OPTIONS
 from tests.waiting import wait_for
 from tubeclient_cli.checkpoint import parse_offset_log
 
-__all__ = ["Job"]
+__all__ = ["SPARK", "Job"]
 
 _END_SECONDS = 120.0
 _KILLED_SECONDS = 10.0
-_SPARK = {
+SPARK = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     # What Spark has itself need not be sent to each new executor: 60 MB.
@@ -45,6 +45,7 @@ _SPARK = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
+"""A Spark that starts soon and is small, and that nobody but this machine reaches; without `spark.eventLog.dir`."""
 
 
 class Job:
@@ -85,7 +86,7 @@ class Job:
             "offsets-table": str(self.offsets_table),
             "spark-master": self._spark_url,
         }
-        confs = {**_SPARK, "spark.eventLog.dir": self.events.as_uri()}
+        confs = {**SPARK, "spark.eventLog.dir": self.events.as_uri()}
         command = [sys.executable, "-m", "tubeclient_cli.app", "ingest"]
         command += [part for name, value in settings.items() for part in (f"--{name}", value)]
         command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]

@@ -25,10 +25,18 @@ _MARK = "TUBECLIENT_TEST_MARK"
 
 
 class Child:
-    """A process with a session of its own; what it prints is appended to `log`."""
+    """A process with a session of its own, in `folder` or beside its log; what it prints is appended to `log`. `more`
+    is added to its environment, and what is None there is taken out.
+    """
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, mark: str, more: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        mark: str,
+        more: Mapping[str, str | None] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
         self.log = log
@@ -45,8 +53,8 @@ class Child:
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 list(command),
-                cwd=log.parent,
-                env=environment,
+                cwd=folder or log.parent,
+                env={name: value for name, value in environment.items() if value is not None},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

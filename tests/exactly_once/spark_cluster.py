@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,24 +15,27 @@ from tests.apache.jvm import accepts, free_ports
 from tests.exactly_once.processes import Child, Found, marked
 from tests.waiting import wait_for
 
-__all__ = ["JAVA_OPTIONS", "SparkCluster"]
+__all__ = ["JAVA_OPTIONS", "SPARK_HOME", "SparkCluster"]
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 """For JVMs that live for seconds: compiled soon and not thoroughly."""
 
-_HOME = Path(pyspark.__file__).parent
+SPARK_HOME = Path(pyspark.__file__).parent
 
 
 class SparkCluster:
-    """A master and workers with a core each; a context manager that fails, never skips, where they cannot run."""
+    """A master and workers with a core each; a context manager that fails, never skips, where they cannot run. `more`
+    is for their environment, as for a Child.
+    """
 
-    def __init__(self, folder: Path, mark: str, workers: int = 2) -> None:
+    def __init__(self, folder: Path, mark: str, workers: int = 2, more: Mapping[str, str | None] | None = None) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
         self._mark = mark
         self._count = workers
+        self._more = dict(more or {})
         self._children: list[Child] = []
         self._port, self._web_port = free_ports(2)
 
@@ -92,8 +95,13 @@ class SparkCluster:
 
     def _start(self, kind: str, arguments: list[str]) -> None:
         name = f"{kind.lower()}-{len(self._children)}"
-        command = [str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *arguments]
-        more = {"SPARK_HOME": str(_HOME), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
+        command = [
+            str(SPARK_HOME / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{kind.lower()}.{kind}",
+            *arguments,
+        ]
+        daemon = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
+        more = {**self._more, "SPARK_HOME": str(SPARK_HOME), **daemon}
         self._children.append(Child(name, command, self._folder / f"{name}.log", self._mark, more))
 
     def _await(self, ready: Callable[[], bool], what: str) -> None:
