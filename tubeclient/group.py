@@ -17,7 +17,14 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.hold_group import Forgotten, MembershipWishes, Waiting, hold_group
+from tubeclient.flows.hold_group import (
+    HELD_BY_OTHERS,
+    MASTER_LEASE_MS,
+    Forgotten,
+    MembershipWishes,
+    Waiting,
+    hold_group,
+)
 from tubeclient.flows.master import (
     UNDEFINED,
     GroupNode,
@@ -27,7 +34,7 @@ from tubeclient.flows.master import (
     query_view,
 )
 from tubeclient.flows.visit_group import enter_any
-from tubeclient.identity import host_name, new_client_id
+from tubeclient.identity import host_name, maker_of, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import ProcessBound
@@ -42,6 +49,7 @@ _log = logging.getLogger(__name__)
 
 _LEAVE_SECONDS = 5.0
 _VIEW_TIMEOUT_MS = 30_000.0
+_SHOWN = 5
 
 
 class GroupMembership(ProcessBound):
@@ -84,6 +92,7 @@ class GroupMembership(ProcessBound):
             )
         if not topics:
             raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
+        self._settings = settings
         self._refresh_interval_ms = refresh_interval_ms
         self._on_orders = on_orders
         self._on_view = on_view
@@ -226,7 +235,12 @@ class GroupMembership(ProcessBound):
                         _log.warning("%s. Waiting until all clients of the group read the same topics", event.error)
                     else:
                         _log.warning(
-                            "%s. Waiting up to %.0f s, in case a dead run holds them", event.error, patience_ms / 1000
+                            "%s. %s. Waiting up to %.0f s more: a run that died holds them for %.0f s after its last "
+                            "sign of life",
+                            event.error,
+                            self._holders(),
+                            event.left_ms / 1000,
+                            MASTER_LEASE_MS / 1000,
                         )
                     continue
                 if isinstance(event, GroupOrders):
@@ -245,12 +259,31 @@ class GroupMembership(ProcessBound):
                 if not self._joined.done():
                     self._joined.set_result(None)
         except TubeError as error:
+            if isinstance(error, HELD_BY_OTHERS) and not self._joined.done():
+                error.args = (
+                    f"{error}. {self._holders()}, and did so still after {patience_ms / 1000:.0f} s of waiting. A run "
+                    f"that died holds them for {MASTER_LEASE_MS / 1000:.0f} s",
+                )
             self._end(error)
         except BaseException as error:  # a thread that dies must not leave its callers waiting
             self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
             raise
         else:
             self._end(ClientClosed(f"consumerGroup {self._nodes[0].group} was left; make a new membership"))
+
+    def _holders(self) -> str:
+        """Who is in the group now, as the master's web port tells."""
+        from tubeclient.admin import Admin  # which looks at groups by this module
+
+        group = self._nodes[0].group
+        try:
+            members = Admin(self._settings).group(group).members
+        except TubeError as error:
+            return f"Who holds the nodes is not known, as the master's web port does not tell: {error}"
+        ours = {*self.client_ids}
+        makers = sorted({maker_of(one.client_id, group) for one in members if one.client_id not in ours})
+        more = ", ..." if len(makers) > _SHOWN else ""
+        return f"The group's nodes are held by {', '.join(makers[:_SHOWN]) or 'nobody any more'}{more}"
 
     def _end(self, failure: TubeError) -> None:
         with self._changed:

@@ -10,7 +10,7 @@ import time
 
 from tubeclient._version import __version__
 
-__all__ = ["MAX_READER_GROUPS", "host_name", "new_client_id", "reader_groups_of", "why_no_group"]
+__all__ = ["MAX_READER_GROUPS", "host_name", "maker_of", "new_client_id", "reader_groups_of", "why_no_group"]
 
 _READER_GROUP = re.compile(r"(.+)-r\d+")
 
@@ -43,6 +43,17 @@ def new_client_id(group: str, label: str) -> str:
     unique = random.SystemRandom().randrange(1 << 31)
     host = host_name().replace("_", ".").replace("-", ".")
     return f"{group}_{host}-{os.getpid()}-{time.time_ns()}-{unique}-{label}-{__version__}"
+
+
+def maker_of(client_id: str, group: str) -> str:
+    """Who made a client id, as "process 4711 on host", where it has the form of Apache's clients and ours; else the id
+    itself. A host's "-" and "_" are dots in it.
+    """
+    host, _, rest = client_id.removeprefix(f"{group}_").partition("-")
+    process, _, more = rest.partition("-")
+    if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
+        return client_id
+    return f"process {process} on {host}"
 
 
 def reader_groups_of(group: str) -> tuple[str, ...]:

@@ -110,7 +110,10 @@ def test_a_second_run_is_refused_while_the_first_lives() -> None:
     other_count = cluster.hold("c", 3, patience_ms=1_000, after_ms=100)
     cluster.simulation.run(for_ms=200_000)
     assert not first.done
-    assert [type(event) for event in second.emitted] == [Waiting]
+    assert {type(event) for event in second.emitted} == {Waiting}
+    waits = [event.left_ms for event in second.emitted]
+    assert waits == sorted(waits, reverse=True)
+    assert 6 <= len(waits) <= 8  # at once and every 15 s
     with pytest.raises(NodeIdConflict, match="etl node 0 of 2"):
         fail(second)
     with pytest.raises(SourceCountConflict, match="etl node 0 of 3"):

@@ -29,6 +29,7 @@ from tubeclient.metadata import ClusterView
 
 __all__ = [
     "HEARTBEAT_INTERVAL_MS",
+    "HELD_BY_OTHERS",
     "MASTER_LEASE_MS",
     "Forgotten",
     "MembershipWishes",
@@ -44,11 +45,13 @@ MASTER_LEASE_MS = 30_000
 """After so long without a heartbeat a master forgets a client (consumerHeartbeatTimeoutMs)."""
 
 _JOIN_RETRY_MS = 1_000
+_TELL_MS = 15_000
+"""So often a wait for others is told of."""
 _REPORT_INTERVAL_MS = 500
 """Partitions are connected one by one, a thousand of them perhaps; the master need not be told of each."""
 
-_HELD_BY_OTHERS = (SourceCountConflict, NodeIdConflict)
-_CHANGING_OVER = (GroupConflict, TopicNotDeployed, *_HELD_BY_OTHERS)
+HELD_BY_OTHERS = (SourceCountConflict, NodeIdConflict)
+_CHANGING_OVER = (GroupConflict, TopicNotDeployed, *HELD_BY_OTHERS)
 
 
 @dataclass
@@ -70,11 +73,12 @@ class MembershipWishes:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Emitted once while the nodes are still held by somebody else, who may be dead, or the group's other clients still
-    read other topics: `error` is the master's answer.
+    """Emitted at once and every 15 s while the nodes are still held by somebody else, who may be dead, and once while
+    the group's other clients still read other topics: `error` is the master's answer. `left_ms` is how long is waited.
     """
 
     error: TubeError
+    left_ms: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def join_group(
     holds nothing meanwhile. Ends early, with the last conflict, where `wishes.leave` is set.
     """
     deadline = (yield Now()) + patience_ms
-    told = False
+    tell_at = 0.0
     while True:
         joined: list[GroupNode] = []
         try:
@@ -111,11 +115,12 @@ def join_group(
         except TubeError as error:
             yield from close_nodes(masters, joined)
             leaving = wishes is not None and wishes.leave
-            if leaving or not isinstance(error, _HELD_BY_OTHERS) or (yield Now()) >= deadline:
+            now: float = yield Now()
+            if leaving or not isinstance(error, HELD_BY_OTHERS) or now >= deadline:
                 raise
-            if not told:
-                yield Emit(Waiting(error))
-                told = True
+            if not tell_at or now >= tell_at:
+                yield Emit(Waiting(error, deadline - now))
+                tell_at = now + _TELL_MS
         yield Sleep(_JOIN_RETRY_MS * (0.75 + rng.random() / 2))
 
 
