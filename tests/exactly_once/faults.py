@@ -13,16 +13,28 @@ from typing import Final, TypeAlias
 
 from tests.conformance.cluster import Cluster
 from tests.exactly_once.job import Job
-from tests.exactly_once.looking import end_of_sink
+from tests.exactly_once.looking import end_of_sink, newest_commit_of
 from tests.exactly_once.processes import Found, send_signal
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.watching import OrderWatch
 
-__all__ = ["DRIVER_FAULTS", "FAULTS", "OTHER_FAULTS", "Fault", "Scene", "kill_in_batch_0", "lose_checkpoint"]
+__all__ = [
+    "DRIVER_FAULTS",
+    "FAULTS",
+    "OTHER_FAULTS",
+    "Fault",
+    "Scene",
+    "kill_in_batch_0",
+    "lose_checkpoint",
+    "zombie_driver",
+]
 
-_ENDED_SECONDS = 90.0
+_ENDED_SECONDS = 150.0
 _BATCH_SECONDS = 1.0
 """About as long as a batch takes from its plan to its commit."""
+_GOES_ON_SECONDS = 300.0
+_LEASE_SECONDS = 30.0
+"""After so long without a word TubeMQ's master gives the group's nodes to somebody else."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +155,41 @@ def kill_planner(scene: Scene) -> str:
     return f"process {planner.pid}"
 
 
-DRIVER_FAULTS: Final = (stop_driver, kill_driver, kill_driver_between_commits, lose_checkpoint, kill_planner)
+def zombie_driver(scene: Scene) -> str:
+    """SIGSTOP for the driver and its planner in the middle of a batch, for longer than the group's lease. A second one
+    takes over, with a new checkpoint and the same table. Then the first goes on: it must end, and without a commit.
+    """
+    job = scene.job
+    before = job.planned
+    job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
+    time.sleep(scene.rng.uniform(0, _BATCH_SECONDS / 2))
+    state = _known(job)
+    zombie, stopped = job.set_aside(), time.monotonic()
+    try:
+        job.start()
+        job.wait_for(lambda: job.committed >= 0, "a batch of the second driver", _GOES_ON_SECONDS)
+        _until(stopped + _LEASE_SECONDS)
+        seconds, committed = time.monotonic() - stopped, newest_commit_of(job.table, zombie.query_id)
+        zombie.go_on()
+        status = zombie.wait(_ENDED_SECONDS)
+        words = zombie.last_words()
+        assert status == 1, f"a driver that was taken over from ended with {status}: {words}"
+        assert newest_commit_of(job.table, zombie.query_id) == committed, (
+            "a driver that was taken over from has written"
+        )
+    finally:
+        zombie.kill()
+    return f"stopped for {seconds:.1f} s with {state}; it ended with {words}"
+
+
+DRIVER_FAULTS: Final = (
+    stop_driver,
+    kill_driver,
+    kill_driver_between_commits,
+    lose_checkpoint,
+    kill_planner,
+    zombie_driver,
+)
 """After these the job starts again, which is most of the time that they take."""
 
 OTHER_FAULTS: Final = (kill_executor, kill_python_worker, hold_up_python_worker, restart_master, restart_broker)
@@ -187,6 +233,11 @@ def _in_table(scene: Scene) -> None:
     job = scene.job
     version = job.version
     job.wait_for(lambda: job.version > version, "the next commit to the table", poll_seconds=0.001)
+
+
+def _until(moment: float) -> None:
+    """Wait for a moment of the monotonic clock."""
+    time.sleep(max(0.0, moment - time.monotonic()))
 
 
 def _any_moment(scene: Scene) -> None:

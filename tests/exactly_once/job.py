@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.exactly_once.processes import Child, Found, marked, send_signal
 from tests.exactly_once.spark_cluster import JAVA_OPTIONS
+from tests.exactly_once.zombie import Zombie
 from tests.waiting import wait_for
 from tubeclient_cli.checkpoint import parse_offset_log
 
@@ -70,6 +71,7 @@ class Job:
         self._source = dict(source)
         self._lost_batches = 0
         self._first_end: dict[str, int] | None = None
+        self._aside: set[tuple[int, int]] = set()
 
     @property
     def run(self) -> Child:
@@ -113,16 +115,33 @@ class Job:
 
     def lose_checkpoint(self) -> None:
         """Delete it; the next start makes a new one. Not while the job runs."""
+        self._count_before_new_checkpoint()
+        shutil.rmtree(self.checkpoint)
+
+    def set_aside(self) -> Zombie:
+        """Stop the driver where it stands, with its planner (SIGSTOP). The next start is one beside it, with a new
+        checkpoint; the one that stands still is the caller's to end.
+        """
+        zombie = Zombie(self.run, self._processes(), self.checkpoint)
+        self._aside |= {(process.pid, process.begun) for process in zombie.processes}
+        self._count_before_new_checkpoint()
+        self.checkpoint = self.folder / f"checkpoint-{len(self.runs) + 1}"
+        return zombie
+
+    def _count_before_new_checkpoint(self) -> None:
         self._first_end = self.end_of_first_batch
         self._lost_batches = self.batches
-        shutil.rmtree(self.checkpoint)
 
     def planners(self) -> list[Found]:
         """The source's process beside the driver."""
-        return [process for process in marked(self._mark) if "python_streaming_source_runner" in process.command]
+        return [process for process in self._processes() if "python_streaming_source_runner" in process.command]
 
     def _drivers(self) -> list[Found]:
-        return [process for process in marked(self._mark) if "org.apache.spark.deploy.SparkSubmit" in process.command]
+        return [process for process in self._processes() if "org.apache.spark.deploy.SparkSubmit" in process.command]
+
+    def _processes(self) -> list[Found]:
+        """Those of the newest run: without what was set aside."""
+        return [process for process in marked(self._mark) if (process.pid, process.begun) not in self._aside]
 
     @property
     def batches(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ __all__ = [
     "held_by_brokers",
     "in_table",
     "kept",
+    "newest_commit_of",
     "row_count",
 ]
 
@@ -99,12 +100,23 @@ def _of_kind(kind: str, rows: list[dict[str, Any]]) -> Positions:
 
 def end_of_sink(path: Path) -> Positions:
     """Where the rows in the job's table end, by its newest commit that says so; {} where none does."""
+    for _, record in _records(path):
+        return {str(key): at for key, at in record.ends.items()}
+    return {}
+
+
+def newest_commit_of(path: Path, query_id: str | None) -> int:
+    """The newest version of the job's table that was written with this checkpoint; -1 for none."""
+    return next((version for version, record in _records(path) if record.query_id == query_id), -1)
+
+
+def _records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
+    """Version and what the job says of it, the newest first."""
     for log in sorted((path / "_delta_log").glob("*.json"), reverse=True):
         for line in log.read_text().splitlines():
             record = SinkRecord.parse(json.loads(line).get("commitInfo", {}).get("userMetadata"))
             if record is not None:
-                return {str(key): at for key, at in record.ends.items()}
-    return {}
+                yield int(log.stem), record
 
 
 def in_table(path: Path) -> list[Row]:

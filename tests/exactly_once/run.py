@@ -33,8 +33,8 @@ __all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
 
 TOPIC: Final = TopicSpec("numbers", num_partitions=2, num_stores=2)
 SERVERS: Final = ("embedded", "apache")
-_PROGRESS_SECONDS = 180.0
-_CATCH_UP_SECONDS = 180.0
+_PROGRESS_SECONDS = 300.0
+_CATCH_UP_SECONDS = 300.0
 _LONGEST_PAUSE_SECONDS = 2.0
 _EARLIER = 200
 """Messages that a job does not read which begins at the latest."""

@@ -26,8 +26,8 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 class SparkCluster:
-    """A master and workers with a core each; a context manager that fails, never skips, where they cannot run. `more`
-    is for their environment, as for a Child.
+    """A master and workers with two cores each; a context manager that fails, never skips, where they cannot run.
+    `more` is for their environment, as for a Child.
     """
 
     def __init__(self, folder: Path, mark: str, workers: int = 2, more: Mapping[str, str | None] | None = None) -> None:
@@ -51,8 +51,9 @@ class SparkCluster:
             )
             self._await(lambda: accepts("127.0.0.1", self._port), "Spark's master")
             for number in range(self._count):
-                # A host each: Spark gives no task to the same host a second time while the first attempt runs.
-                size = ["--host", f"127.0.0.{number + 1}", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+                # A host each: Spark gives no task to the same host a second time while the first attempt runs. Room for
+                # two drivers, each with an executor there: one that stands still gives nothing back.
+                size = ["--host", f"127.0.0.{number + 1}", "--webui-port", "0", "--cores", "2", "--memory", "1g"]
                 self._start("Worker", [*size, "--work-dir", str(self._folder / f"work-{number}"), self.url])
             self._await(lambda: self._alive_workers() == self._count, "Spark's workers")
         except BaseException:

@@ -1,0 +1,49 @@
+"""A driver that stands still and goes on later, when another has long taken over: its processes, and their end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Final
+
+from tests.exactly_once.processes import Child, Found, send_signal
+
+__all__ = ["Zombie"]
+
+_COMMAND: Final = "tubeclient ingest: "
+
+
+class Zombie:
+    """The processes of one run of the job, which are stopped here (SIGSTOP), and the checkpoint that it has."""
+
+    def __init__(self, run: Child, processes: list[Found], checkpoint: Path) -> None:
+        self._run = run
+        self.processes = processes
+        self.query_id: str | None = None
+        """The checkpoint's identity; None where the run had made none yet."""
+        for process in processes:
+            send_signal(process, signal.SIGSTOP)
+        metadata = checkpoint / "metadata"
+        if metadata.exists():
+            self.query_id = str(json.loads(metadata.read_text())["id"])
+
+    def go_on(self) -> None:
+        """SIGCONT: all of them go on in the middle of what they were doing."""
+        for process in self.processes:
+            send_signal(process, signal.SIGCONT)
+
+    def wait(self, seconds: float) -> int:
+        """Return the run's exit status; AssertionError after `seconds`."""
+        return self._run.wait(seconds)
+
+    def last_words(self) -> str:
+        """What the command said last for its user, cut short."""
+        said = [line for line in self._run.log.read_text(errors="replace").splitlines() if line.startswith(_COMMAND)]
+        return said[-1].removeprefix(_COMMAND)[:200] if said else ""
+
+    def kill(self) -> None:
+        """SIGKILL for what is left of them."""
+        for process in self.processes:
+            send_signal(process, signal.SIGKILL)
+        self._run.kill()
