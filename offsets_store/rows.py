@@ -25,11 +25,15 @@ __all__ = [
     "positions_of",
     "progress_of",
     "topic_sets_of",
+    "waiting_of",
 ]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
 """Stands for "the first answer named no partition at all", which has to be remembered as well."""
 
+
+_NO_OFFSET = -1
+"""Stands for the offset of a partition that has none yet."""
 
 COMPANION = "+companion"
 """Ends the `clientVersion` of rows that a run's companion wrote, in a form that every writer of Delta keeps."""
@@ -115,10 +119,19 @@ def moved_on(
     return [*position_rows(key, news, stamp), *(known[partition] for partition in sorted(stay))], bool(news)
 
 
-def initial_rows(key: GroupKey, starting: str, offsets: Mapping[PartitionKey, int], stamp: Stamp) -> list[Row]:
-    """One row per partition: where `starting` made the query begin."""
+def initial_rows(
+    key: GroupKey,
+    starting: str,
+    offsets: Mapping[PartitionKey, int],
+    waiting: Mapping[PartitionKey, str],
+    stamp: Stamp,
+) -> list[Row]:
+    """One row per partition: where `starting` made the query begin, or as `reason` the text of where it will."""
     answer = offsets or {_NO_PARTITION: 0}
-    values = ((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items()))
+    values = [
+        *((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items())),
+        *((*partition, _NO_OFFSET, *[None] * 5, text) for partition, text in sorted(waiting.items())),
+    ]
     return _rows(key, INITIAL, values, starting, stamp)
 
 
@@ -184,10 +197,24 @@ def topic_sets_of(group_rows: Iterable[Row]) -> list[GroupKey]:
 
 def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:
     """The kept first answer to `starting`; None if none is kept."""
-    rows = [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
+    rows = _initial(key, starting, group_rows)
     if not rows:
         return None
-    return {row.partition: row.next_offset for row in rows if row.partition != _NO_PARTITION}
+    return {
+        row.partition: row.next_offset
+        for row in rows
+        if row.partition != _NO_PARTITION and row.next_offset != _NO_OFFSET
+    }
+
+
+def waiting_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, str]:
+    """The partitions of the kept first answer that had no offset yet, and the text that is kept in its place."""
+    rows = _initial(key, starting, group_rows)
+    return {row.partition: row.reason or "" for row in rows if row.next_offset == _NO_OFFSET}
+
+
+def _initial(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> list[Row]:
+    return [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
 
 
 def positions_of(topics: Collection[str], group_rows: Iterable[Row]) -> dict[PartitionKey, int]:

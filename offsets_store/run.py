@@ -8,7 +8,7 @@ from datetime import datetime
 from offsets_store.errors import SupersededRun
 from offsets_store.group_writer import TRIES, GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
-from offsets_store.rows import Row, Stamp, initial_of, initial_rows, newest_run, position_rows
+from offsets_store.rows import Row, Stamp, initial_of, initial_rows, newest_run, position_rows, waiting_of
 from offsets_store.schema import INITIAL, POSITION
 from tubeclient.keys import PartitionKey
 
@@ -81,17 +81,26 @@ class OffsetsRun(GroupWriter):
         with self._lock:
             return initial_of(self._key, starting, self._storage.rows(self._key.consumer_group))
 
-    def keep_initial(self, starting: str, offsets: Mapping[PartitionKey, int]) -> None:
+    def initial_waiting(self, starting: str) -> dict[PartitionKey, str]:
+        """The partitions of that answer that had no offset yet, and what was kept in its place."""
+        with self._lock:
+            return waiting_of(self._key, starting, self._storage.rows(self._key.consumer_group))
+
+    def keep_initial(
+        self, starting: str, offsets: Mapping[PartitionKey, int], waiting: Mapping[PartitionKey, str] | None = None
+    ) -> None:
         """Keep the first answer to "where does the query start", until `clear_initial`; replaces an earlier one.
+        `waiting` are partitions without an offset yet, with a text in its place.
 
         Spark asks again if its first batch did not complete, and "latest" has moved on by then: what lies between the
         two answers would be read by nobody. Raises as `record` does.
         """
-        self._check_topics(offsets)
+        waits = waiting or {}
+        self._check_topics({**offsets, **dict.fromkeys(waits, 0)})
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row]:
             positions = [row for row in mine if row.kind == POSITION]
-            return [*positions, *initial_rows(self._key, starting, offsets, stamp)]
+            return [*positions, *initial_rows(self._key, starting, offsets, waits, stamp)]
 
         self._clear_initial = False
         self._commit(rows)

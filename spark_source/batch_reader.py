@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -12,13 +12,16 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_source.node_partition import NodePartition
 from spark_source.options import SourceOptions
 from spark_source.task_read import read_node
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from spark_source.cluster import Cluster
+    from spark_source.cluster import Cluster, Lookup
+    from spark_source.offset_spec import Bounds
     from spark_source.progress_table import ProgressTable
+    from tubeclient.keys import StoreKey
+    from tubeclient.metadata import ClusterView
 
 __all__ = ["TubeBatchReader", "plan_batch"]
 
@@ -51,15 +54,16 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     """Return the tasks of a batch read, as the cluster is at this moment.
 
     DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before
-    it begins.
+    it begins. ConnectError: a broker does not answer for `retryLimit`. What is read in one go is whole, whatever
+    failOnDataLoss says.
     """
     from spark_source.batch_plan import BatchPlan
     from spark_source.batch_tasks import tasks_of
-    from spark_source.cluster import check_scope, node_count, scope
+    from spark_source.cluster import check_scope, node_count, scope, view_of
     from spark_source.dealing import Deal
     from spark_source.group_positions import group_positions
     from spark_source.losses import data_loss, find_lost
-    from spark_source.offset_spec import resolve
+    from spark_source.offset_spec import GroupPositions, resolve
     from spark_source.planning import entries_by_partition
     from spark_source.timestamps import without_times
 
@@ -68,28 +72,29 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     partitions = scope(options, view)
     if not partitions:
         _log.warning("no topic matches subscribePattern now; nothing is read")
+    asked = view_of(view, partitions)
     lookup = cluster.lookup()
     try:
-        bounds = lookup.bounds(view)
+        bounds = _bounds_of_all(lookup, asked)
         zone, spec = options.message_time_zone, options.start_of("batch")
         chosen = spec if options.fail_on_data_loss else spec.without_unknown(partitions)
         start = resolve(
             without_times(chosen, partitions, lookup, view, bounds, zone, options.unmatched),
             partitions,
             bounds,
-            lambda: group_positions(options, view, lookup, progress),
+            lambda: group_positions(options, asked, bounds, lookup, progress),
             options.group_fallback,
         )
         lost = find_lost(start, bounds)
         if lost:
             # Nothing is called lost at the first look.
             suspected = {one.identity for one in lost}
-            bounds = lookup.bounds(view)
+            bounds = _bounds_of_all(lookup, asked)
             lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
         ending = without_times(options.end, partitions, lookup, view, bounds, zone, "latest")
     finally:
         lookup.close()
-    end = resolve(ending, partitions, bounds, dict)
+    end = resolve(ending, partitions, bounds, lambda: GroupPositions({}))
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
@@ -116,3 +121,13 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     plan = BatchPlan.of(options, start, end, dealt)
     _log.info("batch read planned: %s", plan)
     return tasks_of(options, plan, view)
+
+
+def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, Bounds]:
+    try:
+        return lookup.bounds(view)
+    except TransportError as error:
+        raise ConnectError(
+            f"a batch read needs all brokers of its partitions, and one does not tell its offsets: {error}. Read again "
+            "when it answers, raise retryLimit, or name the partitions of other brokers with assign"
+        ) from error

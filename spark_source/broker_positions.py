@@ -81,10 +81,11 @@ class BrokerPositions:
         self._books = books
 
     def record(self, complete: Offsets, view: ClusterView) -> None:
-        """Make `complete` the group's position, soon."""
-        if self._books is None or (self._last is not None and self._last.complete == complete):
+        """Make `complete` the group's position, soon, on the brokers of `view`."""
+        position = _Position(complete, view)
+        if self._books is None or self._last == position:
             return
-        self._last = _Position(complete, view)
+        self._last = position
         self._newest.put(self._last)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from spark_source.access import AccessOptions, check_here, credentials, tls_settings
@@ -14,7 +14,7 @@ from spark_source.pattern_membership import NOTHING, PatternMembership
 from spark_source.timestamps import TimeLookup
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
-from tubeclient.errors import ConfigurationError, ConnectError, TransportError
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.identity import reader_groups_of
 from tubeclient.keys import PartitionKey, StoreKey
@@ -27,12 +27,14 @@ __all__ = [
     "Lookup",
     "Membership",
     "PositionBooks",
+    "Told",
     "TubeCluster",
     "check_scope",
     "client_settings",
     "node_count",
     "reader_groups",
     "scope",
+    "view_of",
 ]
 
 _log = logging.getLogger(__name__)
@@ -50,10 +52,20 @@ class Membership(Protocol):
     def close(self) -> None: ...
 
 
+class Told(Protocol):
+    """What brokers say at one look; see tubeclient.offset_lookup.OffsetLook."""
+
+    @property
+    def bounds(self) -> Mapping[StoreKey, Bounds]: ...
+    @property
+    def silent(self) -> Mapping[int, TubeError]: ...
+
+
 class Lookup(TimeLookup, Protocol):
     """First and last offsets, and positions of groups; see tubeclient.offset_lookup.OffsetLookup."""
 
     def bounds(self, view: ClusterView) -> Mapping[StoreKey, Bounds]: ...
+    def look(self, view: ClusterView) -> Told: ...
     def group_positions(self, view: ClusterView, consumer_group: str) -> Mapping[PartitionKey, int]: ...
     def close(self) -> None: ...
 
@@ -158,8 +170,12 @@ def reader_groups(options: SourceOptions) -> tuple[str, ...]:
 
 def scope(options: SourceOptions, view: ClusterView) -> list[PartitionKey]:
     """Return the partitions that are read, sorted, whether or not they can be read at this moment."""
-    there = view.partitions()
-    return sorted(set(options.assigned_keys).intersection(there)) if options.assigned else there
+    return list(filter(options.selector(), view.partitions()))
+
+
+def view_of(view: ClusterView, partitions: Iterable[PartitionKey]) -> ClusterView:
+    """Return `view` without the brokers that have none of `partitions`: nobody need wait for them."""
+    return view.without(view.brokers.keys() - {key.broker_id for key in partitions})
 
 
 def check_scope(options: SourceOptions, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:

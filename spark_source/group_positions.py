@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_source.cluster import Lookup
+from spark_source.offset_spec import Bounds, GroupPositions
 from spark_source.options import SourceOptions
 from spark_source.progress_table import ProgressTable
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import StoreKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["group_positions"]
+__all__ = ["group_positions", "positions_on_brokers"]
 
 
 def group_positions(
-    options: SourceOptions, view: ClusterView, lookup: Lookup, progress: ProgressTable
-) -> Mapping[PartitionKey, int]:
+    options: SourceOptions,
+    view: ClusterView,
+    bounds: Mapping[StoreKey, Bounds],
+    lookup: Lookup,
+    progress: ProgressTable,
+) -> GroupPositions:
     """Return the offsets table's positions, and for topics that it knows nothing of those that the brokers keep.
 
     A topic is taken from one of the two as a whole: mixed, a partition could be read on from where another client left
@@ -25,6 +30,20 @@ def group_positions(
     kept = progress.positions(topics)
     known_topics = {key.topic for key in kept}
     if known_topics.issuperset(topics):
-        return kept
-    told = lookup.group_positions(view, options.consumer_group)
-    return {**{key: at for key, at in told.items() if key.topic not in known_topics}, **kept}
+        return GroupPositions(kept)
+    told, undecided = positions_on_brokers(options, view, bounds, lookup)
+    return GroupPositions(
+        {**{key: at for key, at in told.items() if key.topic not in known_topics}, **kept}, undecided - known_topics
+    )
+
+
+def positions_on_brokers(
+    options: SourceOptions, view: ClusterView, bounds: Mapping[StoreKey, Bounds], lookup: Lookup
+) -> GroupPositions:
+    """Return the positions that those brokers in `view` keep that told of their stores; topics of others are
+    undecided."""
+    untold = [store for store in view.stores() if store not in bounds]
+    asked = view.without({store.broker_id for store in untold})
+    return GroupPositions(
+        lookup.group_positions(asked, options.consumer_group), frozenset(store.topic for store in untold)
+    )

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
 
 from spark_source.cluster import Membership
-from spark_source.losses import GonePartition, LostOffsets, data_loss, find_gone, find_lost
+from spark_source.losses import GonePartition, Loss, LostOffsets, data_loss, find_cut, find_gone, find_lost
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, TransportError
+from tubeclient.keys import StoreKey
 
 __all__ = ["LossJudge"]
 
 _log = logging.getLogger(__name__)
-
-_Loss: TypeAlias = LostOffsets | GonePartition
 
 
 class LossJudge:
@@ -27,17 +25,28 @@ class LossJudge:
         self._options = options
         self._membership = membership
         self._snapshots = snapshots
+        self._reads = options.selector()
         self._warned: set[object] = set()
 
-    def held(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
+    def held(
+        self, start: Offsets, snapshot: Snapshot, ends: Mapping[StoreKey, int] | None = None
+    ) -> tuple[Snapshot, Offsets]:
         """Return the newest look, and `start` with positions past a broker's end moved back to it: messages that come
-        then are read. DataLoss where `failOnDataLoss` says so.
+        then are read. Partitions that the cluster has no more are left out: what comes by their name enters as new.
+        `ends` are those that the query is to reach. DataLoss where `failOnDataLoss` says so.
         """
         snapshot, lost = self._judge(
-            lambda look: [*self._find_gone(start, look), *find_lost(start, look.bounds)], snapshot
+            lambda look: [
+                *self._find_gone(start, look),
+                *find_lost(start, look.bounds, self._reads),
+                *find_cut(start, ends or {}, look.bounds, self._reads),
+            ],
+            snapshot,
         )
         past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
-        return snapshot, start.merge(past_end) if past_end else start
+        gone = {one.partition for one in lost if isinstance(one, GonePartition)}
+        start = start.merge(past_end) if past_end else start
+        return snapshot, start.without(gone) if gone else start
 
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """Return the newest look, and `start` without anything to read up to `end` where the cluster has the partition
@@ -52,8 +61,8 @@ class LossJudge:
         return snapshot, start.merge({one.partition: end[one.partition] for one in gone}) if gone else start
 
     def warn_unreadable(self, snapshot: Snapshot) -> None:
-        """Tell of partitions that take no readers for now."""
-        new = [key for key in snapshot.layout.unreadable if key not in self._warned]
+        """Tell of partitions that take no readers for now, on brokers that answer."""
+        new = [key for key in snapshot.layout.unreadable if key not in self._warned and key.store in snapshot.bounds]
         if new:
             self._warned.update(new)
             _log.warning(
@@ -62,7 +71,7 @@ class LossJudge:
                 new[0],
             )
 
-    def _judge(self, find: Callable[[Snapshot], list[_Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[_Loss]]:
+    def _judge(self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[Loss]]:
         """Return the newest look and what it finds lost, if that is accepted: what an earlier look found too is an
         error, or a warning, once."""
         lost = find(snapshot)
@@ -78,7 +87,7 @@ class LossJudge:
             _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
 
-    def _look_again(self, lost: list[_Loss]) -> Snapshot:
+    def _look_again(self, lost: list[Loss]) -> Snapshot:
         """Ask the brokers anew, and the master before them where partitions are missing in its layout: the layout that
         is known may be old, and a cluster is read on without its master, but given up in part only with it."""
         gone = next((one for one in lost if isinstance(one, GonePartition)), None)
@@ -93,8 +102,8 @@ class LossJudge:
                 ) from error
         return self._snapshots.get(fresh=True)
 
-    def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[_Loss]:
-        return [*find_gone(positions, snapshot.configured, self._options.selector())]
+    def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[Loss]:
+        return [*find_gone(positions, snapshot.configured, self._reads)]
 
-    def _not_warned(self, lost: list[_Loss]) -> list[_Loss]:
+    def _not_warned(self, lost: list[Loss]) -> list[Loss]:
         return [one for one in lost if one.identity not in self._warned]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets
@@ -11,7 +11,7 @@ from spark_source.partition_set import PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
 
-__all__ = ["GonePartition", "LostOffsets", "data_loss", "find_gone", "find_lost"]
+__all__ = ["GonePartition", "Loss", "LostEnd", "LostOffsets", "data_loss", "find_cut", "find_gone", "find_lost"]
 
 
 class LostOffsets(NamedTuple):
@@ -77,6 +77,42 @@ class GonePartition(NamedTuple):
         )
 
 
+class LostEnd(NamedTuple):
+    """A partition that was to be read up to where its store ended once, and the store ends before that now."""
+
+    partition: PartitionKey
+    end: int
+    """Where the store ended."""
+    high: int
+    """Where it ends."""
+
+    @property
+    def position(self) -> int:
+        """What was to be reached."""
+        return self.end
+
+    @property
+    def identity(self) -> tuple[PartitionKey, int, str]:
+        """The same loss seen again, though the broker's end moves."""
+        return self.partition, self.end, "end"
+
+    @property
+    def found(self) -> int:
+        """The offset that the broker holds nearest to the end."""
+        return self.high
+
+    def __str__(self) -> str:
+        return (
+            f"partition {self.partition} was to be read up to {self.end}, where it ended when Trigger.AvailableNow "
+            f"began, but the broker's data ends at {self.high} now: it lost its tail (at most "
+            f"{(self.end - self.high) // INDEX_ENTRY_BYTES} messages), or the topic was deleted or made anew"
+        )
+
+
+Loss: TypeAlias = LostOffsets | GonePartition | LostEnd
+"""What is lost of a partition."""
+
+
 def find_gone(
     positions: Mapping[PartitionKey, int],
     configured: Iterable[PartitionKey],
@@ -97,19 +133,42 @@ def find_gone(
     return [GonePartition(key, at) for key, at in gone if is_read(key)]
 
 
-def find_lost(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> list[LostOffsets]:
-    """Return the partitions that stand outside of their store's bounds, sorted."""
+def find_lost(
+    positions: Mapping[PartitionKey, int],
+    bounds: Mapping[StoreKey, Bounds],
+    is_read: Callable[[PartitionKey], bool] = lambda _: True,
+) -> list[LostOffsets]:
+    """Return the partitions that stand outside of their store's bounds, of those that are still to be read; sorted."""
     return [
-        LostOffsets(PartitionKey(store.broker_id, store.topic, number), run.offset, held.min_offset, held.max_offset)
+        LostOffsets(key, run.offset, held.min_offset, held.max_offset)
         for store, runs in Offsets.of(positions).runs.items()
         if (held := bounds.get(store)) is not None
         for run in runs
         if not held.min_offset <= run.offset <= held.max_offset
         for number in run.ids
+        if is_read(key := PartitionKey(store.broker_id, store.topic, number))
     ]
 
 
-def data_loss(lost: Sequence[LostOffsets | GonePartition]) -> DataLoss:
+def find_cut(
+    positions: Mapping[PartitionKey, int],
+    ends: Mapping[StoreKey, int],
+    bounds: Mapping[StoreKey, Bounds],
+    is_read: Callable[[PartitionKey], bool],
+) -> list[LostEnd]:
+    """Return the partitions that cannot be read up to `ends` any more, as their store ends between; sorted."""
+    return [
+        LostEnd(key, end, held.max_offset)
+        for store, runs in Offsets.of(positions).runs.items()
+        if (held := bounds.get(store)) is not None and (end := ends.get(store, 0)) > held.max_offset
+        for run in runs
+        if run.offset <= held.max_offset
+        for number in run.ids
+        if is_read(key := PartitionKey(store.broker_id, store.topic, number))
+    ]
+
+
+def data_loss(lost: Sequence[Loss]) -> DataLoss:
     """Return the error for positions that the brokers do not hold: what, where, and what to do."""
     first = lost[0]
     others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""

@@ -6,6 +6,8 @@
 JSON maps partition keys (brokerId:topic:partitionId) to offsets. As in Kafka's source -2 stands for earliest and -1 for
 latest; unlike there, "default" speaks for all partitions that are not named. Offsets as a query's progress shows them,
 by store and runs of partition ids, are understood too.
+
+What a broker that is down would have to be asked for has no offset yet: such partitions wait, see Offsets.waiting.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from spark_source.json_object import json_object
 from spark_source.offsets import Offsets, checked_offset
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
 
-__all__ = ["Bounds", "GroupFallback", "Moment", "OffsetSpec", "Place", "resolve"]
+__all__ = ["Bounds", "GroupFallback", "GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,14 @@ class Bounds(Protocol):
     def max_offset(self) -> int: ...
 
 
+class GroupPositions(NamedTuple):
+    """Where a group stands."""
+
+    positions: Mapping[PartitionKey, int]
+    undecided: frozenset[str] = frozenset()
+    """Topics of which not all were asked who may know a position."""
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
     """The parsed value of startingOffsets or endingOffsets, or of an option that names times instead."""
@@ -83,10 +93,17 @@ class OffsetSpec:
             if key == _DEFAULT:
                 default = _place(value, f"{option}'s default entry")
             elif isinstance(value, dict):
-                named.update(Offsets.from_dict({key: value}))
+                offsets = Offsets.from_dict({key: value})
+                named.update(offsets)
+                named.update({waiting: _of_text(text) for waiting, text in offsets.waiting.items()})
             else:
                 named[PartitionKey.parse(key)] = _place(value, f"{key} in {option}")
         return cls(option, default, tuple(sorted(named.items())))
+
+    @classmethod
+    def of_waiting(cls, waiting: Mapping[PartitionKey, str]) -> OffsetSpec:
+        """Where partitions begin that wait; see Offsets.waiting."""
+        return cls("startingOffsets", None, tuple(sorted((key, _of_text(text)) for key, text in waiting.items())))
 
     @property
     def text(self) -> str:
@@ -110,6 +127,19 @@ class OffsetSpec:
         )
         return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
 
+    def with_new_from_earliest(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
+        """Return this spec as a beginning at offsets that were reached before: where it names offsets in a topic, those
+        of `partitions` in it that it does not name came later, and `latest` by default would leave out what they hold.
+        """
+        if self.default != "latest":
+            return self
+        named = dict(self.named)
+        known_topics = {key.topic for key, place in self.named if isinstance(place, int)}
+        new: dict[PartitionKey, Place] = {
+            key: "earliest" for key in partitions if key.topic in known_topics and key not in named
+        }
+        return replace(self, named=tuple(sorted({**named, **new}.items()))) if new else self
+
     @property
     def by_time(self) -> bool:
         """Whether any partition's place is a time."""
@@ -129,7 +159,7 @@ def resolve(
     spec: OffsetSpec,
     partitions: Iterable[PartitionKey],
     bounds: Mapping[StoreKey, Bounds],
-    group_positions: Callable[[], Mapping[PartitionKey, int]],
+    group_positions: Callable[[], GroupPositions],
     fallback: GroupFallback = "error",
 ) -> Offsets:
     """Return the offset of each of `partitions`; places that are times have to be found before.
@@ -137,6 +167,9 @@ def resolve(
     `group_positions` is called once, and only if `group` is asked for. A partition that it does not know is read from
     its beginning if the group has a position elsewhere in the topic (then this partition is new), and by `fallback`
     else. ConfigurationError: a named partition does not exist, or one that exists has no place.
+
+    Where `bounds` do not have a partition's store, and for `group` where that is undecided, the partition waits. One
+    that is to begin at the store's first offset is left out: it enters there as new ones do.
     """
     keys = sorted(partitions)
     named = dict(spec.named)
@@ -151,12 +184,15 @@ def resolve(
         raise ConfigurationError(
             f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default" for all others'
         )
-    positions = group_positions() if spec.uses("group") else {}
+    positions, undecided = group_positions() if spec.uses("group") else GroupPositions({})
     known_topics = {key.topic for key in positions}
     lost = [
         key
         for key in keys
-        if fallback == "error" and named.get(key, spec.default) == "group" and key.topic not in known_topics
+        if fallback == "error"
+        and named.get(key, spec.default) == "group"
+        and key.topic not in known_topics
+        and key.topic not in undecided
     ]
     if lost:
         raise ConfigurationError(
@@ -165,14 +201,34 @@ def resolve(
         )
     without: Place = "latest" if fallback == "latest" else "earliest"
     resolved: dict[PartitionKey, int] = {}
+    waiting: dict[PartitionKey, str] = {}
     for key in keys:
         place = named.get(key, spec.default)
+        held = bounds.get(key.store)
         if place == "group":
-            place = positions.get(key, "earliest" if key.topic in known_topics else without)
-        assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
-        held = bounds[key.store]
-        resolved[key] = place if isinstance(place, int) else held.max_offset if place == "latest" else held.min_offset
-    return Offsets(resolved)
+            if key in positions:
+                place = positions[key]
+            elif key.topic not in undecided or (key.topic in known_topics and held is not None):
+                place = "earliest" if key.topic in known_topics else without
+        if isinstance(place, int):
+            resolved[key] = place
+        elif place == "group" or (held is None and place != "earliest"):
+            assert place is not None
+            waiting[key] = _text_of(place)
+        elif held is not None:
+            assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
+            resolved[key] = held.max_offset if place == "latest" else held.min_offset
+    return Offsets(resolved).with_waiting(waiting)
+
+
+def _text_of(place: Place) -> str:
+    return f"timestamp {place.timestamp_ms}" if isinstance(place, Moment) else str(place)
+
+
+def _of_text(text: str) -> Place:
+    """The place that `_text_of` wrote."""
+    word, _, number = text.partition(" ")
+    return Moment(int(number)) if number else _WORDS[word]
 
 
 def _some(keys: list[PartitionKey]) -> str:

@@ -7,19 +7,26 @@ offset, which is the normal case, are written as one run of partition ids.
     {"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}}
 
 The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text.
+
+A partition whose broker was down when the query began may have no offset yet. It waits, and in the place of its offset
+stands what will become one (`waiting`): {"2:flights:0": {"0-3": "latest"}}.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey, StoreKey
 
 __all__ = ["Offsets", "Run", "checked_offset"]
+
+_WAITING: Final = re.compile(r"latest|group|timestamp \d+")
+"""What stands in the place of an offset; see spark_source.offset_spec."""
 
 
 def checked_offset(value: object, where: str) -> int:
@@ -53,10 +60,11 @@ class Run(NamedTuple):
 class Offsets(Mapping[PartitionKey, int]):
     """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps, equal texts.
 
-    Kept by store and run, as they are written: a query of 10 000 partitions has some hundred stores.
+    Kept by store and run, as they are written: a query of 10 000 partitions has some hundred stores. As a map it knows
+    the partitions that have an offset; those that wait for one are in `waiting`.
     """
 
-    __slots__ = ("_dict", "_positions", "_runs", "_spans")
+    __slots__ = ("_dict", "_positions", "_runs", "_spans", "waiting")
 
     def __init__(self, positions: Mapping[PartitionKey, int]) -> None:
         checked = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
@@ -64,8 +72,10 @@ class Offsets(Mapping[PartitionKey, int]):
         for key, at in checked.items():
             _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
         self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
+        self.waiting: Mapping[PartitionKey, str] = {}
+        """Partitions that have no offset yet, sorted, and the text of the place where they are to begin."""
         self._positions: dict[PartitionKey, int] | None = checked
-        self._dict: dict[str, dict[str, int]] | None = None
+        self._dict: dict[str, dict[str, Any]] | None = None
         self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
 
     @classmethod
@@ -74,9 +84,11 @@ class Offsets(Mapping[PartitionKey, int]):
         return positions if isinstance(positions, Offsets) else cls(positions)
 
     @classmethod
-    def of_runs(cls, runs: Mapping[StoreKey, Iterable[Run]]) -> Offsets:
+    def of_runs(
+        cls, runs: Mapping[StoreKey, Iterable[Run]], waiting: Mapping[PartitionKey, str] | None = None
+    ) -> Offsets:
         """Return the offsets of stores in any order, whose runs are sorted, share no partition and are offsets; they
-        need not be as long as they could.
+        need not be as long as they could. `waiting` are other partitions.
         """
         joined: dict[StoreKey, Sequence[Run]] = {}
         for store in sorted(runs):
@@ -89,7 +101,16 @@ class Offsets(Mapping[PartitionKey, int]):
                 joined[store] = of_store
         made = cls.__new__(cls)
         made._runs, made._positions, made._dict, made._spans = joined, None, None, None  # type: ignore[misc]
+        made.waiting = dict(sorted(waiting.items())) if waiting else {}
         return made
+
+    def with_waiting(self, waiting: Mapping[PartitionKey, str]) -> Offsets:
+        """Return these offsets, with just those of `waiting` as partitions without one that have none here."""
+        return (
+            self
+            if not (waiting or self.waiting)
+            else Offsets.of_runs(self._runs, {key: place for key, place in waiting.items() if key not in self})
+        )
 
     @classmethod
     def from_dict(cls, stores: object) -> Offsets:
@@ -97,6 +118,7 @@ class Offsets(Mapping[PartitionKey, int]):
         if not isinstance(stores, Mapping):
             raise ConfigurationError(f"offsets are a JSON object of stores, not {stores!r}")
         parsed: dict[StoreKey, list[Run]] = {}
+        waiting: dict[PartitionKey, str] = {}
         for store_text, runs in stores.items():
             store = _parse_store(store_text)
             if not isinstance(runs, Mapping):
@@ -105,6 +127,10 @@ class Offsets(Mapping[PartitionKey, int]):
                 )
             for run_text, offset in runs.items():
                 first, last = _parse_run(store, run_text)
+                if isinstance(offset, str) and _WAITING.fullmatch(offset):
+                    ids = range(first, last + 1)
+                    waiting.update((PartitionKey(store.broker_id, store.topic, number), offset) for number in ids)
+                    continue
                 at = checked_offset(offset, f"{store}, partitions {run_text}")
                 parsed.setdefault(store, []).append(Run(first, last, at))
         for store, of_store in parsed.items():
@@ -113,7 +139,11 @@ class Offsets(Mapping[PartitionKey, int]):
                 if other.first <= one.last:
                     twice = PartitionKey(store.broker_id, store.topic, other.first)
                     raise ConfigurationError(f"the offsets name partition {twice} twice")
-        return cls.of_runs(parsed)
+        made = cls.of_runs(parsed, waiting)
+        for key in waiting:
+            if key in made:
+                raise ConfigurationError(f"the offsets name partition {key} twice")
+        return made
 
     @classmethod
     def parse(cls, text: str) -> Offsets:
@@ -146,10 +176,12 @@ class Offsets(Mapping[PartitionKey, int]):
         return sum(len(run.ids) for runs in self._runs.values() for run in runs)
 
     def __eq__(self, other: object) -> bool:
-        return self._runs == other._runs if isinstance(other, Offsets) else super().__eq__(other)
+        if isinstance(other, Offsets):
+            return self._runs == other._runs and self.waiting == other.waiting
+        return super().__eq__(other)
 
     def __hash__(self) -> int:
-        return hash(tuple((store, *runs) for store, runs in self._runs.items()))
+        return hash((*((store, *runs) for store, runs in self._runs.items()), *self.waiting.items()))
 
     def __repr__(self) -> str:
         return f"Offsets({self.to_json()})"
@@ -158,15 +190,16 @@ class Offsets(Mapping[PartitionKey, int]):
         """Return a dict of the same content, in the order of the keys."""
         return dict(self._by_key)
 
-    def to_dict(self) -> dict[str, dict[str, int]]:
-        """Return the canonical form, fit for json.dumps. It is shared: do not change it."""
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the canonical form, fit for json.dumps: by run an offset, or the place of partitions that wait. It is
+        shared: do not change it."""
         if self._dict is None:
-            texts = {
-                str(store): {
-                    str(run.first) if run.first == run.last else f"{run.first}-{run.last}": run.offset for run in runs
-                }
+            texts: dict[str, dict[str, int | str]] = {
+                str(store): {_run_text(run.first, run.last): run.offset for run in runs}
                 for store, runs in self._runs.items()
             }
+            for store, first, last, place in _runs_of(self.waiting):
+                texts.setdefault(str(store), {})[_run_text(first, last)] = place
             self._dict = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
         return self._dict
 
@@ -176,13 +209,18 @@ class Offsets(Mapping[PartitionKey, int]):
 
     def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets with those of `newer` laid over them."""
-        return Offsets({**self._by_key, **newer})
+        return Offsets({**self._by_key, **newer}).with_waiting(self.waiting)
+
+    def without(self, partitions: Collection[PartitionKey]) -> Offsets:
+        """Return these offsets without `partitions`, waiting ones included."""
+        kept = Offsets({key: at for key, at in self.items() if key not in partitions})
+        return kept.with_waiting({key: place for key, place in self.waiting.items() if key not in partitions})
 
     def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets raised to `low` and then lowered to `high` where those name the partition."""
         return Offsets(
             {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
-        )
+        ).with_waiting(self.waiting)
 
     def overtaken_by(self, others: Mapping[PartitionKey, int]) -> list[PartitionKey]:
         """Return the partitions, sorted, that are further on in `others`; those that are unknown here do not count."""
@@ -206,6 +244,20 @@ def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
         runs[-1] = Run(runs[-1].first, last, offset)
     else:
         runs.append(Run(first, last, offset))
+
+
+def _runs_of(waiting: Mapping[PartitionKey, str]) -> Iterator[tuple[StoreKey, int, int, str]]:
+    """Neighbours of one place: store, first and last partition id, place. `waiting` is sorted."""
+    numbered = enumerate(waiting.items())
+    for (store, place, _), some in itertools.groupby(
+        numbered, lambda one: (one[1][0].store, one[1][1], one[1][0].partition_id - one[0])
+    ):
+        ids = [key.partition_id for _, (key, _) in some]
+        yield store, ids[0], ids[-1], place
+
+
+def _run_text(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def _parse_store(text: object) -> StoreKey:

@@ -107,7 +107,8 @@ READING: Final[tuple[OptionRow, ...]] = (
         "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's "
         'position on the brokers, then `groupFallback`), or JSON from partition keys to offsets with a `"default"` '
         "entry for all others; -2 stands for earliest, -1 for latest. A query with a checkpoint goes on from "
-        "there. Partitions that appear later are read from their beginning. A batch read may not start at `latest`.",
+        "there. Partitions that appear later are read from their beginning; so are those that JSON does not name in a "
+        "topic in which it names offsets, where the default is `latest`. A batch read may not start at `latest`.",
     ),
     OptionRow(
         "groupFallback",

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spark_source.batch_plan import BatchPlan
 from spark_source.batch_tasks import tasks_of
@@ -19,6 +19,7 @@ from spark_source.broker_positions import BrokerPositions
 from spark_source.cluster import Cluster, Lookup, Membership, check_scope, node_count, scope
 from spark_source.dealing import Deal, Dealer
 from spark_source.group_positions import group_positions
+from spark_source.late_starts import LateStarts
 from spark_source.loss_judge import LossJudge
 from spark_source.node_partition import NodePartition
 from spark_source.offset_spec import resolve
@@ -26,10 +27,12 @@ from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.planning import plan, rows_to_read
 from spark_source.progress_table import ProgressTable
-from spark_source.snapshot import Layout, Snapshot, SnapshotCache
+from spark_source.silent_brokers import SilentBrokers, some_of
+from spark_source.snapshot import Snapshot, SnapshotCache
+from spark_source.target import Reach, Target
 from spark_source.timestamps import without_times
 from spark_source.trigger_delay import TriggerDelay
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -39,7 +42,7 @@ _log = logging.getLogger(__name__)
 _LOGGED_CHARACTERS = 300
 _PARSED_KEPT = 4
 
-Json = dict[str, dict[str, int]]
+Json = dict[str, dict[str, Any]]
 """Offsets as they stand in Spark's checkpoint."""
 
 
@@ -75,7 +78,9 @@ class StreamPlanner:
         self._judge: LossJudge | None = None
         self._scope_checked = False
         self._initial: Offsets | None = None
-        self._target: Snapshot | None = None
+        self._target: Target | None = None
+        self._silent_brokers = SilentBrokers()
+        self._late_starts: LateStarts | None = None
         self._dealer: Dealer | None = None
         self._planned: BatchPlan | None = None
         """The last batch that Spark asked the tasks of."""
@@ -106,9 +111,11 @@ class StreamPlanner:
                         "before, it begins later the next time. Set offsetsTable, which keeps the first answer"
                     )
                 # Not past the target: what lies between would look like data that the brokers lost.
-                snapshot = self._target or snapshots.get(fresh=True)
+                snapshot = self._target.frozen if self._target is not None else snapshots.get(fresh=True)
+                self._silent_brokers.tell(snapshot)
                 check_scope(self._options, snapshot.view)
                 chosen = spec if self._options.fail_on_data_loss else spec.without_unknown(snapshot.configured)
+                chosen = chosen.with_new_from_earliest(snapshot.configured)
                 self._initial = resolve(
                     without_times(
                         chosen,
@@ -121,7 +128,9 @@ class StreamPlanner:
                     ),
                     snapshot.configured,
                     snapshot.bounds,
-                    lambda: group_positions(self._options, snapshot.view, self._lookup_open(), self._progress),
+                    lambda: group_positions(
+                        self._options, snapshot.layout.view_read, snapshot.bounds, self._lookup_open(), self._progress
+                    ),
                     self._options.group_fallback,
                 )
                 _log.info("the query has no checkpoint yet and begins at %s", chosen.text[:_LOGGED_CHARACTERS])
@@ -150,7 +159,7 @@ class StreamPlanner:
         idle = self._idle
         if (
             idle is not None
-            and idle.snapshot is (self._target or recent)
+            and idle.snapshot is recent
             and idle[:3] == (start, max_rows, min_rows)
             and not (idle.held_back and self._delay.over)
         ):
@@ -159,21 +168,23 @@ class StreamPlanner:
             return self._nothing_new(start)
         held = begin
         try:
-            recent, held = self._judging().held(begin, recent)
+            recent, held = self._judging().held(begin, recent, None if self._target is None else self._target.ends)
         finally:
             # Where a lost tail is accepted, positions go back before a message comes there: they never lead the sink.
             if begin != self._initial:
                 self._record(held, recent, back_from=None if held is begin else begin)
-        snapshot = self._target or recent
-        self._judging().warn_unreadable(snapshot)
-        held_back = min_rows is not None and self._delay.holds_back(
-            rows_to_read(held, snapshot.layout.readable, snapshot.bounds), min_rows
-        )
-        end = plan(held, snapshot.layout.readable, snapshot.bounds, 0 if held_back else max_rows)
+        self._silent_brokers.tell(recent)
+        self._judging().warn_unreadable(recent)
+        partitions, bounds = self._reach(recent)
+        entering = self._late().entering(held, recent, bounds) if held.waiting else {}
+        held_back = min_rows is not None and self._delay.holds_back(rows_to_read(held, partitions, bounds), min_rows)
+        end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering)
         self._busy = end is not begin
         if end is begin:
-            self._idle = _Idle(start, max_rows, min_rows, snapshot, held_back)
-            return self._nothing_new(start)
+            self._idle = _Idle(start, max_rows, min_rows, recent, held_back)
+            self._nothing_new(start)
+            again = self._target is not None and self._wait_for_silent(self._target, begin, recent)
+            return self.latest(start, max_rows, min_rows) if again else start
         self._parsed.append((end.to_dict(), end))
         return end.to_dict()
 
@@ -217,7 +228,7 @@ class StreamPlanner:
         for one it never ends the others' processes, which would hold their groups for good.
         """
         view = self._cluster.fetch_view()
-        self._target = Snapshot(Layout(self._options, view), self._lookup_open().bounds(view))
+        self._target = Target(Snapshot.of(self._options, view, self._lookup_open()))
 
     def reported_latest(self) -> Json | None:
         """The ends of all partitions as of the last look, for Spark's progress; asks nobody."""
@@ -274,6 +285,11 @@ class StreamPlanner:
         assert self._dealer is not None
         return self._dealer
 
+    def _late(self) -> LateStarts:
+        if self._late_starts is None:
+            self._late_starts = LateStarts(self._options, self._lookup_open())
+        return self._late_starts
+
     def _lookup_open(self) -> Lookup:
         if self._lookup is None:
             self._lookup = self._cluster.lookup()
@@ -294,13 +310,34 @@ class StreamPlanner:
             deal = self._dealing().newest(snapshot.configured, complete) if planned is None else planned.deal
             return deal.node_of
 
-        self._progress.record(complete, snapshot.bounds, nodes, planned, back_from)
-        self._broker_positions.record(complete, snapshot.view)
+        self._progress.record(complete, snapshot.last_bounds, nodes, planned, back_from)
+        self._broker_positions.record(complete, snapshot.view_told)
 
     def _nothing_new(self, start: Json) -> Json:
         if self._target is not None:
             self._progress.finish()  # Spark may end the query now
         return start
+
+    def _reach(self, recent: Snapshot) -> Reach:
+        """What may be planned by a look."""
+        return Reach(recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
+
+    def _wait_for_silent(self, target: Target, reached: Offsets, recent: Snapshot) -> bool:
+        """Whether brokers that hold a part of the target answer again; False where none is silent. ConnectError where
+        they do not for `retryLimit`: Spark would take the query's end for that of all its data.
+        """
+        left = target.left(reached, recent)
+        if not left:
+            return False
+        try:
+            self._lookup_open().bounds(recent.layout.view_read)
+        except TubeError as error:
+            raise ConnectError(
+                f"Trigger.AvailableNow has read everything but {some_of(left)}, whose brokers do not answer: {error}. "
+                "What was read is complete and in the checkpoint; start the query again when they do"
+            ) from error
+        self._start().get(fresh=True)
+        return True
 
     def _tell_master(self, dealt: Deal) -> None:
         if self._membership is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from spark_source.offset_spec import Bounds
@@ -35,13 +35,18 @@ PlainRange: TypeAlias = tuple[PartitionKey, int, int]
 
 
 def plan(
-    start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, Bounds], max_rows: int | None
+    start: Offsets,
+    partitions: Iterable[PartitionKey],
+    bounds: Mapping[StoreKey, Bounds],
+    max_rows: int | None,
+    entering: Mapping[PartitionKey, int] | None = None,
 ) -> Offsets:
     """Return where the batch that begins at `start` ends; `start` itself where there is nothing to do.
 
     `partitions` may be read now: the others, and those whose store has no bounds, stay where they are. Those that
     `start` does not know are new: they enter at their store's first offset and are read from the next batch on, so that
-    a range never depends on anything but two recorded offsets. Never moves a partition backward or past its store's
+    a range never depends on anything but two recorded offsets. Those that wait in `start` enter in the same way, at
+    what `entering` has for them, and wait on where it has nothing. Never moves a partition backward or past its store's
     end. With `max_rows` the windows of all stores have at most so many entries, and exactly so many while there are
     enough; every partition that has something to read gets on, or has its turn where there are too few rows for that
     (see windows.py). Messages that have expired are not counted; a batch may consist of nothing else. With 0 rows only
@@ -58,11 +63,14 @@ def plan(
     for store, held in bounds.items():
         if store in known and known[store].ids is None:
             continue
-        new = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
+        new: Collection[int] = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
+        if start.waiting:
+            new = {number for number in new if PartitionKey(store.broker_id, store.topic, number) not in start.waiting}
         if new:
-            entering = [Run(number, number, held.min_offset) for number in new]
-            moved[store] = sorted([*moved.get(store, start.runs.get(store, ())), *entering])
-    return Offsets.of_runs({**start.runs, **moved}) if moved else start
+            first = [Run(number, number, held.min_offset) for number in new]
+            moved[store] = sorted([*moved.get(store, start.runs.get(store, ())), *first])
+    planned = Offsets.of_runs({**start.runs, **moved}, start.waiting) if moved else start
+    return planned.merge(entering) if entering else planned
 
 
 def _advanced(run: Run, ids: frozenset[int] | None, held: Bounds, ends: Mapping[int, int]) -> list[Run]:

@@ -46,6 +46,7 @@ class ProgressTable:
         patience: Patience = PATIENCE,
     ) -> None:
         self._options = options
+        self._reads = options.selector()
         self._clock = clock
         self._opened = table
         self._patience = patience
@@ -100,20 +101,21 @@ class ProgressTable:
         OffsetsTableError."""
         run, question = self._run, self._question(starting)
         kept = None if run is None else self._ask(lambda: run.initial_offsets(question))
-        if kept is None:
+        if run is None or kept is None:
             return None
+        waiting = self._ask(lambda: run.initial_waiting(question))
         _log.warning(
             "the query begins where a run of its group began whose first batch did not complete; the offsets table has "
             "kept that place. To begin anew, delete the group's rows of kind initial from the table"
         )
-        return Offsets.of(kept)
+        return Offsets.of(kept).with_waiting(waiting)
 
     def keep_initial(self, starting: str, offsets: Offsets) -> None:
         """Keep that answer until the first batch is complete. It is in the table on return, in either mode; raises
         OffsetsTableError where it could not be put there."""
         run, question = self._run, self._question(starting)
         if run is not None:
-            self._ask(lambda: run.keep_initial(question, offsets.as_dict()))
+            self._ask(lambda: run.keep_initial(question, offsets.as_dict(), offsets.waiting))
 
     def _question(self, starting: str) -> str:
         """What a kept beginning is the answer to: another choice of partitions asks another question."""
@@ -207,9 +209,8 @@ class ProgressTable:
             return  # closed meanwhile, without waiting for this any longer
         self._warn_if_ahead(position.complete)
         run.clear_initial()
-        # The checkpoint knows topics that are no longer read; the run is not theirs.
-        rows = [row for row in _progress(position) if self._options.reads_topic(row.partition.topic)]
-        run.record(rows, position.as_of)
+        # The checkpoint knows partitions that are no longer read; the run is not theirs.
+        run.record([row for row in _progress(position) if self._reads(row.partition)], position.as_of)
 
     def _ask(self, job: Callable[[], T]) -> T:
         """Return what `job` returns, which the query cannot go on without."""
@@ -242,7 +243,7 @@ class ProgressTable:
             return
         kept = self._table().positions(self._options.consumer_group, {key.topic for key in complete})
         self._compared = True
-        ahead = complete.overtaken_by(kept)
+        ahead = complete.overtaken_by({key: at for key, at in kept.items() if self._reads(key)})
         if ahead:
             _log.warning(
                 "the offsets table is ahead of this query's checkpoint in %d partitions, %s among them: the group was "

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster import Lookup, Membership, scope
+from spark_source.cluster import Lookup, Membership, scope, view_of
 from spark_source.offset_spec import Bounds
 from spark_source.offsets import Offsets, Run
 from spark_source.options import SourceOptions
 from spark_source.partition_set import PartitionSet
+from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
 
@@ -30,6 +31,11 @@ class Layout:
         self.view = view
         self.configured = PartitionSet(scope(options, view))
         """The partitions that the query reads, those that cannot be read at this moment included."""
+
+    @cached_property
+    def view_read(self) -> ClusterView:
+        """The view of the brokers that the query reads from."""
+        return view_of(self.view, self.configured)
 
     @cached_property
     def readable(self) -> PartitionSet:
@@ -52,6 +58,29 @@ class Snapshot:
 
     layout: Layout
     bounds: Mapping[StoreKey, Bounds]
+    """Of the stores whose brokers told them: nothing is planned for others, nor called lost."""
+    silent: Mapping[int, TubeError]
+    """By broker id, why a broker did not tell of all its stores."""
+    last_bounds: Mapping[StoreKey, Bounds]
+    """The same as `bounds`, with what silent brokers told before."""
+
+    @classmethod
+    def of(cls, options: SourceOptions, view: ClusterView, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
+        """Take a snapshot of the cluster that is shown as `view`; `before` is the last one."""
+        layout = before.layout if before is not None and before.view is view else Layout(options, view)
+        told = lookup.look(layout.view_read)
+        last = before.last_bounds if before is not None and told.silent else {}
+        kept = {store: held for store, held in last.items() if store in view.stores()}
+        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds})
+
+    @cached_property
+    def view_told(self) -> ClusterView:
+        """The view without brokers that are silent, or not read."""
+        return self.layout.view_read.without(self.silent.keys())
+
+    def untold_of(self, broker_id: int) -> list[PartitionKey]:
+        """The partitions of a silent broker whose stores it did not tell of, sorted."""
+        return [key for key in self.configured if key.broker_id == broker_id and key.store not in self.bounds]
 
     @property
     def view(self) -> ClusterView:
@@ -64,12 +93,12 @@ class Snapshot:
 
     @cached_property
     def latest(self) -> Offsets:
-        """The offset after the last of each partition."""
+        """The offset after the last of each partition, as far as its broker ever told it."""
         return Offsets.of_runs(
             {
-                store: [Run(first, last, self.bounds[store].max_offset) for first, last in spans]
+                store: [Run(first, last, self.last_bounds[store].max_offset) for first, last in spans]
                 for store, spans in self.configured.spans.items()
-                if store in self.bounds
+                if store in self.last_bounds
             }
         )
 
@@ -89,7 +118,7 @@ class SnapshotCache:
         self._lookup = lookup
         self._clock = clock
         self._shown: ClusterView | None = None
-        self._layout: Layout | None = None
+        self._view: ClusterView | None = None
         self._held: Snapshot | None = None
         self._fresh_until = self._rested_at = 0.0
 
@@ -109,9 +138,9 @@ class SnapshotCache:
         if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
             # Heartbeats bring a new token more often than the layout is looked at.
             token = self._membership.visit_token
-            if self._shown is not shown or self._layout is None or self._layout.view.visit_token != token:
-                self._shown, self._layout = shown, Layout(self._options, replace(shown, visit_token=token))
-            self._held = Snapshot(self._layout, self._lookup.bounds(self._layout.view))
+            if self._shown is not shown or self._view is None or self._view.visit_token != token:
+                self._shown, self._view = shown, replace(shown, visit_token=token)
+            self._held = Snapshot.of(self._options, self._view, self._lookup, self._held)
             took = self._clock() - began
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)

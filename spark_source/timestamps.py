@@ -95,7 +95,8 @@ def without_times(
     time_zone: str,
     unmatched: Unmatched,
 ) -> OffsetSpec:
-    """Return `spec` with offsets in place of times: looked for within `bounds`, by clocks of `time_zone`.
+    """Return `spec` with offsets in place of times: looked for within `bounds`, by clocks of `time_zone`. The times of
+    stores that `bounds` do not have stay.
 
     ConfigurationError: messages carry no time, or none is of the minute or later and `unmatched` is error.
     """
@@ -104,7 +105,9 @@ def without_times(
         return spec  # names that are unknown are said by who resolves it
     named = dict(spec.named)
     places = {key: named.get(key, spec.default) for key in keys}
-    timestamps_ms = {key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment)}
+    timestamps_ms = {
+        key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment) and key.store in bounds
+    }
     within = {store: StoreBounds(held.min_offset, held.max_offset) for store, held in bounds.items()}
     try:
         found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=within)
@@ -122,7 +125,8 @@ def without_times(
             "to begin there with what comes next"
         )
     _log.info("%s: %d partitions looked at, %d without a message so late", spec.option, len(found), len(missing))
-    pinned: dict[PartitionKey, Place] = {key: "latest" if at is None else at for key, at in found.items()}
+    stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
+    pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
     return replace(spec, default=None, named=tuple(sorted(pinned.items())))
 
 

@@ -65,7 +65,7 @@ from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.net.fork import after_fork
-from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.producer import Producer, SendResult
 from tubeclient.pull_consumer import PullConsumer
@@ -111,6 +111,7 @@ __all__ = [
     "NodeIdConflict",
     "NotAvailable",
     "NothingToRead",
+    "OffsetLook",
     "OffsetLookup",
     "OffsetRange",
     "OutgoingMessage",

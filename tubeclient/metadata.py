@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tubeclient.errors import TubeError
@@ -44,6 +44,13 @@ class ClusterView:
         for key in self._partitions:
             stores.setdefault(key.store, []).append(key)
         return stores
+
+    def without(self, broker_ids: Collection[int]) -> ClusterView:
+        """The view without some of its brokers, and without what lies on them."""
+        if not broker_ids:
+            return self
+        left = [broker for broker in self.brokers.values() if broker.broker_id not in broker_ids]
+        return replace(ClusterView.of(left, self.layouts), visit_token=self.visit_token)
 
     def partitions(self) -> list[PartitionKey]:
         """All configured partitions, subscribable or not, sorted by broker id, topic and partition id."""

@@ -2,6 +2,9 @@
 
 Brokers tell them over HTTP in one call each, where their web ports can be reached; else they are asked store by
 store over the ordinary protocol. Callers need not know which.
+
+One broker of several may be down for hours. `bounds` wants all of them; `look` takes what those say that answer, and
+waits for nobody that did not answer the last time.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
-from tubeclient.errors import ConfigurationError, ConnectError, TubeError
+from tubeclient.errors import ConfigurationError, ConnectError, NotAvailable, TransportError, TubeError
 from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
@@ -32,19 +36,39 @@ from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.message_time import MINUTE_MS
 
-__all__ = ["OffsetLookup"]
+__all__ = ["OffsetLook", "OffsetLookup"]
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
+_SILENT_AT_ONCE = 4
+_FIRST_LOOK_MS = 5_000.0
+"""How long a first look waits for the rest, once some broker has answered: as a restart of a broker takes."""
+
+_Stores = Mapping[StoreKey, Sequence[PartitionKey]]
+"""Stores of one broker, with their partitions."""
+
+
+class OffsetLook(NamedTuple):
+    """What the brokers of a cluster told at one look."""
+
+    bounds: Mapping[StoreKey, StoreBounds]
+    """Of the stores that were told of."""
+    silent: Mapping[int, TubeError]
+    """By broker id, why a broker did not tell of all its stores."""
+
+
+class _Answer(NamedTuple):
+    """One broker's answer."""
+
+    bounds: dict[StoreKey, StoreBounds]
+    failure: TubeError | None
+    """Why stores are missing in it."""
 
 
 class OffsetLookup(ProcessBound):
     """Looks up the bounds of stores, the positions of groups and the offsets of times; keeps its connections between
     calls.
-
-    A broker that does not answer for now keeps the bounds it last gave; one that never answered is asked again for
-    `retry_limit_ms`.
     """
 
     def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
@@ -55,9 +79,14 @@ class OffsetLookup(ProcessBound):
         self._authority = authority_of(settings)
         self._pool = ConnectionPool(settings)
         self._workers = ThreadPoolExecutor(_AT_ONCE, "tubeclient-lookup")
+        self._silent_workers = ThreadPoolExecutor(_SILENT_AT_ONCE, "tubeclient-lookup-silent")
         self._closing = threading.Event()
-        self._known: dict[StoreKey, StoreBounds] = {}
-        self._silent: set[int] = set()
+        self._heard: set[int] = set()
+        """Brokers that have told of a store once."""
+        self._silent: dict[int, TubeError] = {}
+        """Brokers that did not the last time, and why."""
+        self._asked_aside: dict[int, Future[_Answer]] = {}
+        """What silent brokers are asked while nobody waits for it."""
         self._webs = BrokerWebs(settings)
         self._firsts = FirstOffsets(
             self._pool, self._reader_groups, partial(new_client_id, self._reader_groups[0], "probe"), self._authority
@@ -65,20 +94,43 @@ class OffsetLookup(ProcessBound):
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`: they begin where messages do, behind index entries whose message
-        has expired. Raises the last error of a broker that never gave any.
+        has expired. Raises the last error of a broker that does not tell them for `retry_limit_ms`.
         """
-        self.check_process()
-        self._webs.learn(view)
-        self._authority.visit_token = view.visit_token
-        stores: dict[int, dict[StoreKey, Sequence[PartitionKey]]] = {}
-        for store, partitions in view.stores().items():
-            stores.setdefault(store.broker_id, {})[store] = partitions
-        asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in stores.items()]
-        found: dict[StoreKey, StoreBounds] = {}
-        for answer in self._workers.map(lambda arguments: self._bounds_of_broker(*arguments), asked):
-            found.update(answer)
-        self._known = found
+        limit_ms = self._settings.retry_limit_ms
+        wait(self._asked_aside.values())  # nobody asks about a store twice at once
+        found, failures = self._ask_all(view, self._stores_by_broker(view), limit_ms, limit_ms)
+        for failure in failures.values():
+            raise failure
+        for broker_id in {store.broker_id for store in found}:
+            self._silent.pop(broker_id, None)
+            self._asked_aside.pop(broker_id, None)
         return found
+
+    def look(self, view: ClusterView) -> OffsetLook:
+        """Return the bounds of the stores in `view` whose brokers tell them now.
+
+        Only the first look waits for brokers: up to `retry_limit_ms` for the first answer of any, and raises the last
+        error if none comes. Later ones ask each broker once, and those that were silent the last time without waiting
+        for what they say: a look takes no longer for a broker that is down. Raises what an unknown broker refuses for
+        good, as AuthenticationFailed.
+        """
+        stores = self._stores_by_broker(view)
+        for broker_id in self._silent.keys() - stores.keys():
+            del self._silent[broker_id]
+            self._asked_aside.pop(broker_id, None)
+        waited_for = {
+            broker_id: some for broker_id, some in stores.items() if not self._is_silent(view, broker_id, some)
+        }
+        first = not self._heard
+        limit_ms = self._settings.retry_limit_ms if first else 0.0
+        found, failures = self._ask_all(view, waited_for, limit_ms, min(limit_ms, _FIRST_LOOK_MS))
+        for broker_id, failure in failures.items():
+            lasting = not failure.retriable and not isinstance(failure, NotAvailable)
+            if broker_id not in self._heard and (lasting or (first and not found)):
+                raise failure
+        self._heard.update(store.broker_id for store in found)
+        self._silent.update(failures)
+        return OffsetLook(found, dict(self._silent))
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the positions that brokers keep for `consumer_group`, for the partitions of `view` where it has one.
@@ -146,7 +198,8 @@ class OffsetLookup(ProcessBound):
             return
         self._closing.set()
         self._pool.close()
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for workers in (self._workers, self._silent_workers):
+            workers.shutdown(wait=True, cancel_futures=True)
 
     def _offset_at(self, task: TimeTask) -> int | None:
         runner = FlowRunner(self._pool)
@@ -156,48 +209,89 @@ class OffsetLookup(ProcessBound):
         finally:
             runner.run(look.release())
 
-    def _bounds_of_broker(
-        self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
-    ) -> dict[StoreKey, StoreBounds]:
-        deadline = time.monotonic() + self._settings.retry_limit_ms / 1000
-        doubt = Doubt()
+    def _stores_by_broker(self, view: ClusterView) -> dict[int, _Stores]:
+        self.check_process()
+        self._webs.learn(view)
+        self._authority.visit_token = view.visit_token
+        stores: dict[int, dict[StoreKey, Sequence[PartitionKey]]] = {}
+        for store, partitions in view.stores().items():
+            stores.setdefault(store.broker_id, {})[store] = partitions
+        return dict(stores)
+
+    def _is_silent(self, view: ClusterView, broker_id: int, stores: _Stores) -> bool:
+        """Whether the broker still does not answer, as far as is known without waiting for it."""
+        if broker_id not in self._silent:
+            return False
+        under_way = self._asked_aside.get(broker_id)
+        if under_way is not None and not under_way.done():
+            return True
+        failure = None if under_way is None else under_way.result().failure
+        if under_way is None or failure is not None:
+            self._silent[broker_id] = failure or self._silent[broker_id]
+            self._asked_aside[broker_id] = self._silent_workers.submit(self._ask, view.brokers[broker_id], stores)
+            return True
+        del self._silent[broker_id], self._asked_aside[broker_id]
+        return False
+
+    def _ask_all(
+        self, view: ClusterView, stores: Mapping[int, _Stores], none_limit_ms: float, some_limit_ms: float
+    ) -> tuple[dict[StoreKey, StoreBounds], dict[int, TubeError]]:
+        """What the brokers tell, and why some do not: these are asked again until `none_limit_ms` is over, or
+        `some_limit_ms` once any has told of a store."""
+        began = time.monotonic()
+        found: dict[StoreKey, StoreBounds] = {}
+        failures: dict[int, TubeError] = {}
+        left = dict(stores)
+        doubts = {broker_id: Doubt() for broker_id in stores}
         attempt = 0
-        while True:
-            try:
-                found = self._ask(broker, stores)
-            except TubeError as error:
-                known = {store: self._known[store] for store in stores if store in self._known}
-                if len(known) == len(stores):
-                    if broker.broker_id not in self._silent:
-                        _log.warning("broker %s tells no offsets for now, its last ones are kept: %s", broker, error)
-                        self._silent.add(broker.broker_id)
-                    return known
-                now = time.monotonic()
-                if not error.retriable or now >= deadline or doubt.is_over(error, now * 1000):
-                    raise
-            else:
-                if broker.broker_id in self._silent:
-                    _log.info("broker %s tells its offsets again", broker)
-                    self._silent.discard(broker.broker_id)
-                return found
-            if self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
+        while left:
+            asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in left.items()]
+            answers = list(self._workers.map(lambda arguments: self._ask(*arguments), asked))
+            failures = {}
+            for broker_id, answer in zip(left, answers, strict=True):
+                found.update(answer.bounds)
+                if answer.failure is not None:
+                    failures[broker_id] = answer.failure
+            limit_ms = some_limit_ms if found else none_limit_ms
+            left = {broker_id: stores[broker_id] for broker_id in failures}
+            now = time.monotonic()
+            lasting = any(
+                not failure.retriable or doubts[broker_id].is_over(failure, now * 1000)
+                for broker_id, failure in failures.items()
+            )
+            if lasting or (now - began) * 1000 >= limit_ms:
+                break
+            if left and self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
                 raise ConnectError("the offset lookup was closed")
             attempt += 1
+        return found, failures
 
-    def _ask(
-        self, broker: BrokerInfo, stores: Mapping[StoreKey, Sequence[PartitionKey]]
-    ) -> dict[StoreKey, StoreBounds]:
-        self._webs.check_place(broker)
+    def _ask(self, broker: BrokerInfo, stores: _Stores) -> _Answer:
+        try:
+            self._webs.check_place(broker)
+        except TubeError as error:
+            return _Answer({}, error)
+        files = None
         if self._webs.of(broker) is not None:
             try:
                 files = self._webs.files(broker, stores.keys())
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
-            else:
-                return self._firsts.bounds(broker, stores, files)
-        return self._firsts.bounds(
-            broker, stores, {store: self._probe(broker, partitions) for store, partitions in stores.items()}
-        )
+        failure: TubeError | None = None
+        if files is None:
+            files = {}
+            for store, partitions in stores.items():
+                try:
+                    files[store] = self._probe(broker, partitions)
+                except TransportError as error:
+                    failure = error
+                    break  # the others would wait for the same
+                except TubeError as error:
+                    failure = error
+        try:
+            return _Answer(self._firsts.bounds(broker, {store: stores[store] for store in files}, files), failure)
+        except TubeError as error:
+            return _Answer({}, error)
 
     def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
         probe = probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority)

@@ -126,7 +126,9 @@ class _Batches:
         state = trusted(self._sink.look(), self._sink.where, group, chosen, goes_on=batch_id > 0)
         batch = Batch(self._query_id, batch_id, self._checkpoint.start_of_running_batch() or end, end)
         if check_batch(state, batch, self._chosen, may_lose=self._may_lose):
-            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, state.ends.merge(end)))
+            # What the cluster has no more leaves the query's offsets: by the same name it begins anew.
+            ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
+            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, ends))
 
 
 class _Watch:

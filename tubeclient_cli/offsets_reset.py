@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, moved_to
-from spark_source.offset_spec import Moment, OffsetSpec, resolve
+from spark_source.offset_spec import GroupPositions, Moment, OffsetSpec, resolve
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, rows_behind
 from tubeclient_cli.offsets_target import Commit, OtherGroup, Places, Target
@@ -159,7 +159,7 @@ class Reset:
             found = self._brokers.lookup.offsets_at(self._brokers.view, times, time_zone=time_zone, bounds=bounds)
             # Where nothing is so late, what comes next is.
             return {key: bounds[key.store].max_offset if at is None else at for key, at in found.items()}
-        return resolve(spec, meant, bounds, lambda: before, "earliest")
+        return resolve(spec, meant, bounds, lambda: GroupPositions(before), "earliest")
 
     def _within_bounds(self, wanted: Mapping[PartitionKey, int]) -> tuple[dict[PartitionKey, int], list[str]]:
         """Move offsets that the brokers do not hold to the nearest that they do, and say so."""

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.offset_spec import OffsetSpec
+from spark_source.offset_spec import GroupPositions, OffsetSpec, resolve
 from spark_source.offsets import Offsets
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import PartitionKey, StoreBounds
 from tubeclient_cli.resume import ahead_of_sink, known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
@@ -81,6 +81,14 @@ def test_a_time_is_for_a_first_run() -> None:
         ConfigurationError, match=r"is the time 2026-11-21T10:31Z, which is for a first run; .* in views"
     ):
         starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), time)
+
+
+def test_a_new_partition_of_a_topic_that_was_read_is_read_from_its_beginning() -> None:
+    """Whatever a new topic beside it begins at: what it holds came after the group's rows."""
+    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), "latest"), "startingOffsets")
+    bounds = {key.store: StoreBounds(28, 560) for key in (A, B, V)}
+    begin = resolve(spec.with_new_from_earliest([A, B, V]), [A, B, V], bounds, lambda: GroupPositions({}))
+    assert begin == {A: 280, B: 28, V: 560}
 
 
 _offsets = st.dictionaries(

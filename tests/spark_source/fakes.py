@@ -12,9 +12,10 @@ from spark_source.options import SourceOptions, parse_options
 from spark_source.planner import StreamPlanner
 from spark_source.progress_commits import PATIENCE, Patience
 from spark_source.progress_table import ProgressTable
-from tubeclient.errors import NoMessageTime, TubeError
+from tubeclient.errors import ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
+from tubeclient.offset_lookup import OffsetLook
 
 ROW = INDEX_ENTRY_BYTES
 
@@ -58,6 +59,8 @@ class FakeCluster:
         """What the master answers to a new look, where that is not what it has shown already."""
         self.unreachable: TubeError | None = None
         """What a new look at the layout ends with."""
+        self.silent: set[int] = set()
+        """Brokers that do not answer."""
         self.positions: dict[PartitionKey, int] = {}
         self.set: list[dict[str, int]] = []
         """Positions in rows that the brokers were told, write by write."""
@@ -150,16 +153,26 @@ class FakeLookup:
         self._cluster = cluster
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
+        found, silent = self.look(view)
+        for failure in silent.values():
+            raise failure
+        return dict(found)
+
+    def look(self, view: ClusterView) -> OffsetLook:
         cluster = self._cluster
         cluster.calls.append("bounds")
         if cluster.clock is not None:
             cluster.clock.now += cluster.lookup_takes
         rows = cluster.next_rows.pop(0) if cluster.next_rows else cluster.rows
-        return {store: StoreBounds(rows[store][0] * ROW, rows[store][1] * ROW) for store in view.stores()}
+        told = [store for store in view.stores() if store.broker_id not in cluster.silent]
+        return OffsetLook(
+            {store: StoreBounds(rows[store][0] * ROW, rows[store][1] * ROW) for store in told},
+            {one: ConnectError(f"broker {one} is down") for one in cluster.silent & {*view.brokers}},
+        )
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         self._cluster.calls.append(f"positions of {consumer_group}")
-        return self._cluster.positions
+        return {key: at for key, at in self._cluster.positions.items() if key.broker_id in view.brokers}
 
     def offsets_at(
         self,

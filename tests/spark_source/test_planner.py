@@ -29,7 +29,10 @@ def test_nothing_is_contacted_before_it_is_needed() -> None:
     [
         ("earliest", {"1:t:0": 3, "1:t:1": 3}),
         ("latest", {"1:t:0": 10, "1:t:1": 10}),
-        ('{"1:t:0": 112, "default": -1}', {"1:t:0": 4, "1:t:1": 10}),
+        ('{"1:t:0": "earliest", "default": -1}', {"1:t:0": 3, "1:t:1": 10}),
+        # Offsets in a topic were reached before: what they do not name came later.
+        ('{"1:t:0": 112, "default": -1}', {"1:t:0": 4, "1:t:1": 3}),
+        ('{"1:t:0": {"0": 112}, "default": "latest"}', {"1:t:0": 4, "1:t:1": 3}),
         ('{"1:t:0": {"0-1": 140}}', {"1:t:0": 5, "1:t:1": 5}),
     ],
 )

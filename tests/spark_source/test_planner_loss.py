@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, planner
+from offsets_store import OffsetsTable
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
 from tubeclient.errors import ConfigurationError, DataLoss
-from tubeclient.keys import TopicLayout
+from tubeclient.keys import StoreKey, TopicLayout
 
 
 def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
@@ -21,22 +23,32 @@ def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptur
     assert caplog.text.count("going on: partition 2:t:0") == 1
 
 
-def test_a_topic_that_went_and_came_again_is_told_of_twice(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("rows", [4, 10, 12])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_topic_that_went_and_came_again_is_read_from_its_beginning(
+    rows: int, restarted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long it has grown: what stood at its name is forgotten, in the checkpoint too."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1)
     one = planner(cluster, clock, failOnDataLoss="false")
     start = as_json({"1:t:0": 10})
     assert one.latest(start, None) is start
     layouts, cluster.layouts = cluster.layouts, []
     clock.now += 60
-    assert one.latest(start, None) is start
-    cluster.layouts, cluster.rows[STORE] = layouts, (0, 4)
+    forgotten = one.latest(start, None)
+    assert forgotten == {}
+    assert one.partitions(start, forgotten) == []
+    assert one.latest(forgotten, None) is forgotten
+    cluster.layouts, cluster.rows[STORE] = layouts, (0, rows)
     clock.now += 60
-    assert one.latest(start, None) == as_json({"1:t:0": 4})
+    if restarted:
+        one = planner(cluster, clock, failOnDataLoss="false")
+    entered = one.latest(forgotten, None)
+    assert entered == as_json({"1:t:0": 0})
+    end = one.latest(entered, None)
+    assert in_rows(one.partitions(entered, end)) == {0: [("1:t:0", 0, rows)]}
+    assert caplog.text.count("going on: ") == 1
     assert "the cluster does not list it any more" in caplog.text
-    assert (
-        "the broker's data ends at 112: it lost its tail (at most 6 messages), or the topic was deleted or made"
-        in caplog.text
-    )
 
 
 def test_a_topic_that_goes_while_the_query_runs_is_a_loss() -> None:
@@ -127,9 +139,89 @@ def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest
             each.freeze_target()
     with pytest.raises(DataLoss, match=r"partition 2:t:0 .* from 140 on, but the cluster does not list it any more"):
         one.latest(start, None)
+    end = as_json({"1:t:0": 10, "1:t:1": 10})
     for _ in range(3):
-        assert lenient.latest(start, None) == start
+        assert lenient.latest(start, None) == end
+    assert lenient.latest(end, None) is end
     assert caplog.text.count("going on: partition 2:t:0") == 1
+
+
+def test_the_offsets_table_forgets_what_is_gone_too(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(stores=2, partitions=1)
+    one = planner(cluster, clock, failOnDataLoss="false", offsetsTable=tmp_path / "table")
+    start = as_json({"1:t:0": 10, "1:t:10000": 5})
+    one.complete(start)
+    table = OffsetsTable(str(tmp_path / "table"))
+    assert len(table.positions("g", ["t"])) == 2
+    cluster.layouts = [TopicLayout("t", 1, 1, 1)]
+    clock.now += 60
+    one.complete(one.latest(start, None))
+    assert table.positions("g", ["t"]) == {key("1:t:0"): 10 * ROW}
+    one.close()
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_available_now_and_a_topic_that_goes_while_it_runs(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
+    clock, cluster = FakeClock(), FakeCluster(stores=2, partitions=1)
+    one = planner(cluster, clock, failOnDataLoss=str(fail).lower())
+    one.freeze_target()
+    cluster.layouts = [TopicLayout("t", 1, 1, 1)]
+    at = as_json({"1:t:0": 5, "1:t:10000": 5})
+    if fail:
+        with pytest.raises(DataLoss, match="partition 1:t:10000 was to be read from 140 on, but the cluster does not"):
+            one.latest(at, None)
+        return
+    end = one.latest(at, None)
+    assert end == as_json({"1:t:0": 10})
+    assert one.latest(end, None) is end
+    assert caplog.text.count("going on: ") == 1
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_available_now_and_a_tail_that_is_lost_while_it_runs(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """It ends where the broker does, and says what is missing; what comes later belongs to the next run."""
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 10))
+    one = planner(cluster, clock, failOnDataLoss=str(fail).lower())
+    one.freeze_target()
+    at = one.latest(as_json({"1:t:0": 0}), 4)
+    cluster.rows[STORE] = (0, 6)
+    clock.now += 60
+    if fail:
+        with pytest.raises(DataLoss, match=r"1:t:0 was to be read up to 280, .* ends at 168 now: .*at most 4 messages"):
+            one.latest(at, 4)
+        return
+    end = one.latest(at, 4)
+    assert in_rows(one.partitions(at, end)) == {0: [("1:t:0", 4, 6)]}
+    for _ in range(3):
+        assert one.latest(end, 4) is end
+        clock.now += 60
+    assert caplog.text.count("going on: partition 1:t:0 was to be read up to 280") == 1
+
+
+def test_a_tail_that_seems_lost_at_one_look_is_read() -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 10))
+    one = planner(cluster, clock)
+    one.freeze_target()
+    cluster.next_rows = [{STORE: (0, 6)}]
+    assert one.latest(as_json({"1:t:0": 4}), None) == as_json({"1:t:0": 10})
+
+
+@pytest.mark.parametrize("rows", [(8, 10), (0, 3)])
+def test_a_partition_that_was_taken_out_of_assign_is_no_loss(rows: tuple[int, int]) -> None:
+    """Its broker may hold what it will."""
+    one = planner(FakeCluster(rows=rows), subscribe=None, assign='["1:t:0"]')
+    high = rows[1]
+    assert one.latest(as_json({"1:t:0": high - 1, "1:t:1": 5}), None) == as_json({"1:t:0": high, "1:t:1": 5})
+
+
+@pytest.mark.parametrize("reading", [{"subscribe": "t"}, {"subscribe": None, "subscribePattern": "t"}])
+def test_a_topic_that_is_not_read_any_more_is_no_loss(reading: dict[str, Any]) -> None:
+    """Though the cluster shows it, as a group that is shared does."""
+    cluster = FakeCluster(partitions=1)
+    cluster.layouts.append(TopicLayout("old", 1, 1, 1))
+    cluster.rows[StoreKey(1, "old", 0)] = (8, 9)
+    start = as_json({"1:t:0": 5, "1:old:0": 4})
+    assert planner(cluster, **reading).latest(start, None) == as_json({"1:t:0": 10, "1:old:0": 4})
 
 
 def test_a_topic_that_is_no_longer_subscribed_is_left_where_it_is() -> None:

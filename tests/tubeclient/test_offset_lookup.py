@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ from embedded_tubemq.store import NewMessage
 from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
+from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
     ClusterView,
@@ -119,28 +122,73 @@ def test_a_probe_goes_round_partitions_that_are_being_read(
         assert lookup.bounds(view) == EXPECTED
 
 
-def test_a_broker_that_is_down_keeps_its_last_offsets(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, caplog: pytest.LogCaptureFixture
+WAYS = pytest.mark.parametrize("web_port", [None, 1], ids=["over HTTP", "over the protocol"])
+
+
+def by(settings: ClientSettings, web_port: int | None, rpc_timeout_ms: int = 2_000) -> ClientSettings:
+    known = settings.master_web_port if web_port is None else web_port
+    return replace(settings, master_web_port=known, rpc_timeout_ms=rpc_timeout_ms)
+
+
+OF_ONE = {store: bounds for store, bounds in EXPECTED.items() if store.broker_id == 1}
+
+
+@WAYS
+def test_a_broker_that_is_down_hides_no_other(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web_port: int | None
 ) -> None:
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        lookup.bounds(view)
-        cluster.stop_broker(2)
-        cluster.load("clicks", [NewMessage(0, b"new")])
-        assert lookup.bounds(view)[StoreKey(2, "clicks", 1)] == StoreBounds(0, 140)
-        assert lookup.bounds(view)[StoreKey(1, "clicks", 0)] == StoreBounds(56, 112)
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
+    """From the first look on; and it is heard when it is back."""
+    cluster.stop_broker(2)
+    with closing(OffsetLookup(by(settings, web_port), GROUPS)) as lookup:
+        for _ in range(3):
+            look = lookup.look(view)
+            assert look.bounds == OF_ONE
+            assert list(look.silent) == [2]
+            assert f"127.0.0.1:{view.brokers[2].port}" in str(look.silent[2])
         cluster.start_broker(2)
-        cluster.load("clicks", [NewMessage(10_001, b"new")], broker_id=2)
-        assert lookup.bounds(view)[StoreKey(2, "clicks", 1)] == StoreBounds(0, 168)
+        wait_for(lambda: not lookup.look(view).silent, "the broker to be heard")
+        assert lookup.look(view).bounds == EXPECTED
+        cluster.stop_broker(2)
+        assert lookup.look(view).bounds == OF_ONE
+        cluster.start_broker(2)
+        assert lookup.bounds(view) == EXPECTED
+        assert lookup.look(view) == (EXPECTED, {})
 
 
-def test_a_broker_that_never_answered_is_an_error_in_time(
+def test_nobody_waits_for_a_broker_that_says_nothing(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
+    """It takes connections and then is still: each call to it lasts until its deadline."""
+    patient = by(settings, 1, rpc_timeout_ms=60_000)
     cluster.stop_broker(2)
+    with ThreadPoolExecutor(1) as caller, closing(OffsetLookup(patient, GROUPS)) as lookup:
+        assert lookup.look(view).bounds == OF_ONE
+        with socket.create_server(("127.0.0.1", view.brokers[2].port)) as still:
+            assert lookup.look(view).bounds == OF_ONE
+            still.accept()[0].close()  # it is being asked; once more, and nobody accepts that
+            for _ in range(5):
+                assert caller.submit(lookup.look, view).result(timeout=30).bounds == OF_ONE
+
+
+def test_a_first_look_that_nobody_answers_is_an_error_in_time(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    for broker_id in (1, 2):
+        cluster.stop_broker(broker_id)
     impatient = replace(settings, retry_limit_ms=500)
     with closing(OffsetLookup(impatient, GROUPS)) as lookup, pytest.raises(TubeError, match=r"127\.0\.0\.1"):
-        lookup.bounds(view)
+        lookup.look(view)
+
+
+def test_a_broker_that_does_not_answer_is_an_error_in_time_where_all_are_asked(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    impatient = replace(settings, retry_limit_ms=500)
+    with closing(OffsetLookup(impatient, GROUPS)) as lookup:
+        assert lookup.bounds(view) == EXPECTED
+        cluster.stop_broker(2)
+        with pytest.raises(TubeError, match=r"127\.0\.0\.1"):
+            lookup.bounds(view)
 
 
 def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
@@ -157,7 +205,7 @@ def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
         port = cluster.broker_web_ports[2]
         cluster.stop_broker(2)
         with serving("127.0.0.1", port, no_stores) as asked:
-            assert lookup.bounds(view)[StoreKey(2, "clicks", 1)] == StoreBounds(0, 140)
+            assert lookup.look(view).bounds == OF_ONE
             with pytest.raises(TubeError, match=r"127\.0\.0\.1"):
                 newcomer.bounds(view)
             assert any("admin_query_pubinfo" in request for request in asked)

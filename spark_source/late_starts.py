@@ -1,0 +1,77 @@
+"""Partitions whose broker was down when the query began: where they begin is settled when it answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from spark_source.cluster import Lookup
+from spark_source.group_positions import positions_on_brokers
+from spark_source.offset_spec import Bounds, OffsetSpec, resolve
+from spark_source.offsets import Offsets
+from spark_source.options import SourceOptions
+from spark_source.snapshot import Snapshot
+from spark_source.timestamps import without_times
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.keys import PartitionKey, StoreKey
+
+__all__ = ["LateStarts"]
+
+_log = logging.getLogger(__name__)
+
+
+class LateStarts:
+    """Finds the offsets of partitions that wait, at the places that were asked for when the query began.
+
+    `latest` is where the store ends when its broker answers first: until then nobody could write there. For `group` the
+    offsets table was asked when the query began; what is left is what the brokers keep.
+    """
+
+    def __init__(self, options: SourceOptions, lookup: Lookup) -> None:
+        self._options = options
+        self._lookup = lookup
+        self._undecided: tuple[Mapping[PartitionKey, str], frozenset[StoreKey]] | None = None
+        """What an attempt that settled nothing was about: the brokers need not be asked the same again."""
+        self._trouble = False
+
+    def entering(
+        self, offsets: Offsets, snapshot: Snapshot, bounds: Mapping[StoreKey, Bounds]
+    ) -> Mapping[PartitionKey, int]:
+        """Return the offsets of those waiting in `offsets` that can be settled within `bounds` now. ConfigurationError
+        as for the start of a query; a broker that goes down meanwhile is a warning, and asked again the next time.
+        """
+        readable = snapshot.layout.readable
+        waiting = {key: at for key, at in offsets.waiting.items() if key.store in bounds and key in readable}
+        question = (waiting, frozenset(bounds))
+        if not waiting or question == self._undecided:
+            return {}
+        options, view = self._options, snapshot.layout.view_read
+        try:
+            spec = without_times(
+                OffsetSpec.of_waiting(waiting),
+                waiting,
+                self._lookup,
+                view,
+                bounds,
+                options.message_time_zone,
+                options.unmatched,
+            )
+            settled = resolve(
+                spec,
+                waiting,
+                bounds,
+                lambda: positions_on_brokers(options, view, snapshot.bounds, self._lookup),
+                options.group_fallback,
+            )
+        except ConfigurationError:
+            raise
+        except TubeError as error:
+            if not self._trouble:
+                _log.warning("where %s begins cannot be settled yet, trying again: %s", min(waiting), error)
+            self._trouble = True
+            return {}
+        self._trouble = False
+        self._undecided = None if settled else question
+        if settled:
+            _log.info("partitions whose broker did not answer when the query began enter now: %s", settled)
+        return settled
