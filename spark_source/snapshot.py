@@ -140,8 +140,14 @@ class SnapshotCache:
             token = self._membership.visit_token
             if self._shown is not shown or self._view is None or self._view.visit_token != token:
                 self._shown, self._view = shown, replace(shown, visit_token=token)
+            before = frozenset() if self._held is None else self._held.silent.keys()
             self._held = Snapshot.of(self._options, self._view, self._lookup, self._held)
             took = self._clock() - began
+            if self._held.silent.keys() - before:
+                began, took = (
+                    began + took,
+                    0.0,
+                )  # spent on waiting for a broker that falls silent, which is not repeated
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
         return self._held

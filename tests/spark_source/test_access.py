@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from pyspark_tubeclient import DefaultSource
 from spark_source.cluster import client_settings
 from spark_source.options import SourceOptions, parse_options
-from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, planner
+from spark_source.task_read import read_node
+from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, options, planner
 from tubeclient import Credentials, TlsSettings
 from tubeclient.errors import ConfigurationError
 
@@ -142,6 +144,29 @@ def test_each_batchs_tasks_get_the_newest_visit_token() -> None:
         clock.now += 1
         seen += [part.visit_token for part in one.partitions(start, end)]
     assert seen == [None, 7, 8]
+
+
+def test_a_task_shows_the_token_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+
+    class Recorder:
+        losses = ()
+
+        def __init__(self, *_: object, visit_token: int | None = None, **__: object) -> None:
+            shown.append(visit_token)
+
+        def read_all(self, wanted: object) -> Iterator[tuple[int, object]]:
+            yield from ()
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("tubeclient.range_reader.RangeReader", Recorder)
+    cluster = FakeCluster()
+    cluster.visit_token = 7
+    for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
+        assert list(read_node(options(), task)) == []
+    assert shown == [7]
 
 
 def test_a_visit_token_does_not_make_another_batch_of_it() -> None:

@@ -11,7 +11,7 @@ from spark_source.offsets import Offsets
 from spark_source.snapshot import MIN_REFRESH_SECONDS
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
 from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict, TubeError
-from tubeclient.keys import OffsetRange, StoreKey, TopicLayout
+from tubeclient.keys import BrokerInfo, OffsetRange, StoreKey, TopicLayout
 
 # The beginning
 
@@ -161,6 +161,22 @@ def test_a_slow_lookup_is_made_less_often() -> None:
         clock.now += 0.1
         one.latest(start, None)
     assert cluster.count("bounds") - asked <= 4
+
+
+def test_a_wait_for_a_broker_that_falls_silent_delays_no_later_look() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    cluster.brokers.append(BrokerInfo(2, "127.0.0.1", 8124))
+    cluster.layouts.append(TopicLayout("t", 2, 1, 1))
+    cluster.rows[StoreKey(2, "t", 0)] = (0, 10)
+    one = planner(cluster, clock, startingOffsets="earliest")
+    at = one.latest(one.initial(), None)
+    cluster.clock, cluster.lookup_takes, cluster.silent = clock, 10.0, {2}
+    clock.now += 60
+    assert one.latest(at, None) is at
+    cluster.lookup_takes = 0.0
+    cluster.rows[STORE] = (0, 12)
+    clock.now += 1
+    assert one.latest(at, None) == as_json({"1:t:0": 12, "1:t:1": 12, "2:t:0": 10})
 
 
 def test_new_messages_make_a_batch_of_at_most_the_allowed_rows() -> None:

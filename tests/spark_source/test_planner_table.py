@@ -282,6 +282,16 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
         each.close()
 
 
+def test_the_end_of_available_now_is_in_the_table_when_spark_hears_of_it(tmp_path: Path) -> None:
+    """Nothing may be called after that."""
+    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetCommitInterval="1h")
+    one.freeze_target()
+    for at, most in ((4, 3), (7, 3), (10, 3)):
+        one.latest(as_json({"1:t:0": at}), most)
+    assert positions(tmp_path) == {"1:t:0": 10}
+    one.close()
+
+
 def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster()
     planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 8, "1:t:1": 8}))

@@ -1,0 +1,131 @@
+"""One broker of two is down, with real servers and both ways of asking them; Spark's part is done by hand."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from spark_source.cluster import TubeCluster
+from spark_source.options import parse_options
+from spark_source.planner import StreamPlanner
+from spark_source.progress_table import ProgressTable
+from spark_source.task_read import read_node
+from tests.waiting import wait_for
+from tubeclient.wire.payload import encode_payload
+
+
+class Query:
+    """What Spark would do: it keeps the offsets, asks for batches and reads their tasks."""
+
+    def __init__(self, tube: EmbeddedTubeMQ, **more: object) -> None:
+        given = {
+            "masterServers": tube.master_address,
+            "masterWebPort": tube.master_web_port,
+            "consumerGroup": "pair",
+            "sourceCount": 2,
+            "retryLimit": "2s",
+            "partitionRefreshInterval": "1s",
+            **more,
+        }
+        self.options = parse_options({name: str(value) for name, value in given.items()})
+        self.checkpoint: dict[str, Any] | None = None
+        self.rows: list[bytes] = []
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[StreamPlanner]:
+        """The planner of one run, from the checkpoint on, as text has kept it."""
+        one = StreamPlanner(self.options, TubeCluster(self.options), ProgressTable(self.options))
+        try:
+            self.checkpoint = json.loads(json.dumps(self.checkpoint or one.initial()))
+            yield one
+        finally:
+            one.close()
+
+    def batch(self, one: StreamPlanner) -> dict[str, Any]:
+        """Plan and read one batch, if there is one; returns where the query stands."""
+        assert self.checkpoint is not None
+        end = one.latest(self.checkpoint, None)
+        for task in one.partitions(self.checkpoint, end) if end != self.checkpoint else ():
+            for read in read_node(self.options, task):
+                self.rows += read.column("value").to_pylist()
+        self.checkpoint = end
+        return end
+
+    def until(self, one: StreamPlanner, count: int) -> None:
+        wait_for(lambda: self.batch(one) and len(self.rows) >= count, f"{count} rows")
+
+
+def send(tube: EmbeddedTubeMQ, topic: str, broker_id: int, label: str) -> list[bytes]:
+    bodies = [f"{topic}-{broker_id}-{label}-{number}".encode() for number in range(5)]
+    messages = [NewMessage(number % 2, *encode_payload(body, "")) for number, body in enumerate(bodies)]
+    tube.load(topic, messages, broker_id=broker_id)
+    return bodies
+
+
+@pytest.fixture
+def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("t", partitions=2)], brokers=2) as running:
+        yield running
+
+
+@pytest.mark.parametrize("web", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("starting", ["latest", "earliest"])
+def test_a_query_starts_and_starts_again_without_one_broker(
+    tube: EmbeddedTubeMQ, web: bool, clean: bool, starting: str
+) -> None:
+    before = send(tube, "t", 1, "before") + send(tube, "t", 2, "before")
+    tube.stop_broker(2, clean=clean)
+    query = Query(tube, subscribe="t", startingOffsets=starting, **({} if web else {"masterWebPort": 1}))
+    expected = before[:5] if starting == "earliest" else []
+    with query.run() as one:
+        query.batch(one)
+        expected += send(tube, "t", 1, "first run")
+        query.until(one, len(expected))
+    with query.run() as one:
+        expected += send(tube, "t", 1, "second run")
+        query.until(one, len(expected))
+        assert ("2:t:0" in query.batch(one)) == (starting == "latest")
+        tube.start_broker(2)
+        at_end = {"0-1": 5 * 28}
+        wait_for(lambda: query.batch(one).get("2:t:0") == at_end, "the other broker's partitions")
+        expected += before[5:] if starting == "earliest" else []
+        expected += send(tube, "t", 2, "second run")
+        query.until(one, len(expected))
+    assert sorted(query.rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("web", [True, False])
+def test_a_broker_that_goes_and_comes_while_a_query_runs(tube: EmbeddedTubeMQ, web: bool) -> None:
+    query = Query(tube, subscribe="t", startingOffsets="earliest", **({} if web else {"masterWebPort": 1}))
+    expected = send(tube, "t", 1, "a") + send(tube, "t", 2, "a")
+    with query.run() as one:
+        query.until(one, 10)
+        tube.stop_broker(2, clean=False)
+        expected += send(tube, "t", 1, "b")
+        query.until(one, 15)
+        tube.start_broker(2)
+        expected += send(tube, "t", 2, "c")
+        query.until(one, 20)
+    assert sorted(query.rows) == sorted(expected)
+
+
+def test_a_topic_joins_a_pattern_while_a_broker_is_down(tube: EmbeddedTubeMQ) -> None:
+    query = Query(tube, subscribePattern="t.?", startingOffsets="earliest")
+    expected = send(tube, "t", 1, "a") + send(tube, "t", 2, "a")
+    with query.run() as one:
+        query.until(one, 10)
+        tube.stop_broker(2, clean=False)
+        tube.create_topic(TopicConfig("tt", partitions=2))
+        expected += send(tube, "tt", 1, "b") + send(tube, "t", 1, "b")
+        query.until(one, 20)
+        tube.start_broker(2)
+        expected += send(tube, "tt", 2, "c") + send(tube, "t", 2, "c")
+        query.until(one, 30)
+    assert sorted(query.rows) == sorted(expected)
