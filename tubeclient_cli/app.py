@@ -77,9 +77,10 @@ def ingest(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where to begin in topics of which the target has no rows of the group: earliest, latest or JSON; "
-            "default: where the offsets table has the group, else earliest. group: where the offsets table has it, "
-            "also past the target's rows. A checkpoint prevails.",
+            help="Where to begin in topics of which the target has no rows of the group: earliest, latest, a time as "
+            "2026-11-21T10:31Z, or JSON; default: where the offsets table has the group, else earliest. group: where "
+            "the offsets table has it, also past the target's rows. target: after the group's last commit there, "
+            "whatever was taken out of the table since. A checkpoint prevails.",
         ),
     ] = None,
     source_count: Annotated[
@@ -115,7 +116,9 @@ def ingest(
     so the table itself says where to go on: a job that is stopped, killed, or
     started again with a new checkpoint neither loses nor repeats a message.
 
-    Ctrl-C and SIGTERM end the job after the running batch, with exit code 0.
+    Ctrl-C and SIGTERM end the job after the running batch, with exit code 0,
+    sent to the process group as well; sent to all processes, they may cut
+    the batch off, and the next start runs it once more.
     A wrong setting is exit code 2, a failed job 1.
 
     Access to the offsets table's storage is set in the settings file, table
@@ -168,7 +171,7 @@ def _ingest(
     from tubeclient_cli.display import Display, summary_line
     from tubeclient_cli.ingest import run_ingest
     from tubeclient_cli.progress import ProgressFile
-    from tubeclient_cli.session import make_session
+    from tubeclient_cli.session import has_ended, make_session
 
     stop = threading.Event()
     _stop_on_signals(stop)
@@ -187,11 +190,16 @@ def _ingest(
                     written.write(event)
 
             summary = run_ingest(spark, settings, on_batch, stop, shown.start)
-    except (PySparkException, OffsetsTableError, Py4JError) as error:
+    except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
+        if stop.is_set() and has_ended(spark, _ENDING_SECONDS):
+            console.print(_ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
+            return 0
         typer.echo(f"tubeclient ingest: {short_cause(str(error))}", err=True)
         return 1
     finally:
-        spark.stop()
+        # Of a Spark that has ended already there is nothing left to stop.
+        with contextlib.suppress(Py4JError, OSError):
+            spark.stop()
     console.print(summary_line(summary), highlight=False, soft_wrap=True)
     return 0
 
@@ -199,6 +207,14 @@ def _ingest(
 def _stop_on_signals(stop: threading.Event) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+
+
+# Who signals all processes of a service signals Spark's as well, which do not wait for a batch.
+_ENDED_WITH_SPARK = (
+    "stopped: the signal ended Spark as well, in mid-batch perhaps; the next start with this checkpoint runs that"
+    " once more, and nothing is lost or repeated"
+)
+_ENDING_SECONDS = 10.0
 
 
 # Spark's text for an exception of Java's that has none, such as the EOFException that it meets where a process was.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,13 @@ from tubeclient.extras import brought_by
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["REDACTION_REGEX", "make_session"]
+__all__ = ["REDACTION_REGEX", "has_ended", "make_session"]
 
 REDACTION_REGEX = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
 """Names of options and settings whose values Spark shall not show in plans and in its UI; its own default lets all
 `storageOption.*` through that are not called secret, token or password."""
+
+_POLL_SECONDS = 0.1
 
 _CONFS = {
     "spark.redaction.regex": REDACTION_REGEX,
@@ -63,4 +66,38 @@ def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) ->
         builder = configure_spark_with_delta_pip(builder)
     for name, value in confs.items():
         builder = builder.config(name, value)
+    if not submitted:
+        _start_jvm(builder)
     return builder.getOrCreate()
+
+
+def _start_jvm(builder: SparkSession.Builder) -> None:
+    """Start Spark's JVM in a session of its own, unless there is one.
+
+    A signal to the process group, as a terminal, `timeout` and many service managers send it, reaches this process
+    alone then, which ends the running batch and then Spark. A JVM that hears of it ends at once, in mid-batch. It ends
+    with this process in any case: it reads from a pipe whose other end is here.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        conf = SparkConf(loadDefaults=False).setAll([(name, str(value)) for name, value in builder._options.items()])
+        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def has_ended(spark: SparkSession, within_s: float) -> bool:
+    """Whether Spark was ended by somebody else, or is within so many seconds: its JVM is gone, or on its way out."""
+    from py4j.protocol import Py4JError
+
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            if spark.sparkContext._jsc.sc().isStopped():
+                return True
+        except (Py4JError, OSError):
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)

@@ -40,6 +40,7 @@ class Child:
     ) -> None:
         self.name = name
         self.log = log
+        self.mark = mark
         environment = {
             **os.environ,
             # Spark's workers take "python3" from PATH unless they are told, and have to find this very package.

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.store import NewMessage
-from tests.waiting import wait_for
+from tests.exactly_once.processes import Child, marked, send_signal
+from tests.jobs.command import START_SECONDS, hold_next_batch, settings_file, started
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 150.0
 
 
 @pytest.fixture
@@ -30,61 +30,54 @@ def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
         yield running
 
 
-def settings_file(tube: EmbeddedTubeMQ, folder: Path, trigger: str) -> Path:
-    path = folder / "ingest.toml"
-    path.write_text(
-        f"""
-        [ingest]
-        master-servers = "{tube.master_address}"
-        consumer-group = "clicks_etl"
-        topics = ["clicks"]
-        target = "{folder / "table"}"
-        checkpoint = "{folder / "checkpoint"}"
-        max-offsets-per-trigger = 20
-        trigger = "{trigger}"
-        [source]
-        masterWebPort = {tube.master_web_port}
-        """
-    )
-    return path
-
-
 def environment() -> dict[str, str]:
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
 
 
-@pytest.mark.parametrize("to_all", [True, False], ids=["ctrl-c", "sigterm"])
-def test_a_signal_ends_the_job_cleanly(tube: EmbeddedTubeMQ, tmp_path: Path, to_all: bool) -> None:
-    progress, log = tmp_path / "progress.jsonl", tmp_path / "log"
-    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--progress-file", str(progress)]
-    command += ["--settings", str(settings_file(tube, tmp_path, "1s")), "--spark-master", "local[2]"]
-    command += ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=2"]
-    with log.open("wb") as output:
-        job = subprocess.Popen(
-            command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True
-        )
-        try:
+def to_group(number: signal.Signals) -> Callable[[Child], None]:
+    return lambda job: os.killpg(job.pid, number)
 
-            def three_batches() -> bool:
-                assert job.poll() is None, log.read_text()
-                return progress.exists() and progress.read_text().count("\n") == 3
 
-            wait_for(three_batches, "three batches", seconds=START_SECONDS)
-            if to_all:
-                # A terminal's Ctrl-C goes to every process of the group: to the JVM and Spark's Python workers as well.
-                os.killpg(job.pid, signal.SIGINT)
-            else:
-                job.terminate()
-            assert job.wait(60) == 0, log.read_text()
-        finally:
-            if job.poll() is None:
-                job.kill()
-                job.wait(10)
-    said = log.read_text()
+def to_every_process(job: Child) -> None:
+    """As service managers do that know a job by its control group: to the JVM and to Spark's Python workers as well."""
+    for process in marked(job.mark):
+        send_signal(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    "send", [to_group(signal.SIGINT), to_group(signal.SIGTERM), Child.ask_to_end], ids=["ctrl-c", "timeout", "sigterm"]
+)
+def test_a_signal_ends_the_job_cleanly(tube: EmbeddedTubeMQ, tmp_path: Path, send: Callable[[Child], None]) -> None:
+    with started(tube, tmp_path, batches=3) as job:
+        send(job)
+        assert job.wait(60) == 0, job.tail()
+    said = job.log.read_text()
     assert said.strip().splitlines()[-1].startswith("stopped: 50 rows in 3 batches"), said
     assert "Traceback" not in said
-    assert [json.loads(line)["total_rows"] for line in progress.read_text().splitlines()] == [20, 40, 50]
+    progress = (tmp_path / "progress.jsonl").read_text()
+    assert [json.loads(line)["total_rows"] for line in progress.splitlines()] == [20, 40, 50]
     assert DeltaTable(str(tmp_path / "table")).count() == 50
+
+
+def test_a_group_signal_in_a_batch_waits_for_its_end(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    with started(tube, tmp_path, batches=3) as job:
+        hold_next_batch(tube, tmp_path)
+        os.killpg(job.pid, signal.SIGTERM)
+        tube.broker_faults().answer_delay_ms = 0
+        assert job.wait(60) == 0, job.tail()
+    said = job.log.read_text()
+    assert said.strip().splitlines()[-1].startswith("stopped: 60 rows in 4 batches"), said
+    assert "Traceback" not in said
+
+
+def test_a_signal_that_ends_spark_as_well_is_a_clean_end(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    with started(tube, tmp_path, batches=3) as job:
+        hold_next_batch(tube, tmp_path)
+        to_every_process(job)
+        assert job.wait(60) == 0, job.tail()
+    said = job.log.read_text()
+    assert said.strip().splitlines()[-1].startswith("stopped: "), said
+    assert "Traceback" not in said
 
 
 def test_a_failed_job_is_exit_code_1_and_one_sentence(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""The command in a process of its own, and its next batch held up."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from embedded_tubemq import EmbeddedTubeMQ
+from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.store import NewMessage
+from tests.exactly_once.processes import Child, none_left
+from tests.waiting import wait_for
+from tubeclient import reader_groups_of
+
+__all__ = ["START_SECONDS", "hold_next_batch", "ingest", "settings_file", "started"]
+
+START_SECONDS = 240.0
+
+
+def settings_file(tube: EmbeddedTubeMQ, folder: Path, trigger: str) -> Path:
+    """Fifty messages are three batches."""
+    path = folder / "ingest.toml"
+    path.write_text(
+        f"""
+        [ingest]
+        master-servers = "{tube.master_address}"
+        consumer-group = "clicks_etl"
+        topics = ["clicks"]
+        target = "{folder / "table"}"
+        checkpoint = "{folder / "checkpoint"}"
+        max-offsets-per-trigger = 20
+        trigger = "{trigger}"
+        [source]
+        masterWebPort = {tube.master_web_port}
+        """
+    )
+    return path
+
+
+def ingest(tube: EmbeddedTubeMQ, folder: Path, *more: str, trigger: str = "1s") -> Child:
+    """Start the job on two cores; what it has done is in the file progress.jsonl of its folder."""
+    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--progress-file", str(folder / "progress.jsonl")]
+    command += ["--settings", str(settings_file(tube, folder, trigger)), "--spark-master", "local[2]"]
+    command += ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=2", *more]
+    mark = uuid.uuid4().hex
+    return Child("ingest", command, folder / f"log-{mark}", mark)
+
+
+@contextlib.contextmanager
+def started(tube: EmbeddedTubeMQ, folder: Path, *, batches: int) -> Iterator[Child]:
+    """The job, once so many batches are complete; it is killed in the end, and nothing of it may be left."""
+    progress = folder / "progress.jsonl"
+    job = ingest(tube, folder)
+    with none_left(job.mark):
+        try:
+
+            def done() -> bool:
+                assert job.running, job.tail()
+                return progress.exists() and progress.read_text().count("\n") >= batches
+
+            wait_for(done, f"{batches} batches", seconds=START_SECONDS)
+            yield job
+        finally:
+            # One that stands still hears of this all the same.
+            job.kill()
+
+
+def hold_next_batch(tube: EmbeddedTubeMQ, folder: Path) -> None:
+    """Let ten more messages come, and return when a task reads them, which the broker keeps waiting from now on."""
+    plans = folder / "checkpoint" / "offsets"
+    planned = {path.name for path in plans.glob("[0-9]*")}
+    tube.broker_faults().answer_delay_ms = 5_000
+    tube.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50, 60)])
+    wait_for(lambda: {path.name for path in plans.glob("[0-9]*")} - planned, "the next batch to be planned", seconds=60)
+    cursors = [Cursor(group, "clicks", 0) for group in reader_groups_of("clicks_etl")]
+    wait_for(
+        lambda: tube.inspect(lambda broker: any(map(broker.ownership.owner, cursors))), "a task to read", seconds=60
+    )

@@ -1,0 +1,47 @@
+"""A driver that stands still past its lease, is replaced, and goes on."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.store import NewMessage
+from tests.exactly_once.processes import marked, send_signal
+from tests.jobs.command import START_SECONDS, hold_next_batch, ingest, started
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as running:
+        running.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50)])
+        yield running
+
+
+def test_a_driver_that_was_replaced_in_mid_batch_does_not_write_that_batch(
+    tube: EmbeddedTubeMQ, tmp_path: Path
+) -> None:
+    with started(tube, tmp_path, batches=3) as zombie:
+        hold_next_batch(tube, tmp_path)
+        # Driver, JVM, planner and Python workers: none of them says anything any more, nor lets go of anything.
+        stopped = [process for process in marked(zombie.mark) if send_signal(process, signal.SIGSTOP)]
+        tube.broker_faults().answer_delay_ms = 0
+        tube.restart_master()  # which knows nothing of the group's consumers, as after their lease
+        successor = ingest(tube, tmp_path, "--checkpoint", str(tmp_path / "new"), trigger="available-now")
+        try:
+            assert successor.wait(START_SECONDS) == 0, successor.tail()
+        finally:
+            successor.kill()
+            for process in stopped:
+                send_signal(process, signal.SIGCONT)
+        assert zombie.wait(START_SECONDS) == 1, zombie.tail()
+    values = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().column("value").to_pylist()
+    assert Counter(map(int, values)) == Counter(range(60))
+    assert "another run of group clicks_etl wrote batch 0 of query" in zombie.log.read_text()
