@@ -6,6 +6,7 @@ that Spark's converter gives. No Python code runs for each message unless it has
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from typing import Final
@@ -46,7 +47,7 @@ class PackDecoder:
         is_alone: Callable[[PartitionKey], bool] = lambda _: True,
     ) -> None:
         self.schema: pa.Schema = arrow_schema(include_attributes)
-        self.missing = 0
+        self.missing: Counter[PartitionKey] = Counter()
         """Messages that packs with known offsets should have had and had not; counted where that is no error."""
         self.corrupt: tuple[Pack, int, str] | None = None
         """Where a message could not be taken apart: its pack, its number there from 0, and what is wrong with it."""
@@ -156,7 +157,7 @@ class PackDecoder:
                     wanted=pack.start,
                     found=pack.end - rows * INDEX_ENTRY_BYTES,
                 )
-            self.missing += missing
+            self.missing[pack.partition] += missing
         return pa.nulls(rows, pa.int64())
 
     def _is_still_alone(self, key: PartitionKey) -> bool:

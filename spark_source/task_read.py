@@ -7,6 +7,7 @@ whichever reader group the partition is free.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -79,7 +80,13 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         raise corrupt_message(place, what) from error
     finally:
         reader.close()
-    lost = sum(one.max_messages for one in reader.losses) + decoder.missing
+    within: Counter[PartitionKey] = Counter()
+    for one in reader.losses:
+        if one.within_packs:
+            within[one.partition] += one.max_messages
+    lost = sum(one.max_messages for one in reader.losses if not one.within_packs)
+    # Of those both may count the same ones; what the decoder misses may be more, and be damaged.
+    lost += sum((within | decoder.missing).values())
     if lost:
         _log.warning(
             "failOnDataLoss is false, node %d went on without at most %d messages in %d ranges",

@@ -66,30 +66,32 @@ class KeptData:
         doubts, self._doubts = self._doubts, {}
         lost = []
         for store, doubt in sorted(doubts.items()):
-            partitions = self._partitions(store, doubt, store_sizes)
-            look = DataLook(doubt.broker, partitions, self._reader_groups, self._new_client_id, self._authority)
-            patience = Patience(self._settings.retry_limit_ms, 10 * self._settings.retry_limit_ms)
-            try:
-                _, first = runner.run(look.first_if_behind(min(doubt.froms.values()), patience, random.Random()))
-            finally:
-                runner.run(look.release())
+            place, start_of_doubt = (store.broker_id, store.topic), min(doubt.froms.values())
+            size = store_sizes.get(place) or self._asked_size(place)
+            first = self._first(runner, store, doubt, size)
+            # What a batch was planned by may be old: a partition that came since is not what expired.
+            if first > start_of_doubt and (now := self._asked_size(place)) > size:
+                first = self._first(runner, store, doubt, now)
             lost += [
-                LostRange(of.partition, start, min(first, of.end))
+                LostRange(of.partition, start, min(first, of.end), within_packs=True)
                 for of, start in sorted(doubt.froms.items())
                 if start < first
             ]
         return lost
 
-    def _partitions(
-        self, store: StoreKey, doubt: _Doubt, store_sizes: Mapping[tuple[int, str], int]
-    ) -> list[PartitionKey]:
-        """All partitions of the store, those first that had messages just now."""
-        place = store.broker_id, store.topic
-        size = store_sizes.get(place) or self._asked_size(place)
+    def _first(self, runner: FlowRunner, store: StoreKey, doubt: _Doubt, size: int) -> int:
+        """The first offset with data of a store of so many partitions, or any up to where the doubt begins."""
         first_id = store.store_id * MAX_STORE_PARTITIONS
-        known = {of.partition for of in doubt.froms}
-        every = {PartitionKey(*place, first_id + number) for number in range(size)} | known
-        return sorted(every, key=lambda key: (key not in doubt.with_messages, key))
+        every = {PartitionKey(store.broker_id, store.topic, first_id + number) for number in range(size)}
+        every |= {of.partition for of in doubt.froms}
+        partitions = sorted(every, key=lambda key: (key not in doubt.with_messages, key))
+        look = DataLook(doubt.broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+        patience = Patience(self._settings.retry_limit_ms, 10 * self._settings.retry_limit_ms)
+        try:
+            _, first = runner.run(look.first_if_behind(min(doubt.froms.values()), patience, random.Random()))
+        finally:
+            runner.run(look.release())
+        return first
 
     def _asked_size(self, place: tuple[int, str]) -> int:
         if place not in self._sizes:

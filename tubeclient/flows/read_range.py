@@ -69,6 +69,8 @@ class LostRange:
     partition: PartitionKey
     start: int
     end: int
+    within_packs: bool = False
+    """Packs were handed on over these offsets: what they lack is lost, the rest of them was read."""
 
     @property
     def max_messages(self) -> int:
