@@ -1,0 +1,244 @@
+"""Apache's broker lets data expire before its index: what its readers meet then, and what ours say about it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from spark_source.batch_reader import plan_batch
+from spark_source.cluster import TubeCluster
+from spark_source.node_partition import NodePartition
+from spark_source.offsets import Offsets
+from spark_source.options import SourceOptions, parse_options
+from spark_source.planner import StreamPlanner
+from spark_source.progress_table import ProgressTable
+from spark_source.task_read import read_node
+from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.apache.spark_options import options
+from tests.embedded_tubemq.raw_client import RawClient
+from tests.waiting import wait_for
+from tubeclient import (
+    Admin,
+    BrokerInfo,
+    ClientBalanceConsumer,
+    ClientSettings,
+    ClusterView,
+    DataLoss,
+    OffsetLookup,
+    OffsetRange,
+    Producer,
+    RangeReader,
+    StoreBounds,
+    StoreKey,
+    fetch_view,
+    reader_groups_of,
+)
+from tubeclient.admin.broker import BrokerWeb
+from tubeclient.wire.methods import Method
+
+pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
+
+ENTRY: Final = 28
+GROUPS: Final = reader_groups_of("ageing")
+SEGMENT: Final = 1 << 20
+RECORD: Final = 1_006 + 52
+"""Bytes of a message's record: its body and a header, without attributes."""
+MANY, LAST = 3_000, 50
+"""Messages: the many fill a segment at least, the last ones come after expiry."""
+EXPIRY_SECONDS: Final = 180
+
+# Segments that are full expire 20 s after their last write; the broker looks once a minute, its shortest interval.
+_SHORT: Final = {"deletePolicy": "delete,20s", "memCacheFlushIntvl": 4_000}
+TOPICS: Final = (
+    TopicSpec("ageing_alone", num_partitions=1, properties=_SHORT),
+    TopicSpec("ageing_shared", num_partitions=3, properties=_SHORT),
+)
+
+
+class Ageing:
+    """A broker whose topics lost all full segments of data and no index."""
+
+    def __init__(self, apache: ApacheTubeMQ) -> None:
+        self.apache = apache
+        self.settings = ClientSettings((apache.master_address,), master_web_port=apache.master_web_port)
+        self.web = BrokerWeb(1, apache.broker_web_addresses[0], 10_000)
+
+    @property
+    def view(self) -> ClusterView:
+        return fetch_view(self.settings, [topic.name for topic in TOPICS], GROUPS)
+
+    @property
+    def broker(self) -> BrokerInfo:
+        return self.view.brokers[1]
+
+    def send(self, first: int, count: int) -> None:
+        with Producer(self.settings) as producer:
+            producer.publish([topic.name for topic in TOPICS])
+            for topic in TOPICS:
+                bodies = [b"%06d" % number + bytes(1_000) for number in range(first, first + count)]
+                for future in producer.submit_many(topic.name, bodies):
+                    future.result(60)
+
+    def bounds(self, *, web: bool = True) -> dict[StoreKey, StoreBounds]:
+        settings = self.settings if web else replace(self.settings, master_web_port=1)
+        with closing(OffsetLookup(settings, GROUPS)) as lookup:
+            return lookup.bounds(self.view)
+
+    def data(self, topic: str) -> tuple[int, int]:
+        """Where the data of the topic's store begins and ends, by the broker's page."""
+        [page] = self.apache.broker_admin(0).query("admin_query_pubinfo", topicName=topic)["dataSet"]
+        return page["offsetInfo"][0]["dataMin"], page["offsetInfo"][0]["dataMax"]
+
+    def expired(self) -> bool:
+        time.sleep(0.5)
+        return all(low > 0 and high - low < SEGMENT for low, high in (self.data(topic.name) for topic in TOPICS))
+
+
+def values(given: SourceOptions, tasks: Iterable[NodePartition]) -> list[int]:
+    batches = [batch for task in tasks for batch in read_node(given, task)]
+    return sorted(int(row["value"][:6]) for batch in batches for row in batch.to_pylist())
+
+
+def read_batch(ageing: Ageing, topic: str, **more: object) -> list[int]:
+    """What a batch read of the source plans and its tasks read, without Spark."""
+    given = parse_options(options(ageing.apache, topic, "etl", **more))
+    with closing(ProgressTable(given)) as progress:
+        tasks = plan_batch(given, TubeCluster(given), progress)
+    return values(given, tasks)
+
+
+@contextmanager
+def restarted(ageing: Ageing, topic: str, **more: object) -> Iterator[tuple[SourceOptions, StreamPlanner]]:
+    """The planner of a query that was started again; once it is closed its group is free."""
+    given = parse_options(options(ageing.apache, topic, f"{topic}_stream", **more))
+    with closing(StreamPlanner(given, TubeCluster(given), ProgressTable(given))) as planner:
+        yield given, planner
+
+
+@pytest.fixture(scope="module")
+def ageing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ageing]:
+    folder = tmp_path_factory.mktemp("ageing")
+    few_settings = {"maxSegmentSize": SEGMENT, "logClearupDurationMs": 60_000}
+    with ApacheTubeMQ(folder / "tubemq", brokers=1, broker_settings=few_settings) as apache:
+        apache.create_topics(TOPICS)
+        ageing = Ageing(apache)
+        ageing.send(0, MANY)
+        wait_for(ageing.expired, "all full segments of data to expire", seconds=EXPIRY_SECONDS)
+        # They do not fill a segment, which would expire during the tests.
+        room = min(SEGMENT - (high - low) for low, high in (ageing.data(topic.name) for topic in TOPICS))
+        ageing.send(MANY, min(LAST, room // RECORD - 1))
+        yield ageing
+
+
+def test_the_index_is_all_there_and_stores_begin_where_data_does(ageing: Ageing) -> None:
+    files, bounds = ageing.web.files(), ageing.bounds()
+    assert bounds == ageing.bounds(web=False)
+    for topic in TOPICS:
+        store = StoreKey(1, topic.name, 0)
+        low, high = bounds[store]
+        assert files[store].index_bounds == StoreBounds(0, high)
+        assert 0 < low < high
+        assert low // ENTRY == files[store].data_min // RECORD
+    assert Admin(ageing.settings).store_bounds(topic.name for topic in TOPICS) == bounds
+
+
+def test_a_pack_without_data_is_empty_and_moves_the_reader(ageing: Ageing) -> None:
+    who = {"clientId": "raw", "groupName": "raw", "topicName": "ageing_alone", "partitionId": 0}
+    with RawClient(ageing.broker.address) as raw:
+        at = raw.call(
+            Method.PARTITION_REGISTER,
+            opType=31,
+            readStatus=0,
+            currOffset=0,
+            authInfo={"visitAuthorizedToken": ageing.view.visit_token},
+            **who,
+        )
+        assert (at.errCode, at.currOffset) == (200, 0)
+        fetched = raw.call(Method.GET_MESSAGES, lastPackConsumed=False, manualCommitOffset=False, **who)
+        assert (fetched.errCode, fetched.currOffset, len(fetched.messages)) == (200, 0, 0)
+        # As if the reader stood at -2, the number for no position.
+        assert fetched.currDataDlt == ageing.data("ageing_alone")[1] + 2
+        assert raw.call(Method.COMMIT_OFFSET, lastPackConsumed=False, **who).currOffset > 0
+
+
+@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
+def test_a_range_over_expired_data_is_loss(ageing: Ageing, topic: str) -> None:
+    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
+    partitions = [key for key in ageing.view.partitions() if key.topic == topic]
+    behind, lenient_rows = 0, 0
+    for key in partitions:
+        with RangeReader(ageing.settings, GROUPS) as strict:
+            behind += sum(len(pack) for pack in strict.read(ageing.broker, OffsetRange(key, low, high)))
+            with pytest.raises(DataLoss, match=f"partition {key} from {low} on only") as caught:
+                list(strict.read(ageing.broker, OffsetRange(key, 0, high)))
+        assert (caught.value.wanted, caught.value.found) == (0, low)
+        with RangeReader(ageing.settings, GROUPS, fail_on_data_loss=False) as lenient:
+            lenient_rows += sum(len(pack) for pack in lenient.read(ageing.broker, OffsetRange(key, 0, high)))
+            assert [(loss.partition, loss.start, loss.end) for loss in lenient.losses] == [(key, 0, low)]
+    assert behind == lenient_rows == (high - low) // ENTRY
+
+
+@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
+def test_the_source_begins_with_the_first_message_that_is_there(ageing: Ageing, topic: str) -> None:
+    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
+    rows = read_batch(ageing, topic, startingOffsets="earliest")
+    assert len(rows) == len(set(rows)) == (high - low) // ENTRY
+    if topic == "ageing_alone":
+        assert rows == list(range(low // ENTRY, high // ENTRY))
+
+
+@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
+def test_the_source_calls_expired_data_lost(ageing: Ageing, topic: str) -> None:
+    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
+    start = f'{{"default": {low - ENTRY}}}'
+    with pytest.raises(DataLoss, match=rf"1:{topic}:0 was to be read from {low - ENTRY} on.*holds it from {low} on"):
+        read_batch(ageing, topic, startingOffsets=start)
+    rows = read_batch(ageing, topic, startingOffsets=start, failOnDataLoss="false")
+    assert len(rows) == (high - low) // ENTRY
+
+
+@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
+def test_a_consumer_says_what_had_expired(ageing: Ageing, topic: str) -> None:
+    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
+    partitions = [key for key in ageing.view.partitions() if key.topic == topic]
+    losses: list[tuple[object, ...]] = []
+    rows = 0
+    with ClientBalanceConsumer(ageing.settings, f"{topic}_group", [topic], fail_on_data_loss=True).start() as consumer:
+        for key in partitions:
+            consumer.connect(key, 0)
+        while rows < (high - low) // ENTRY or len(losses) < len(partitions):
+            try:
+                delivery = consumer.get(timeout_ms=30_000)
+            except DataLoss as error:
+                losses.append((error.partition, error.wanted, error.found))
+                continue
+            assert delivery is not None, (rows, losses)
+            rows += len(delivery)
+            consumer.confirm(delivery)
+    assert sorted(losses, key=str) == [(str(key), 0, low) for key in partitions]
+    assert rows == (high - low) // ENTRY
+
+
+@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
+def test_a_restart_over_expired_data_is_an_error_or_counted(
+    ageing: Ageing, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
+    partitions = [key for key in ageing.view.partitions() if key.topic == topic]
+    start, end = (Offsets.of(dict.fromkeys(partitions, offset)).to_dict() for offset in (300 * ENTRY, high))
+    assert low > 300 * ENTRY
+    # A batch that had been planned before it expired is planned again as it was; its tasks find out.
+    with restarted(ageing, topic) as (given, planner), pytest.raises(DataLoss, match=f"1:{topic}:"):
+        values(given, planner.partitions(start, end))
+    with restarted(ageing, topic) as (_, planner), pytest.raises(DataLoss, match=f"holds it from {low} on"):
+        planner.latest(start, None)
+    with restarted(ageing, topic, failOnDataLoss="false") as (given, planner):
+        assert len(values(given, planner.partitions(start, end))) == (high - low) // ENTRY
+    told = re.findall(r"went on without at most (\d+) messages", caplog.text)
+    assert sum(map(int, told)) == (low // ENTRY - 300) * len(partitions)
