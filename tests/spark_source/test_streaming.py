@@ -246,6 +246,24 @@ def test_filters_read_their_tags_only(delta_spark: SparkSession, feed: Feed, tmp
     assert sink.all == sent[0::3]
 
 
+def test_a_restart_over_data_that_expired_before_its_index(
+    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path
+) -> None:
+    feed = plain_feed
+    feed.send(50)
+    sink = Batches()
+    options = feed.options(startingOffsets="earliest")
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.all == feed.sent
+    feed.wait_until_free()
+    feed.send(250)
+    for store_id in range(2):
+        feed.tube.expire_data(feed.topic, 100 * ENTRY, store_id=store_id)
+    with pytest.raises(Exception, match=rf"DataLoss: partition 1:{feed.topic}:\d+ was to be read from \d+ on, but the"):
+        run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.all == feed.sent[:50]
+
+
 def test_loss_ends_the_query_or_is_counted(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:
     feed = plain_feed
     feed.send(100, partitions=[0])
