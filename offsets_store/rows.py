@@ -18,6 +18,7 @@ __all__ = [
     "Stamp",
     "initial_of",
     "initial_rows",
+    "keeps_initial",
     "moved_on",
     "newest_run",
     "next_sequence",
@@ -215,6 +216,11 @@ def waiting_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[
 
 def _initial(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> list[Row]:
     return [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
+
+
+def keeps_initial(key: GroupKey, group_rows: Iterable[Row]) -> bool:
+    """Whether the first answer to any starting options is kept."""
+    return any(row.belongs_to(key) and row.kind == INITIAL for row in group_rows)
 
 
 def positions_of(topics: Collection[str], group_rows: Iterable[Row]) -> dict[PartitionKey, int]:

@@ -13,7 +13,7 @@ from offsets_store.errors import RunAlive, display_uri
 from offsets_store.group_writer import TableAccess
 from offsets_store.history import GroupHistory, Versions, history_of, rows_at_sequence
 from offsets_store.progress import GroupKey, GroupProgress
-from offsets_store.rows import Row, newest_run, positions_of, progress_of, topic_sets_of
+from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of
 from offsets_store.run import OffsetsRun
 from offsets_store.shared_run import SharedRun
 from offsets_store.storage import Storage
@@ -97,6 +97,10 @@ class OffsetsTable:
         This is what a group that changes its topics goes on from. Empty if nothing is kept.
         """
         return positions_of(frozenset(topics), self._rows(consumer_group))
+
+    def keeps_start(self, key: GroupKey) -> bool:
+        """Whether the place is kept where a query began whose first batch was not seen to complete."""
+        return keeps_initial(key, self._rows(key.consumer_group))
 
     def open_run(
         self, key: GroupKey, source_count: int, *, lease_ms: int = LEASE_MS, force: bool = False

@@ -6,7 +6,16 @@ import logging
 from collections.abc import Callable, Mapping
 
 from spark_source.cluster import Membership
-from spark_source.losses import GonePartition, Loss, LostOffsets, data_loss, find_cut, find_gone, find_lost
+from spark_source.losses import (
+    NEW_CHECKPOINT,
+    GonePartition,
+    Loss,
+    LostOffsets,
+    data_loss,
+    find_cut,
+    find_gone,
+    find_lost,
+)
 from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.snapshot import Snapshot, SnapshotCache
@@ -48,6 +57,17 @@ class LossJudge:
         start = start.merge(past_end) if past_end else start
         return snapshot, start.without(gone) if gone else start
 
+    def check_kept(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
+        """DataLoss, with the advice to `forget`, where the brokers do not hold the kept beginning of a query any more
+        and `failOnDataLoss` forbids that. Else nothing: what is planned from there is judged as from anywhere.
+        """
+        if self._options.fail_on_data_loss:
+            self._judge(
+                lambda look: [*self._find_gone(initial, look), *find_lost(initial, look.bounds, self._reads)],
+                snapshot,
+                forget,
+            )
+
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """Return the newest look, and `start` without anything to read up to `end` where the cluster has the partition
         no more. DataLoss where `failOnDataLoss` says so.
@@ -71,7 +91,9 @@ class LossJudge:
                 new[0],
             )
 
-    def _judge(self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot) -> tuple[Snapshot, list[Loss]]:
+    def _judge(
+        self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT
+    ) -> tuple[Snapshot, list[Loss]]:
         """Return the newest look and what it finds lost, if that is accepted: what an earlier look found too is an
         error, or a warning, once."""
         lost = find(snapshot)
@@ -81,7 +103,7 @@ class LossJudge:
             snapshot = self._look_again(new)
             lost = find(snapshot)
         if lost and self._options.fail_on_data_loss:
-            raise data_loss(lost)
+            raise data_loss(lost, way_out)
         for one in self._not_warned(lost):
             self._warned.add(one.identity)
             _log.warning("failOnDataLoss is false, going on: %s", one)

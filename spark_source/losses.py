@@ -11,7 +11,20 @@ from spark_source.partition_set import PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
 
-__all__ = ["GonePartition", "Loss", "LostEnd", "LostOffsets", "data_loss", "find_cut", "find_gone", "find_lost"]
+__all__ = [
+    "NEW_CHECKPOINT",
+    "GonePartition",
+    "Loss",
+    "LostEnd",
+    "LostOffsets",
+    "data_loss",
+    "find_cut",
+    "find_gone",
+    "find_lost",
+]
+
+NEW_CHECKPOINT = "begin with a new checkpoint at startingOffsets that the brokers hold"
+"""The way out for a query that stands where its brokers hold nothing."""
 
 
 class LostOffsets(NamedTuple):
@@ -168,13 +181,12 @@ def find_cut(
     ]
 
 
-def data_loss(lost: Sequence[Loss]) -> DataLoss:
+def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for positions that the brokers do not hold: what, where, and what to do."""
     first = lost[0]
     others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""
     return DataLoss(
-        f"{first}{others}. Set failOnDataLoss=false to go on without what is lost, or begin with a new checkpoint "
-        "at startingOffsets that the brokers hold",
+        f"{first}{others}. Set failOnDataLoss=false to go on without what is lost, or {way_out}",
         partition=str(first.partition),
         wanted=first.position,
         found=first.found,

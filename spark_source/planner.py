@@ -78,6 +78,8 @@ class StreamPlanner:
         self._judge: LossJudge | None = None
         self._scope_checked = False
         self._initial: Offsets | None = None
+        self._first_batch_planned = False
+        """Spark has asked for the tasks of its first batch, or of a later one."""
         self._target: Target | None = None
         self._silent_brokers = SilentBrokers()
         self._late_starts: LateStarts | None = None
@@ -102,8 +104,11 @@ class StreamPlanner:
         if self._initial is None:
             spec = self._options.start_of("stream")
             starting = self._options.question(spec)
-            self._initial = self._progress.initial(starting)
-            if self._initial is None:
+            kept = self._progress.initial(starting)
+            if kept is not None:
+                self._judging().check_kept(kept, snapshots.get(), self._progress.forget_start)
+                self._initial = kept
+            else:
                 at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
                 if not self._progress.exists and (at_latest or spec.uses("group")):
                     _log.warning(
@@ -154,6 +159,8 @@ class StreamPlanner:
             check_scope(self._options, recent.view, begin)
             self._check_checkpoint(begin)
             self._scope_checked = True
+        # Spark asks on, so the batch before is complete, and the first one too, be it one of nothing.
+        complete = begin != self._initial or self._first_batch_planned
         if self._target is not None:
             min_rows = None  # waiting would add nothing, and the last rows would be left
         idle = self._idle
@@ -163,7 +170,7 @@ class StreamPlanner:
             and idle[:3] == (start, max_rows, min_rows)
             and not (idle.held_back and self._delay.over)
         ):
-            if begin != self._initial:
+            if complete:
                 self._record(begin, recent)
             return self._nothing_new(start)
         held = begin
@@ -171,7 +178,7 @@ class StreamPlanner:
             recent, held = self._judging().held(begin, recent, None if self._target is None else self._target.ends)
         finally:
             # Where a lost tail is accepted, positions go back before a message comes there: they never lead the sink.
-            if begin != self._initial:
+            if complete:
                 self._record(held, recent, back_from=None if held is begin else begin)
         self._silent_brokers.tell(recent)
         self._judging().warn_unreadable(recent)
@@ -208,6 +215,7 @@ class StreamPlanner:
         self._progress.check()
         snapshot = self._start().get()
         begin, until = self._parse(start), self._parse(end)
+        self._first_batch_planned = True
         if start == end:
             self._stands_at = end
         # Two kinds of batches may go back, and have nothing to read there: the first of an earlier run, which began and

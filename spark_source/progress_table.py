@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -105,10 +106,28 @@ class ProgressTable:
             return None
         waiting = self._ask(lambda: run.initial_waiting(question))
         _log.warning(
-            "the query begins where a run of its group began whose first batch did not complete; the offsets table has "
-            "kept that place. To begin anew, delete the group's rows of kind initial from the table"
+            "the query begins where a run of its group began whose first batch did not complete, as far as the offsets "
+            "table knows, which has kept that place. If that is not wanted, %s",
+            self.forget_start,
         )
         return Offsets.of(kept).with_waiting(waiting)
+
+    @property
+    def forget_start(self) -> str:
+        """What to do to begin elsewhere than at the kept answer."""
+        from offsets_store.errors import display_uri
+
+        options = self._options
+        what = ["--offsets-table", display_uri(options.offsets_table or ""), "--consumer-group", options.consumer_group]
+        if options.subscribe_pattern is not None:
+            what += ["--topic-pattern", options.subscribe_pattern.pattern]
+        for topic in () if options.subscribe_pattern is not None else options.topics:
+            what += ["--topic", topic]
+        what += ["--master-servers", ",".join(options.master_servers), "--to", "earliest"]
+        return (
+            f"make the offsets table forget that place, `tubeclient offsets reset {shlex.join(what)}`, and begin with "
+            "a new checkpoint"
+        )
 
     def keep_initial(self, starting: str, offsets: Offsets) -> None:
         """Keep that answer until the first batch is complete. It is in the table on return, in either mode; raises

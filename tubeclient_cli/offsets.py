@@ -160,7 +160,8 @@ def reset(
     """Move a group to another place in its topics.
 
     It counts for what starts from the table: a query with a NEW checkpoint
-    and startingOffsets=group, or a consumer that reads its position here. A
+    and startingOffsets=group, or a consumer that reads its position here; and
+    the table forgets where a query began whose first batch did not complete. A
     query with a checkpoint goes by its checkpoint, and sets the table back to
     it; `tubeclient ingest` goes by what its target has.
 
@@ -207,7 +208,7 @@ def reset(
                 if not dry_run:
                     raise
                 refusal = error
-            if plan.moves and not dry_run:
+            if plan.changes and not dry_run:
                 if not yes and not typer.confirm("Reset the group?", err=True):
                     typer.echo("nothing was changed", err=True)
                     raise typer.Exit(1)

@@ -30,6 +30,13 @@ class Plan:
     ends: Mapping[PartitionKey, int]
     """Where the brokers' data ends, as far as they were asked."""
     warnings: tuple[str, ...]
+    forgets_start: bool = False
+    """The table has kept the place where a query began, and is to forget it."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the table changes."""
+        return bool(self.moves) or self.forgets_start
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -85,7 +92,13 @@ class Reset:
         positions, warnings = self._within_bounds(wanted)
         if not positions:
             raise ConfigurationError(f"{self._key} would have no position left; name another place with --to")
-        return Plan(self._key, current, positions, self._ends(positions), tuple(warnings))
+        forgets_start = self._table.keeps_start(self._key)
+        if forgets_start:
+            warnings.append(
+                "the table forgets where a query began whose first batch is not known to be complete: begin with a "
+                "new checkpoint, as what one with such a batch was to read may be passed over"
+            )
+        return Plan(self._key, current, positions, self._ends(positions), tuple(warnings), forgets_start)
 
     def take_over(self, plan: Plan, *, force: bool) -> OffsetsRun:
         """Begin the run that is to write; writes nothing yet. Raises RunAlive or ConfigurationError for a live group,

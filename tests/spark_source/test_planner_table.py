@@ -30,7 +30,9 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
     assert not caplog.records
     restarted = planner(cluster, offsetsTable=tmp_path)
     assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
-    assert "the query begins where a run of its group began whose first batch did not complete" in caplog.text
+    assert (
+        "the query begins where a run of its group began whose first batch did not complete, as far as" in caplog.text
+    )
     # Other starting options, and other partitions, are another question.
     for other, begin in (
         ({"startingOffsets": "earliest"}, {"1:t:0": 0, "1:t:1": 0}),
@@ -67,6 +69,25 @@ def test_the_first_answer_is_forgotten_when_the_first_batch_is_complete(tmp_path
     assert positions(tmp_path) == {}
     assert one.latest(end, None) is end  # Spark asks for the next: this one is complete
     assert positions(tmp_path) == {"1:t:0": 16, "1:t:1": 16}
+    cluster.rows[STORE] = (0, 20)
+    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_first_answer_is_forgotten_when_a_first_batch_of_nothing_is_complete(
+    tmp_path: Path, restarted: bool
+) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    one = planner(cluster, offsetsTable=tmp_path)
+    start = one.initial()
+    assert one.latest(start, None) == start
+    if restarted:
+        one = planner(cluster, offsetsTable=tmp_path)
+        assert one.initial() == start
+    assert one.partitions(start, start) == []
+    assert positions(tmp_path) == {}
+    assert one.latest(start, None) == start  # Spark asks for the next: this one is complete
+    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 10}
     cluster.rows[STORE] = (0, 20)
     assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
 

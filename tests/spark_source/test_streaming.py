@@ -136,6 +136,18 @@ def test_reading_a_batch_twice_gives_the_same_rows_and_moves_no_position(
     assert f"{group}-r0" in groups
 
 
+def test_a_first_batch_of_nothing_is_complete_too(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """A new checkpoint from "latest" does not begin where an earlier one did."""
+    feed.send(50)
+    frame = stream(delta_spark, feed.options(startingOffsets="latest", offsetsTable=tmp_path / "offsets"))
+    for name in ("one", "two"):
+        sink = Batches()
+        run_available(frame, tmp_path / name, sink)
+        assert sink.all == []
+        feed.send(30)
+        feed.wait_until_free()
+
+
 @pytest.mark.parametrize("with_table", [True, False])
 def test_a_first_batch_that_crashed_loses_nothing(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path, with_table: bool
