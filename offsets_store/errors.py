@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -28,6 +28,10 @@ __all__ = [
     "display_uri",
     "scrub",
 ]
+
+
+_LEAST_SKEW_MS: Final = 1_000
+"""Clocks that differ by less count as equal."""
 
 
 class OffsetsTableError(Exception):
@@ -69,22 +73,36 @@ class VersionGone(OffsetsTableError):
 class RunAlive(OffsetsTableError):
     """A run of the group may be alive, as it wrote less than a lease ago.
 
-    `epoch` is that run's, in milliseconds since 1970; `updated_at` is when it last wrote.
+    `epoch` is that run's, in milliseconds since 1970; `updated_at` is when it last wrote. Both are by its machine's
+    clock, which was ahead of this one's by `ahead_ms` at least.
     """
 
-    def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int) -> None:
-        super().__init__(
+    def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int, ahead_ms: int = 0) -> None:
+        wrote = (
             f"group {consumer_group!r}: the run that started at {_moment(epoch)} (epoch {epoch}) wrote offsets at"
-            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}, less than {lease_ms / 1000:g} s ago, and may"
-            " be alive. Stop it and wait that long, or force the take-over: the other run then stops at its next commit"
+            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}"
         )
+        if ahead_ms < _LEAST_SKEW_MS:
+            when = (
+                f", less than {lease_ms / 1000:g} s ago, and may be alive. Stop it and wait that long, or force the"
+                " take-over: the other run then stops at its next commit"
+            )
+        else:
+            when = (
+                f" by its machine's clock, which is {timedelta(seconds=ahead_ms // 1000)} ahead of this one's or more,"
+                " and may be alive. Set the clock right that is wrong. If the run is over, force the take-over, else"
+                " stop it first. Whoever tries again with the same OffsetsTable gets in"
+                f" {lease_ms / 1000:g} s after the first try, unless the run writes meanwhile"
+            )
+        super().__init__(wrote + when)
         self.consumer_group = consumer_group
         self.epoch = epoch
         self.updated_at = updated_at
         self.lease_ms = lease_ms
+        self.ahead_ms = ahead_ms
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RunAlive, (self.consumer_group, self.epoch, self.updated_at, self.lease_ms)
+        return RunAlive, (self.consumer_group, self.epoch, self.updated_at, self.lease_ms, self.ahead_ms)
 
 
 class SupersededRun(OffsetsTableError):

@@ -57,6 +57,8 @@ class OffsetsTable:
             clock_ms,
             client_version or _installed_version(),
         )
+        self._first_looks: dict[str, tuple[tuple[int, int], int]] = {}
+        """By group: epoch and sequence of the row that its newest run wrote last, and when it was seen first here."""
 
     def __repr__(self) -> str:
         return f"OffsetsTable({display_uri(self._uri)!r})"
@@ -108,15 +110,19 @@ class OffsetsTable:
         """Begin a run of the group: one reader's life, which may record positions until a newer run does.
 
         Raises RunAlive where another run wrote less than `lease_ms` ago, unless `force` says that it is over, or has to
-        be: whoever holds the group's nodes at the master knows that nobody else does.
+        be: whoever holds the group's nodes at the master knows that nobody else does. A run whose clock is ahead may
+        have written at a time that is still to come: its lease counts from this table's first look at what it wrote.
 
         The run's epoch is this moment in milliseconds, but always above every epoch the group has in the table, so that
         a clock that went backwards cannot make a new run older than a dead one. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
-        if newest is not None and not force and self._age_ms(newest) < lease_ms:
-            raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
         now = self._access.clock_ms()
+        if newest is not None and not force:
+            written_ms = newest.updated_at.timestamp() * 1000
+            if now - min(written_ms, self._first_look_ms(newest, now)) < lease_ms:
+                ahead_ms = max(0, round(written_ms - now))
+                raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms, ahead_ms)
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
     def join_run(self, key: GroupKey, source_count: int) -> Companion:
@@ -148,8 +154,13 @@ class OffsetsTable:
         """With a handle of its own, as it goes back to older versions."""
         return DeltaRsStorage(self._uri, self._options)
 
-    def _age_ms(self, row: Row) -> float:
-        return self._access.clock_ms() - row.updated_at.timestamp() * 1000
+    def _first_look_ms(self, newest: Row, now_ms: int) -> int:
+        """When this table saw first what the group's newest run wrote last."""
+        written = newest.run_epoch, newest.sequence
+        known = self._first_looks.get(newest.consumer_group)
+        if known is None or known[0] != written or known[1] > now_ms:
+            known = self._first_looks[newest.consumer_group] = written, now_ms
+        return known[1]
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:

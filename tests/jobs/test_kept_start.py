@@ -49,7 +49,7 @@ class Bench:
     def begins(self, starting: str, **more: str) -> int:
         query = self.query(starting, **more)
         try:
-            return query.initial()["1:clicks:0"]["0"] // ROW
+            return int(query.initial()["1:clicks:0"]["0"]) // ROW
         finally:
             query.close()
 

@@ -49,6 +49,41 @@ def test_a_run_takes_over_when_the_last_row_is_older_than_the_lease_or_by_force(
         first.record(at({FIRST: 84}))
 
 
+def test_a_run_whose_clock_is_a_day_ahead_is_told_as_such_and_its_lease_ends(open_table: Open, clock: Clock) -> None:
+    day_ms = 24 * 3_600_000
+    clock.now += day_ms
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    clock.now -= day_ms
+    table = open_table()
+    text = r"by its machine's clock, which is 1 day, 0:00:00 ahead.*Set the clock right.*force the take-over"
+    with pytest.raises(RunAlive, match=text) as caught:
+        table.open_run(KEY, 1)
+    assert caught.value.ahead_ms == day_ms
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    clock.now += 29_000
+    clock.now += day_ms
+    run.record(at({FIRST: 56}))  # it is alive
+    clock.now -= day_ms
+    for more_ms in (0, 29_999):
+        clock.now += more_ms
+        with pytest.raises(RunAlive):
+            table.open_run(KEY, 1)
+    clock.now += 1
+    assert table.open_run(KEY, 1).epoch == run.epoch + 1
+    with pytest.raises(RunAlive):  # another process has not seen for how long nothing came
+        open_table().open_run(KEY, 1)
+    assert open_table().open_run(KEY, 1, force=True).epoch == run.epoch + 1
+
+
+def test_a_clock_that_is_a_little_ahead_is_no_matter(open_table: Open, clock: Clock) -> None:
+    clock.now += 999
+    open_table().open_run(KEY, 1).record(at({FIRST: 28}))
+    clock.now -= 999
+    with pytest.raises(RunAlive, match="less than 30 s ago"):
+        open_table().open_run(KEY, 1)
+
+
 def test_an_older_run_stops_once_the_newer_one_has_written(open_table: Open, clock: Clock) -> None:
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
