@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_source.options import SourceOptions
@@ -37,7 +38,12 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     from spark_source.cluster import client_settings, reader_groups
     from tubeclient.errors import CorruptMessage
     from tubeclient.flows.corrupt_place import corrupt_message
+    from tubeclient.present_brokers import present_brokers
     from tubeclient.range_reader import RangeReader, WantedRange
+
+    settings, groups = client_settings(options), reader_groups(options)
+    topics = sorted({key.topic for key, _, _ in partition.plain_ranges})
+    partition = replace(partition, brokers=tuple(present_brokers(settings, groups, partition.brokers, topics)))
 
     def is_alone(key: PartitionKey) -> bool:
         """Whether the partition, the first of its store, is still the only one there."""
@@ -50,8 +56,8 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         is_alone=is_alone,
     )
     reader = RangeReader(
-        client_settings(options),
-        reader_groups(options),
+        settings,
+        groups,
         attempt_name(partition),
         fail_on_data_loss=options.fail_on_data_loss,
         visit_token=partition.visit_token,
