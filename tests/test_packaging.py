@@ -205,7 +205,6 @@ def test_the_source_imports_without_delta() -> None:
         ("embedded_tubemq", "numpy", "embedded"),
         ("tubeclient_cli.app", "typer", "cli"),
         ("tubeclient_cli.app", "rich", "cli"),
-        ("pyspark_tubeclient", "pyarrow", "spark"),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, missing: str, extra: str) -> None:
@@ -308,7 +307,7 @@ LAYERS = {
     "offsets_store": Layer(
         {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.errors"}, NETWORK | {"spark_source"}
     ),
-    "pyspark_tubeclient": Layer({"pyarrow", "spark_source", "tubeclient.extras"}, OUTSIDE_WORLD),
+    "pyspark_tubeclient": Layer({"spark_source"}, OUTSIDE_WORLD),
 }
 
 

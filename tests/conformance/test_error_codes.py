@@ -18,12 +18,12 @@ from tubeclient import (
     GroupConflict,
     GroupForbidden,
     NodeIdConflict,
+    NoSuchPartition,
     NotAvailable,
     OffsetRange,
     PartitionKey,
     PartitionOccupied,
     RangeReader,
-    ServerBusy,
     SourceCountConflict,
     StatusError,
     TopicNotDeployed,
@@ -128,7 +128,7 @@ CASES = [
     Case(431, TopicNotDeployed, unknown_topic),
     Case(450, GroupForbidden, group_without_leave),
     Case(455, GroupForbidden, tag_without_leave),
-    Case(500, ServerBusy, partition_the_broker_does_not_have),
+    Case(500, NoSuchPartition, partition_the_broker_does_not_have),
 ]
 
 
