@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from tests.conformance.cluster import Cluster
 from tests.exactly_once.job import Job
 from tests.exactly_once.looking import end_of_sink, newest_commit_of
+from tests.exactly_once.order import Positions
 from tests.exactly_once.processes import Found, send_signal
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.watching import OrderWatch
@@ -24,6 +25,7 @@ __all__ = [
     "OTHER_FAULTS",
     "Fault",
     "Scene",
+    "broker_stays_down",
     "kill_in_batch_0",
     "lose_checkpoint",
     "zombie_driver",
@@ -46,6 +48,8 @@ class Scene:
     job: Job
     order: OrderWatch
     rng: random.Random
+    down_seconds: float = 60.0
+    """How long at least a broker stays down, where it does."""
 
     def kill(self) -> None:
         """SIGKILL for the driver, and a look at what it left behind."""
@@ -182,6 +186,41 @@ def zombie_driver(scene: Scene) -> str:
     return f"stopped for {seconds:.1f} s with {state}; it ended with {words}"
 
 
+def broker_stays_down(scene: Scene) -> str:
+    """One of the brokers is down when the driver starts, when it is killed in a batch, and when it starts again, for a
+    minute as a rule; the other broker's partitions go on all the while, and its own when it is back.
+
+    The driver is killed between two batches before: one that is planned already is read as it is, so it would wait for
+    its brokers.
+    """
+    job, broker_id = scene.job, scene.rng.choice(sorted(scene.tube.brokers))
+
+    def go_on(there: bool) -> None:
+        before = _of_broker(end_of_sink(job.table), broker_id, there)
+        job.wait_for(
+            lambda: all(end_of_sink(job.table).get(key, -1) > at for key, at in before.items()),
+            f"rows of {', '.join(before)}, with broker {broker_id} {'back' if there else 'down'}",
+            _GOES_ON_SECONDS,
+            poll_seconds=0.1,
+        )
+
+    job.wait_for(job.caught_between_batches, "a moment between two batches", poll_seconds=0.002)
+    scene.kill()
+    with scene.tube.without_broker(broker_id):
+        since = time.monotonic()
+        job.start()
+        go_on(False)
+        state = _in_mid_batch(scene)
+        scene.kill()
+        job.start()
+        go_on(False)
+        _until(since + scene.down_seconds)
+        job.check()
+        seconds = time.monotonic() - since
+    go_on(True)
+    return f"broker {broker_id}, down for {seconds:.1f} s, the driver killed with {state}"
+
+
 DRIVER_FAULTS: Final = (
     stop_driver,
     kill_driver,
@@ -189,6 +228,7 @@ DRIVER_FAULTS: Final = (
     lose_checkpoint,
     kill_planner,
     zombie_driver,
+    broker_stays_down,
 )
 """After these the job starts again, which is most of the time that they take."""
 
@@ -238,6 +278,11 @@ def _in_table(scene: Scene) -> None:
 def _until(moment: float) -> None:
     """Wait for a moment of the monotonic clock."""
     time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def _of_broker(ends: Positions, broker_id: int, wanted: bool) -> Positions:
+    """The partitions of a broker, or those of all others."""
+    return {key: at for key, at in ends.items() if key.startswith(f"{broker_id}:") == wanted}
 
 
 def _any_moment(scene: Scene) -> None:

@@ -20,6 +20,8 @@ __all__ = ["SPARK", "Job"]
 
 _END_SECONDS = 120.0
 _KILLED_SECONDS = 10.0
+_STOPPED_SECONDS = 0.05
+"""All threads of a driver stand still so long after SIGSTOP."""
 SPARK = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
@@ -112,6 +114,20 @@ class Job:
             send_signal(process, signal.SIGKILL)
         self.run.kill()
         wait_for(lambda: not self._drivers(), "the driver to be gone", seconds=_KILLED_SECONDS)
+
+    def caught_between_batches(self) -> bool:
+        """Whether the driver, which stands still afterwards (SIGSTOP), has no batch that is planned and not complete;
+        it goes on if it has one."""
+        if self.planned != self.committed:
+            return False
+        for process in self._drivers():
+            send_signal(process, signal.SIGSTOP)
+        time.sleep(_STOPPED_SECONDS)
+        if self.planned == self.committed:
+            return True
+        for process in self._drivers():
+            send_signal(process, signal.SIGCONT)
+        return False
 
     def lose_checkpoint(self) -> None:
         """Delete it; the next start makes a new one. Not while the job runs."""

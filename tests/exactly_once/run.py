@@ -144,9 +144,11 @@ def run(
     first: tuple[Fault, ...] = (),
     faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
+    down_seconds: float = 60.0,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each fault once, in an order of its own, and again and again;
-    no further one once there were `rounds` of all, or `seconds` are over. With `latest` the job begins at the latest
+    no further one once there were `rounds` of all, or `seconds` are over. A broker that stays down does so for
+    `down_seconds` at least. With `latest` the job begins at the latest
     messages, of which there are some.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
@@ -158,7 +160,7 @@ def run(
         job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
     ):
         report.order = watch = OrderWatch(job)
-        scene = Scene(tube, spark, job, watch, order)
+        scene = Scene(tube, spark, job, watch, order, down_seconds)
         writers = Writers(tube.settings, TOPIC.name)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()

@@ -1,7 +1,7 @@
 """`tubeclient ingest` on a real Spark cluster under a seeded storm: each message once, none missing.
 
 Cut short for a build server: of the faults that the job starts again after, the one in batch 0, a lost checkpoint, a
-driver that stood still, and one more; and on a slow machine fewer of all but these.
+driver that stood still, a broker that stays down, and one more; and on a slow machine fewer of all but these.
 `python -m tests.exactly_once` is the long run.
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.exactly_once.faults import DRIVER_FAULTS, OTHER_FAULTS, lose_checkpoint, zombie_driver
+from tests.exactly_once.faults import DRIVER_FAULTS, OTHER_FAULTS, broker_stays_down, lose_checkpoint, zombie_driver
 from tests.exactly_once.run import run
 
-STORM_SECONDS = 120.0
-ALWAYS = (lose_checkpoint, zombie_driver)
+STORM_SECONDS = 180.0
+ALWAYS = (lose_checkpoint, zombie_driver, broker_stays_down)
 
 # A machine that is busy with everything else takes several times the 200 s that a run takes alone.
 pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(900)]
@@ -39,6 +39,7 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(server: str, lates
         first=ALWAYS,
         faults=faults,
         latest=latest,
+        down_seconds=15.0,
     )
     assert report.whole, "\n".join(report.lines())
     # Otherwise nothing was shown.
