@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.exactly_once.faults import FAULTS
+from tests.exactly_once.faults import FAULTS, LONG_FAULTS
 from tests.exactly_once.run import SERVERS, run
 
 
@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--latest", action="store_true", help="begin at the latest messages, not at the earliest")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
+    faults = tuple(names[name] for name in given.fault or names)
     # Whoever ends this ends all that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="exactly-once-") as temporary:
@@ -35,7 +36,8 @@ def main() -> int:
             given.seed,
             seconds=given.seconds,
             per_second=given.per_second,
-            faults=tuple(names[name] for name in given.fault or names),
+            first=tuple(fault for fault in LONG_FAULTS if fault in faults),
+            faults=faults,
             latest=given.latest,
         )
     return 0 if report.whole else 1

@@ -22,6 +22,7 @@ from tests.exactly_once.watching import OrderWatch
 __all__ = [
     "DRIVER_FAULTS",
     "FAULTS",
+    "LONG_FAULTS",
     "OTHER_FAULTS",
     "Fault",
     "Scene",
@@ -233,6 +234,9 @@ DRIVER_FAULTS: Final = (
 """After these the job starts again, which is most of the time that they take."""
 
 OTHER_FAULTS: Final = (kill_executor, kill_python_worker, hold_up_python_worker, restart_master, restart_broker)
+
+LONG_FAULTS: Final[tuple[Fault, ...]] = (zombie_driver, broker_stays_down)
+"""Each of them takes minutes where a driver starts slowly, so that a run might end before the seed draws them."""
 
 FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS)
 

@@ -29,7 +29,7 @@ from tests.exactly_once.watching import OrderWatch
 from tests.exactly_once.writers import Writers
 from tests.waiting import wait_for
 
-__all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery", "serving"]
+__all__ = ["SERVERS", "TOPIC", "Report", "drawn", "job_of", "run", "scenery", "serving"]
 
 TOPIC: Final = TopicSpec("numbers", num_partitions=2, num_stores=2)
 SERVERS: Final = ("embedded", "apache")
@@ -146,10 +146,9 @@ def run(
     latest: bool = False,
     down_seconds: float = 60.0,
 ) -> Report:
-    """Do what is `first`, and then what the seed draws: each fault once, in an order of its own, and again and again;
-    no further one once there were `rounds` of all, or `seconds` are over. A broker that stays down does so for
-    `down_seconds` at least. With `latest` the job begins at the latest
-    messages, of which there are some.
+    """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
+    and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
+    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -172,7 +171,7 @@ def run(
                     before = ends_of_brokers(tube.settings, TOPIC.name)
                 job.start()
                 _do(report, kill_in_batch_0, scene)
-                for fault in itertools.chain(first, _drawn(order, faults, rounds, started + seconds)):
+                for fault in itertools.chain(first, drawn(order, first, faults, rounds, started + seconds)):
                     scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
@@ -188,11 +187,18 @@ def run(
     return report
 
 
-def _drawn(order: random.Random, faults: tuple[Fault, ...], rounds: float, until: float) -> Iterator[Fault]:
+def drawn(
+    order: random.Random, first: tuple[Fault, ...], faults: tuple[Fault, ...], rounds: float, until: float
+) -> Iterator[Fault]:
+    """What comes after `first`, in an order of `order`'s own: in the first round all others, and in each further one
+    all; none once there were `rounds` of them, or past `until` on the monotonic clock, but one at least of the first
+    round.
+    """
     for done in itertools.count():
         if done >= rounds:
             return
-        for number, fault in enumerate(order.sample(faults, len(faults))):
+        others = [fault for fault in order.sample(faults, len(faults)) if done or fault not in first]
+        for number, fault in enumerate(others):
             if time.monotonic() >= until and (done or number):
                 return
             yield fault

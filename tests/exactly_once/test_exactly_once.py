@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.exactly_once.faults import DRIVER_FAULTS, OTHER_FAULTS, broker_stays_down, lose_checkpoint, zombie_driver
+from tests.exactly_once.faults import DRIVER_FAULTS, LONG_FAULTS, OTHER_FAULTS, lose_checkpoint
 from tests.exactly_once.run import run
 
 STORM_SECONDS = 180.0
-ALWAYS = (lose_checkpoint, zombie_driver, broker_stays_down)
+ALWAYS = (lose_checkpoint, *LONG_FAULTS)
 
 # A machine that is busy with everything else takes several times the 200 s that a run takes alone.
-pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(1500)]
 
 
 @pytest.mark.parametrize(("server", "latest"), [("embedded", True), ("apache", False)])
