@@ -67,14 +67,12 @@ class Producer(ProcessBound):
     def topics(self) -> list[str]:
         """The published topics, sorted."""
         self.check_process()
-        with self._outbox.lock:
-            return self._routes.topics
+        return self._routes.topics
 
     def is_writable(self, topic: str) -> bool:
         """Whether the topic is published and the master listed a partition to write to at the last heartbeat."""
         self.check_process()
-        with self._outbox.lock:
-            return self._routes.is_writable(topic)
+        return self._routes.is_writable(topic)
 
     def max_message_bytes(self, topic: str) -> int:
         """The largest message that a published topic takes, attributes included, as the master said last."""
@@ -225,9 +223,7 @@ class Producer(ProcessBound):
         return (self._settings.retry_limit_ms if timeout_ms is None else max(0.0, timeout_ms)) / 1000
 
     def _check_topic(self, topic: str) -> None:
-        with self._outbox.lock:
-            published = topic in self._routes
-        if not published:
+        if topic not in self._routes:
             raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
 
     def _check_size(self, topic: str, size: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-import linecache
+import dis
 import sys
+import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -47,19 +49,21 @@ def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
     return True
 
 
-def interrupted_at(line: int, call: Callable[[], object]) -> bool:
-    """Run `call` on this thread and interrupt it before its so manieth line of the client's or of Python's futures;
-    whether it got so far. Lines of `with` are left out: Python enters and leaves a lock without looking for signals.
+def interrupted_at(place: int, call: Callable[[], object]) -> bool:
+    """Run `call` on this thread and interrupt it before its so manieth line of the client's or of Python's futures,
+    ends of functions counted too; whether it got so far.
+
+    Lines of `with` are left out: Python enters and leaves a lock without looking for signals. A Condition's are not: it
+    is Python code that does it there. (The client's and the futures' alone: threads that start have some of their own.)
     """
-    left = line
+    left = place
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
         code = frame.f_code
-        if not code.co_filename.startswith(_TRACED):
+        if not code.co_filename.startswith(_TRACED) and not _is_of_a_condition(frame):
             return None
-        text = linecache.getline(code.co_filename, frame.f_lineno).strip()
-        if event == "line" and not text.startswith("with ") and code.co_name not in ("__enter__", "__exit__"):
+        if event == "return" or (event == "line" and frame.f_lineno not in _lines_of_with(code)):
             left -= 1
             if left < 0:
                 sys.settrace(None)
@@ -75,3 +79,22 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
     finally:
         sys.settrace(before)
     return False
+
+
+def _is_of_a_condition(frame: FrameType) -> bool:
+    caller = frame.f_back
+    return (
+        frame.f_code in (threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__)
+        and caller is not None
+        and caller.f_code.co_filename.startswith(_TRACED)
+    )
+
+
+@cache
+def _lines_of_with(code: CodeType) -> frozenset[int]:
+    """As they were compiled: the file may have been edited since."""
+    return frozenset(
+        step.positions.lineno
+        for step in dis.get_instructions(code)
+        if step.opname == "BEFORE_WITH" and step.positions is not None and step.positions.lineno is not None
+    )

@@ -1,6 +1,7 @@
 """Where the next message goes: round robin over the writable partitions, resting those that fail.
 
-No I/O; the clock is handed in, and whoever uses an object from several threads brings the lock.
+No I/O; the clock is handed in, and whoever changes an object from several threads brings the lock. What Routes tells of
+its topics needs none.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Routes:
     @property
     def topics(self) -> list[str]:
         """The topics added, sorted."""
-        return sorted(self._choices)
+        return sorted(list(self._choices))  # noqa: C414  # copied in one step: another thread may add one meanwhile
 
     def add(self, topic: str, start: int) -> None:
         """Add a topic; its partitions come with the next `update`. `start` as for PartitionChoice."""
@@ -111,7 +112,8 @@ class Routes:
 
     def is_writable(self, topic: str) -> bool:
         """Whether the topic was added and has partitions now."""
-        return topic in self._choices and bool(self._choices[topic].partitions)
+        choice = self._choices.get(topic)
+        return choice is not None and bool(choice.partitions)
 
     def update(self, layouts: Iterable[TopicLayout], brokers: Mapping[int, BrokerInfo]) -> None:
         """Take layouts and brokers as the master last gave them."""

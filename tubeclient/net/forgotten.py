@@ -97,7 +97,8 @@ class _Watches(ProcessBound):
 
     def end(self, watch: Watch, shift: _Shift) -> None:
         with self._lock:
-            if shift.watches.pop(id(watch), None) is None or shift.watches:
+            shift.watches.pop(id(watch), None)  # it may be gone: whoever was interrupted here comes again
+            if shift.watches:
                 return
             if self._shift is shift:
                 self._shift = None

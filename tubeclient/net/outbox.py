@@ -100,6 +100,7 @@ class Outbox:
         self._handed_over: deque[Sending] = deque()  # to the thread, which has not begun with them
         self._on_the_way: set[Sending] = set()
         self._awaited: dict[Future[bytes], float] = {}  # with the time each is due
+        self._first_due = 0.0  # none of them is due before that
         self._retries: list[tuple[float, int, Sending]] = []  # a heap by the time of the next attempt
         self._retry_numbers = itertools.count()
         self._closing = False
@@ -114,15 +115,15 @@ class Outbox:
         self._thread.ensure()
         position = 0
         while position < len(sendings):
-            if not self._room.wait_for(self.lock, self._has_room, sendings[0].deadline - monotonic()):
-                break
             with self.lock:
-                if self._closing:
-                    break
-                entering = sendings[position : position + max(0, self._places())]  # another thread may have been faster
+                closing = self._closing
+                entering = [] if closing else sendings[position : position + max(0, self._places())]
                 self._handed_over.extend(entering)
-            self._work.set()
-            position += len(entering)
+            if entering:
+                self._work.set()
+                position += len(entering)
+            elif closing or not self._room.wait_for(self.lock, self._has_room, sendings[0].deadline - monotonic()):
+                break
         for sending in sendings[position:]:
             sending.result.set_exception(self._no_room(sending))
 
@@ -198,6 +199,7 @@ class Outbox:
             with self.lock:
                 for (sending, _, _), answer in zip(parts, answers, strict=True):
                     self._awaited[answer] = min(due, sending.deadline)
+                    self._first_due = min(self._first_due, self._awaited[answer])
             for (sending, key, _), answer in zip(parts, answers, strict=True):
                 answer.add_done_callback(partial(self._answered, sending, key))
 
@@ -298,7 +300,11 @@ class Outbox:
         return due
 
     def _take_late(self, now: float) -> list[Future[bytes]]:
-        return [answer for answer, due in self._awaited.items() if due <= now]
+        if now < self._first_due:
+            return []
+        late = [answer for answer, due in self._awaited.items() if due <= now]
+        self._first_due = min((due for due in self._awaited.values() if due > now), default=now + self._answer_seconds)
+        return late
 
 
 def _result_of(stream: bytes, key: PartitionKey) -> SendResult:

@@ -2,12 +2,15 @@
 
 A KeyboardInterrupt comes between any two steps of the main thread, also within Python's own `threading`: a Condition
 or a Future that is interrupted at the wrong one stays locked for good, and the threads that were to settle it hang. So
-callers take locks by `with lock` alone, which C code does whole, and wait without holding any.
+callers take locks by `with lock` alone, which C code does whole, and wait without holding any. (CPython 3.11 looks for
+signals where a function starts, at a jump backward and after a call, that of `__exit__` included: all of these between
+a lock's being taken and its being given back are in the block of the `with`.)
 """
 
 from __future__ import annotations
 
 import threading
+from _thread import RLock
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -114,11 +117,19 @@ class Gate:
         return True
 
 
+class _Guard(RLock):  # type: ignore[misc]  # final in typeshed alone
+    """What an Outcome has for a Condition, whose own `__enter__` is Python code: interrupted there, it stays locked."""
+
+    def notify_all(self) -> None:
+        """Nobody waits for it, but for the gate."""
+
+
 class Outcome(Future[T]):
-    """A future that is settled however those who wait for it are interrupted."""
+    """A future that is settled however those who look at it, or wait for it, are interrupted."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._condition = _Guard()  # type: ignore[assignment]  # all of it that a Future uses but for waiting
         self._over = Gate()
 
     def result(self, timeout: float | None = None) -> T:
