@@ -34,12 +34,19 @@ _AT_ONCE = 16
 class _Known(NamedTuple):
     first: int
     data_min: int
+    end: int
+    """Of the index, when it was seen last."""
     looked_at: float
+
+    def is_outdated(self, files: StoreFiles) -> bool:
+        """Whether the store went back since: its topic was made anew, or it lost its tail."""
+        return files.index_bounds.max_offset < self.end or DATA_UNKNOWN < files.data_min < self.data_min
 
 
 class FirstOffsets:
     """Finds the first offset of stores whose message is still there, under reader groups, and keeps it: it only moves
-    forward, and only where data expires. For several threads, of which no two ask about one broker.
+    forward, and only where data expires, unless a topic is made anew. For several threads, of which no two ask about
+    one broker.
     """
 
     def __init__(
@@ -66,6 +73,12 @@ class FirstOffsets:
         Nothing is asked where no data expired since the last call, or ever. Raises what a look fails with.
         """
         now = time.monotonic()
+        for store in stores:
+            known = self._known.get(store)
+            if known is not None and known.is_outdated(files[store]):
+                del self._known[store]
+            elif known is not None:
+                self._known[store] = known._replace(end=files[store].index_bounds.max_offset)
         self._find(
             broker, [(stores[store], files[store]) for store in stores if self._is_due(store, files[store], now)]
         )
@@ -75,7 +88,7 @@ class FirstOffsets:
         if not files.data_min:
             return False
         known = self._known.get(store)
-        if known is None or known.first > files.index_bounds.max_offset:
+        if known is None:
             return True
         if files.data_min == DATA_UNKNOWN:
             return now - known.looked_at >= _LOOK_AGAIN_SECONDS
@@ -108,7 +121,7 @@ class FirstOffsets:
 
     def _search(self, look: DataLook, store: StoreKey, files: StoreFiles) -> Flow[None]:
         known, (low, high) = self._known.get(store), files.index_bounds
-        if known is not None and known.first <= high:
+        if known is not None:
             low = max(low, known.first)
         now = time.monotonic()
         try:
@@ -117,5 +130,5 @@ class FirstOffsets:
             if files.data_min != DATA_UNKNOWN:
                 raise
             return  # nothing says that data expired; readers say themselves what they do not find
-        self._known[store] = _Known(first, files.data_min, now)
+        self._known[store] = _Known(first, files.data_min, high, now)
         yield from look.release()

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.store import NewMessage
 from tests.moving import swap_brokers
@@ -110,6 +111,25 @@ def test_a_store_is_looked_into_again_only_where_data_expired_since(
         cluster.expire_data("clicks", 900 * 28)
         assert lookup.bounds(view)[store].min_offset == 900 * 28
         assert looks[1:] == [StoreBounds(280, 1_004 * 28)]  # it only moves forward
+
+
+@pytest.mark.parametrize("web", [True, False])
+def test_of_a_topic_that_was_made_anew_nothing_is_known_from_before(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool
+) -> None:
+    store = StoreKey(1, "single", 0)
+    cluster.load("single", [NewMessage(0, b"%d" % n) for n in range(1_000)])
+    alone = fetch_view(settings, ["single"], GROUPS)
+    with closing(OffsetLookup(settings if web else replace(settings, master_web_port=1), GROUPS)) as lookup:
+        cluster.expire_data("single", 600 * 28)
+        assert lookup.bounds(alone)[store] == StoreBounds(600 * 28, 28_000)
+        cluster.delete_topic("single")
+        cluster.create_topic(TopicConfig("single"))
+        cluster.load("single", [NewMessage(0, b"%d" % n) for n in range(800)])
+        assert lookup.bounds(alone)[store] == StoreBounds(0, 800 * 28)
+        if web:  # without, it is looked into again later
+            cluster.expire_data("single", 100 * 28)
+            assert lookup.bounds(alone)[store] == StoreBounds(100 * 28, 800 * 28)
 
 
 def test_a_probe_goes_round_partitions_that_are_being_read(
