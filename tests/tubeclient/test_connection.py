@@ -96,15 +96,18 @@ def test_answers_that_were_given_up_are_not_kept_a_place_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "error", "text"),
+    ("reply", "error", "text", "lasting"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", ProtocolError, "does not speak TubeMQ"),
-        (encode_frame(1, b"x" * 100)[:50], ConnectionLost, "closed the connection"),
-        (encode_frame(1, b"x")[:8] + b"\xff\xff\xff\xff", ProtocolError, "blocks"),
-        (b"", ConnectionLost, "closed the connection"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", ProtocolError, "does not speak TubeMQ", True),
+        (bytes.fromhex("15030300020246"), ConnectError, "speaks TLS; give TLS settings", True),
+        (encode_frame(1, b"x" * 100)[:50], ConnectionLost, "closed the connection", False),
+        (encode_frame(1, b"x")[:8] + b"\xff\xff\xff\xff", ProtocolError, "blocks", True),
+        (b"", ConnectionLost, "closed the connection", False),
     ],
 )
-def test_a_broken_answer_fails_every_waiting_call(reply: bytes, error: type[TubeError], text: str) -> None:
+def test_a_broken_answer_fails_every_waiting_call(
+    reply: bytes, error: type[TubeError], text: str, lasting: bool
+) -> None:
     def serve(sock: socket.socket) -> None:
         receive_frames(sock, 2)
         sock.sendall(reply)
@@ -114,11 +117,27 @@ def test_a_broken_answer_fails_every_waiting_call(reply: bytes, error: type[Tube
     with peer(serve) as connection:
         futures: list[Future[bytes]] = [connection.submit(b"one"), connection.submit(b"two")]
         for future in futures:
-            with pytest.raises(error, match=text):
+            with pytest.raises(error, match=text) as caught:
                 future.result(WAIT_SECONDS)
+            assert caught.value.lasting is lasting
         assert connection.closed
-        with pytest.raises(ConnectionLost, match="closed"):
+        with pytest.raises(ConnectError if error is ConnectError else ConnectionLost, match="closed"):
             connection.submit(b"three")
+
+
+def test_a_server_that_answered_once_is_tried_again_after_what_is_no_answer() -> None:
+    def serve(sock: socket.socket) -> None:
+        ((serial, stream),) = receive_frames(sock, 1)
+        sock.sendall(encode_frame(serial, stream))
+        receive_frames(sock, 1)
+        sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        wait_until_closed(sock)
+
+    with peer(serve) as connection:
+        assert connection.submit(b"one").result(WAIT_SECONDS) == b"one"
+        with pytest.raises(ProtocolError, match="does not speak TubeMQ") as caught:
+            connection.submit(b"two").result(WAIT_SECONDS)
+        assert not caught.value.lasting
 
 
 def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:

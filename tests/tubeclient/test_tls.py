@@ -98,8 +98,11 @@ def test_a_signer_that_is_not_trusted(
 ) -> None:
     with cluster(tmp_path, server_certificate) as running:
         for tls in (TlsSettings(ca_file=stranger.ca_file), TlsSettings()):
-            with pytest.raises(ConnectError, match=rf"{running.master_tls_address}.* is not trusted .* as ca_file"):
+            with pytest.raises(
+                ConnectError, match=rf"{running.master_tls_address}.* is not trusted .* as ca_file"
+            ) as caught:
                 look(over_tls(running, tls))
+            assert caught.value.lasting
 
 
 def test_an_expired_certificate(tmp_path: Path, authority: CertificateAuthority, trusting: TlsSettings) -> None:
