@@ -21,6 +21,7 @@ from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.settings import ClientSettings
+from tubeclient.store_growth import StoreGrowth
 
 __all__ = [
     "Cluster",
@@ -59,6 +60,8 @@ class Told(Protocol):
     def bounds(self) -> Mapping[StoreKey, Bounds]: ...
     @property
     def silent(self) -> Mapping[int, TubeError]: ...
+    @property
+    def growth(self) -> Mapping[StoreKey, StoreGrowth]: ...
 
 
 class Lookup(TimeLookup, Protocol):

@@ -185,7 +185,7 @@ class StreamPlanner:
         partitions, bounds = self._reach(recent)
         entering = self._late().entering(held, recent, bounds) if held.waiting else {}
         held_back = min_rows is not None and self._delay.holds_back(rows_to_read(held, partitions, bounds), min_rows)
-        end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering)
+        end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering, recent.growth)
         self._busy = end is not begin
         if end is begin:
             self._idle = _Idle(start, max_rows, min_rows, recent, held_back)

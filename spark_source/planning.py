@@ -4,7 +4,7 @@ The partitions of a store share one index, and an offset is a place in that inde
 there. So a batch takes windows of each store, and every partition of the store reads its messages in the one that
 begins where it stands. A limit of N rows is a limit on the windows' entries; it is exact where all partitions of each
 store stand at one offset, which they do after the first batch unless the query began at hand-set offsets, or partitions
-were added to a store in use: those are read beside the others until they have met.
+were added to a store in use at a moment that nobody knows: those are read beside the others until they have met.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from spark_source.offsets import Offsets, Run
 from spark_source.partition_set import PartitionSet
 from spark_source.windows import StoreWindows, clamped, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
+from tubeclient.store_growth import StoreGrowth
 
 __all__ = [
     "PlainRange",
@@ -40,12 +41,14 @@ def plan(
     bounds: Mapping[StoreKey, Bounds],
     max_rows: int | None,
     entering: Mapping[PartitionKey, int] | None = None,
+    growth: Mapping[StoreKey, StoreGrowth] | None = None,
 ) -> Offsets:
     """Return where the batch that begins at `start` ends; `start` itself where there is nothing to do.
 
     `partitions` may be read now: the others, and those whose store has no bounds, stay where they are. Those that
-    `start` does not know are new: they enter at their store's first offset and are read from the next batch on, so that
-    a range never depends on anything but two recorded offsets. Those that wait in `start` enter in the same way, at
+    `start` does not know are new: they enter at their store's first offset, or where `growth` proves that none of their
+    messages comes before, but not in front of all others. They are read from the next batch on, so that a range never
+    depends on anything but two recorded offsets. Those that wait in `start` enter in the same way, at
     what `entering` has for them, and wait on where it has nothing. Never moves a partition backward or past its store's
     end. With `max_rows` the windows of all stores have at most so many entries, and exactly so many while there are
     enough; every partition that has something to read gets on, or has its turn where there are too few rows for that
@@ -67,10 +70,23 @@ def plan(
         if start.waiting:
             new = {number for number in new if PartitionKey(store.broker_id, store.topic, number) not in start.waiting}
         if new:
-            first = [Run(number, number, held.min_offset) for number in new]
-            moved[store] = sorted([*moved.get(store, start.runs.get(store, ())), *first])
+            runs = start.runs.get(store, ())
+            entered = [Run(number, number, _entry(number, runs, held, (growth or {}).get(store))) for number in new]
+            moved[store] = sorted([*moved.get(store, runs), *entered])
     planned = Offsets.of_runs({**start.runs, **moved}, start.waiting) if moved else start
     return planned.merge(entering) if entering else planned
+
+
+def _entry(partition_id: int, others: Sequence[Run], held: Bounds, growth: StoreGrowth | None) -> int:
+    """Where a new partition enters a store in which others stand.
+
+    Not in front of them, whatever is proven: should the broker lose the end of its data and be written to again before
+    anybody looks, then nothing is passed unread that the others would not have to pass as well.
+    """
+    begin = growth.begin_of(partition_id) if growth is not None else None
+    if begin is None or not others:
+        return held.min_offset
+    return clamped(min(begin, max(run.offset for run in others)), held)
 
 
 def _advanced(run: Run, ids: frozenset[int] | None, held: Bounds, ends: Mapping[int, int]) -> list[Run]:

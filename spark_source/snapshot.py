@@ -16,6 +16,7 @@ from spark_source.partition_set import PartitionSet
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.store_growth import StoreGrowth
 
 __all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
 
@@ -63,6 +64,8 @@ class Snapshot:
     """By broker id, why a broker did not tell of all its stores."""
     last_bounds: Mapping[StoreKey, Bounds]
     """The same as `bounds`, with what silent brokers told before."""
+    growth: Mapping[StoreKey, StoreGrowth]
+    """How the stores of `bounds` gained partitions while the query ran."""
 
     @classmethod
     def of(cls, options: SourceOptions, view: ClusterView, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
@@ -71,7 +74,7 @@ class Snapshot:
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
         kept = {store: held for store, held in last.items() if store in view.stores()}
-        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds})
+        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds}, told.growth)
 
     @cached_property
     def view_told(self) -> ClusterView:

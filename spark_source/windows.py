@@ -1,7 +1,8 @@
 """The windows that a batch takes of the stores' indexes, and how a limit of rows is dealt to them: pure functions.
 
 The partitions of a store share one index, and those that stand at one offset share a window that begins there. Some may
-lag behind: a partition that was added to a store in use begins at the store's first offset. Each stretch from where
+lag behind: a partition that was added to a store in use begins at the store's first offset, unless it is known where
+the store ended then. Each stretch from where
 some partitions stand to where the next ones do is a window of its own, so that nobody waits for anybody; the last one,
 from the partitions in front to the store's end, is where new messages come. An entry of the index is one message of one
 partition, so the windows' entries are at most so many rows, though partitions that lag pass entries again that others

@@ -68,6 +68,8 @@ class StoreFiles(NamedTuple):
     """The index's own bounds; its first entries may have no message any more."""
     data_min: int
     """The first byte of the data that is still there; above 0, data has expired."""
+    last_partition: int | None = None
+    """The highest id of the store's partitions, which are all that the broker has; None where it does not say."""
 
 
 class PartitionKey(NamedTuple):

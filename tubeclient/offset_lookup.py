@@ -34,6 +34,7 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
+from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.wire.message_time import MINUTE_MS
 
 __all__ = ["OffsetLook", "OffsetLookup"]
@@ -56,6 +57,8 @@ class OffsetLook(NamedTuple):
     """Of the stores that were told of."""
     silent: Mapping[int, TubeError]
     """By broker id, why a broker did not tell of all its stores."""
+    growth: Mapping[StoreKey, StoreGrowth]
+    """What this lookup's looks have shown of how the same stores gained partitions."""
 
 
 class _Answer(NamedTuple):
@@ -88,6 +91,8 @@ class OffsetLookup(ProcessBound):
         self._asked_aside: dict[int, Future[_Answer]] = {}
         """What silent brokers are asked while nobody waits for it."""
         self._webs = BrokerWebs(settings)
+        self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
+        """By broker id; of one place, who is at another may be another broker."""
         self._firsts = FirstOffsets(
             self._pool, self._reader_groups, partial(new_client_id, self._reader_groups[0], "probe"), self._authority
         )
@@ -130,7 +135,8 @@ class OffsetLookup(ProcessBound):
                 raise failure
         self._heard.update(store.broker_id for store in found)
         self._silent.update(failures)
-        return OffsetLook(found, dict(self._silent))
+        growth = {store: self._growth[store.broker_id][1][store] for store in found}
+        return OffsetLook(found, dict(self._silent), growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the positions that brokers keep for `consumer_group`, for the partitions of `view` where it has one.
@@ -270,6 +276,7 @@ class OffsetLookup(ProcessBound):
         try:
             self._webs.check_place(broker)
         except TubeError as error:
+            self._note(broker, {})
             return _Answer({}, error)
         files = None
         if self._webs.of(broker) is not None:
@@ -288,10 +295,15 @@ class OffsetLookup(ProcessBound):
                     break  # the others would wait for the same
                 except TubeError as error:
                     failure = error
+        self._note(broker, files)
         try:
             return _Answer(self._firsts.bounds(broker, {store: stores[store] for store in files}, files), failure)
         except TubeError as error:
             return _Answer({}, error)
+
+    def _note(self, broker: BrokerInfo, files: Mapping[StoreKey, StoreFiles]) -> None:
+        place, before = self._growth.get(broker.broker_id, (broker, {}))
+        self._growth[broker.broker_id] = broker, grown(before if place == broker else {}, files)
 
     def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
         probe = probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority)

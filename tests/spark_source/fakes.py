@@ -153,10 +153,10 @@ class FakeLookup:
         self._cluster = cluster
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
-        found, silent = self.look(view)
-        for failure in silent.values():
+        told = self.look(view)
+        for failure in told.silent.values():
             raise failure
-        return dict(found)
+        return dict(told.bounds)
 
     def look(self, view: ClusterView) -> OffsetLook:
         cluster = self._cluster
@@ -168,6 +168,7 @@ class FakeLookup:
         return OffsetLook(
             {store: StoreBounds(rows[store][0] * ROW, rows[store][1] * ROW) for store in told},
             {one: ConnectError(f"broker {one} is down") for one in cluster.silent & {*view.brokers}},
+            {},
         )
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:

@@ -2,63 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
-from spark_source.cluster import TubeCluster
-from spark_source.options import parse_options
-from spark_source.planner import StreamPlanner
-from spark_source.progress_table import ProgressTable
-from spark_source.task_read import read_node
+from tests.spark_source.by_hand import Query
 from tests.waiting import wait_for
 from tubeclient.wire.payload import encode_payload
-
-
-class Query:
-    """What Spark would do: it keeps the offsets, asks for batches and reads their tasks."""
-
-    def __init__(self, tube: EmbeddedTubeMQ, **more: object) -> None:
-        given = {
-            "masterServers": tube.master_address,
-            "masterWebPort": tube.master_web_port,
-            "consumerGroup": "pair",
-            "sourceCount": 2,
-            "retryLimit": "2s",
-            "partitionRefreshInterval": "1s",
-            **more,
-        }
-        self.options = parse_options({name: str(value) for name, value in given.items()})
-        self.checkpoint: dict[str, Any] | None = None
-        self.rows: list[bytes] = []
-
-    @contextlib.contextmanager
-    def run(self) -> Iterator[StreamPlanner]:
-        """The planner of one run, from the checkpoint on, as text has kept it."""
-        one = StreamPlanner(self.options, TubeCluster(self.options), ProgressTable(self.options))
-        try:
-            self.checkpoint = json.loads(json.dumps(self.checkpoint or one.initial()))
-            yield one
-        finally:
-            one.close()
-
-    def batch(self, one: StreamPlanner) -> dict[str, Any]:
-        """Plan and read one batch, if there is one; returns where the query stands."""
-        assert self.checkpoint is not None
-        end = one.latest(self.checkpoint, None)
-        for task in one.partitions(self.checkpoint, end) if end != self.checkpoint else ():
-            for read in read_node(self.options, task):
-                self.rows += read.column("value").to_pylist()
-        self.checkpoint = end
-        return end
-
-    def until(self, one: StreamPlanner, count: int) -> None:
-        wait_for(lambda: self.batch(one) and len(self.rows) >= count, f"{count} rows")
 
 
 def send(tube: EmbeddedTubeMQ, topic: str, broker_id: int, label: str) -> list[bytes]:

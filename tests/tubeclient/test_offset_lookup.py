@@ -172,7 +172,33 @@ def test_a_broker_that_is_down_hides_no_other(
         assert lookup.look(view).bounds == OF_ONE
         cluster.start_broker(2)
         assert lookup.bounds(view) == EXPECTED
-        assert lookup.look(view) == (EXPECTED, {})
+        whole = lookup.look(view)
+        assert (whole.bounds, whole.silent) == (EXPECTED, {})
+
+
+def test_looks_show_where_a_store_ended_before_it_had_more_partitions(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    store = StoreKey(1, "clicks", 0)
+    with closing(OffsetLookup(settings, GROUPS)) as lookup:
+        lookup.look(view)
+        cluster.load("clicks", [NewMessage(0, b"x")])
+        assert lookup.look(view).growth[store].begin_of(2) == 84
+        cluster.grow_topic("clicks", partitions=3)
+        cluster.load("clicks", [NewMessage(2, b"x")])
+        seen = lookup.look(view).growth[store]
+        assert [seen.begin_of(number) for number in range(4)] == [None, None, 84, 112]
+        cluster.stop_broker(1)
+        lookup.look(view)
+        cluster.start_broker(1)
+        wait_for(lambda: store in lookup.look(view).bounds, "the broker to be heard")
+        assert lookup.look(view).growth[store].begin_of(2) is None
+
+
+def test_over_the_protocol_they_show_nothing_of_it(settings: ClientSettings, view: ClusterView) -> None:
+    with closing(OffsetLookup(replace(settings, master_web_port=1), GROUPS)) as lookup:
+        lookup.look(view)
+        assert {growth.begin_of(5) for growth in lookup.look(view).growth.values()} == {None}
 
 
 def test_nobody_waits_for_a_broker_that_says_nothing(
