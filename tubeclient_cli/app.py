@@ -83,6 +83,23 @@ def ingest(
             "whatever was taken out of the table since. A checkpoint prevails.",
         ),
     ] = None,
+    begin_anew: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With a new checkpoint: begin this topic by --starting-offsets (default: earliest), wherever the "
+            "target's rows of it end. For a topic that was deleted and made anew; any other gets rows twice. May be "
+            "given several times.",
+        ),
+    ] = None,
+    former_masters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...",
+            help="Masters that the cluster had before, where it shares none with --master-servers any more. Rows of "
+            "another cluster are refused.",
+        ),
+    ] = None,
     source_count: Annotated[
         int | None, typer.Option(metavar="N", help="Nodes of the group: tasks that read at once.")
     ] = None,
@@ -140,6 +157,8 @@ def ingest(
         "checkpoint": checkpoint,
         "offsets_table": offsets_table,
         "starting_offsets": starting_offsets,
+        "begin_anew": tuple(begin_anew) if begin_anew else None,
+        "former_masters": former_masters,
         "source_count": source_count,
         "max_offsets_per_trigger": max_offsets_per_trigger,
         "trigger": trigger,
@@ -194,7 +213,7 @@ def _ingest(
         if stop.is_set() and has_ended(spark, _ENDING_SECONDS):
             console.print(_ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
             return 0
-        typer.echo(f"tubeclient ingest: {short_cause(str(error))}", err=True)
+        typer.echo(f"tubeclient ingest: {with_advice(short_cause(str(error)))}", err=True)
         return 1
     finally:
         # Of a Spark that has ended already there is nothing left to stop.
@@ -202,6 +221,13 @@ def _ingest(
             spark.stop()
     console.print(summary_line(summary), highlight=False, soft_wrap=True)
     return 0
+
+
+def with_advice(cause: str) -> str:
+    """`cause`, and what it means for this job where the source, which knows no target, cannot say that."""
+    from tubeclient_cli.sink_check import BEGIN_ANEW
+
+    return f"{cause}. {BEGIN_ANEW}" if cause.startswith(_DATA_LOSS) else cause
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
@@ -216,6 +242,8 @@ _ENDED_WITH_SPARK = (
 )
 _ENDING_SECONDS = 10.0
 
+
+_DATA_LOSS = "tubeclient.errors.DataLoss: "
 
 # Spark's text for an exception of Java's that has none, such as the EOFException that it meets where a process was.
 _NO_CAUSE = "(no cause message)"

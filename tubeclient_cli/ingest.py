@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_source.offsets import Offsets
-from spark_source.options import parse_options
+from spark_source.options import SourceOptions, parse_options
 from tubeclient_cli.checkpoint import Checkpoint
 from tubeclient_cli.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.progress import BatchEvent
 from tubeclient_cli.resume import known_positions, start_text, starting_offsets
 from tubeclient_cli.settings import GROUP, TARGET, IngestSettings, says_offsets
 from tubeclient_cli.sink import DeltaSink
-from tubeclient_cli.sink_check import Batch, UnknownRows, check_batch, trusted
+from tubeclient_cli.sink_check import Batch, UnknownRows, check_batch, check_cluster, trusted
 from tubeclient_cli.sink_record import SinkRecord
 
 if TYPE_CHECKING:
@@ -65,10 +65,14 @@ def run_ingest(
     if stop.is_set():
         return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)
     checkpoint = Checkpoint(spark, settings.checkpoint)
-    is_new = checkpoint.query_id() is None
+    query_id = checkpoint.query_id()
+    is_new = query_id is None
     sink = DeltaSink(spark, settings.target, settings.consumer_group)
     chosen = settings.starting_offsets
+    options = parse_options(settings.options("earliest"))
     state = sink.look()
+    check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
+    state = state.without_topics(settings.begin_anew, query_id)
     in_table = {p: at for p, at in kept_positions(settings).items() if p.topic not in state.undone_topics}
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
     said = says_offsets(chosen) or chosen == GROUP or (chosen in (None, TARGET) and in_table)
@@ -81,10 +85,10 @@ def run_ingest(
     known = known_positions(state.ends, in_table, settings.topics, chosen)
     starting = starting_offsets(known, settings.topics, settings.fallback)
     if is_new:
-        on_start(start_text(known, state.ends, in_table, settings.topics, chosen))
+        on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
-    batches = _Batches(settings, sink, checkpoint, known)
+    batches = _Batches(settings, options, sink, checkpoint, known)
     writer = rows.writeStream.foreachBatch(batches.write)
     writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
     interval_ms = settings.interval_ms
@@ -101,13 +105,17 @@ def run_ingest(
 class _Batches:
     """What foreachBatch calls."""
 
-    def __init__(self, settings: IngestSettings, sink: DeltaSink, checkpoint: Checkpoint, known: Offsets) -> None:
+    def __init__(
+        self, settings: IngestSettings, options: SourceOptions, sink: DeltaSink, checkpoint: Checkpoint, known: Offsets
+    ) -> None:
         self._settings = settings
+        self._masters = options.master_servers
         self._sink = sink
         self._checkpoint = checkpoint
+        self._known = known
         # With any other word a query begins where the table ends, and not past it.
-        self._chosen = known if settings.starting_offsets == GROUP else None
-        self._may_lose = not parse_options(settings.options("earliest")).fail_on_data_loss
+        self._skips = settings.starting_offsets == GROUP
+        self._may_lose = not options.fail_on_data_loss
         self._query_id: str | None = None
 
     def ends(self) -> Offsets:
@@ -123,12 +131,16 @@ class _Batches:
             raise RuntimeError(f"Spark runs batch {batch_id} that its own checkpoint does not know")
         group, chosen = self._settings.consumer_group, self._settings.starting_offsets
         # Once more for each batch: somebody may have written to the table, or put it back, since the last one.
-        state = trusted(self._sink.look(), self._sink.where, group, chosen, goes_on=batch_id > 0)
-        batch = Batch(self._query_id, batch_id, self._checkpoint.start_of_running_batch() or end, end)
-        if check_batch(state, batch, self._chosen, may_lose=self._may_lose):
+        state, where = self._sink.look(), self._sink.where
+        check_cluster(state, where, self._masters, self._settings.former_master_servers)
+        state = state.without_topics(self._settings.begin_anew, self._query_id)
+        state = trusted(state, where, group, chosen, goes_on=batch_id > 0)
+        start = self._checkpoint.start_of_running_batch() or self._checkpoint.end_of(batch_id - 1) or end
+        batch = Batch(self._query_id, batch_id, start, end)
+        if check_batch(state, batch, self._known, skips=self._skips, may_lose=self._may_lose):
             # What the cluster has no more leaves the query's offsets: by the same name it begins anew.
             ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
-            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, ends))
+            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters))
 
 
 class _Watch:

@@ -82,8 +82,10 @@ def start_text(
     in_table: Mapping[PartitionKey, int],
     topics: tuple[str, ...],
     starting: str | None,
+    begin_anew: Collection[str] = (),
 ) -> str:
-    """Say where a new checkpoint begins, and who says so; the arguments are those of the functions above."""
+    """Say where a new checkpoint begins, and who says so; the arguments are those of the functions above, and the
+    topics that the user wants to begin anew."""
     of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
     of_table = [partition for partition in known if partition not in set(of_sink)]
     unknown = sorted(set(topics).difference(partition.topic for partition in known))
@@ -95,10 +97,15 @@ def start_text(
         )
         if partitions
     ]
-    if unknown:
-        nothing_said = starting in (None, TARGET)
-        chosen = "as nothing is known of the group there" if nothing_said else "startingOffsets"
-        places.append(f"at {'earliest' if nothing_said else starting} in {', '.join(unknown)} ({chosen})")
+    nothing_said = starting in (None, TARGET)
+    chosen = "as nothing is known of the group there" if nothing_said else "startingOffsets"
+    new = [name for name in unknown if name not in begin_anew]
+    anew = [name for name in unknown if name in begin_anew]
+    places += [
+        f"at {'earliest' if nothing_said else starting} in {', '.join(names)} ({why})"
+        for names, why in ((new, chosen), (anew, "which is begun anew"))
+        if names
+    ]
     text = f"the checkpoint is new and begins {'; '.join(places)}"
     ahead = ahead_of_sink(in_sink, in_table, topics)
     if ahead and starting != GROUP:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from spark_source.option_parsers import duration_ms
 from spark_source.options import Masked, parse_options
 from tubeclient.errors import ConfigurationError
+from tubeclient.settings import parse_master_servers
 from tubeclient_cli.moment import moment_ms
 
 __all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
@@ -71,6 +72,15 @@ class IngestSettings:
     earliest. "group": where the offsets table has it, also where that is past the target's rows. "target": as None, and
     after the group's last commit to the target whatever was taken out of the table since."""
 
+    former_masters: str | None = None
+    """ "host:port,host:port" of masters that the cluster had before, where it has none of them any more: rows of a
+    cluster that shares no master with this one are taken for another cluster's."""
+
+    begin_anew: tuple[str, ...] = ()
+    """Topics of which it does not count where the target's rows, or the offsets table, end: a new checkpoint begins
+    them by `starting_offsets`. For a topic that was made anew; a word for one checkpoint, so no settings file has
+    it."""
+
     source_count: int | None = None
     max_offsets_per_trigger: int | None = None
 
@@ -100,6 +110,20 @@ class IngestSettings:
         _ = self.interval_ms
         object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
         parse_options(self.options(self.fallback))
+        _ = self.former_master_servers
+        strange = sorted(set(self.begin_anew).difference(self.topics))
+        if strange:
+            raise ConfigurationError(f"begin-anew names {', '.join(strange)}, which is none of the job's topics")
+        if self.begin_anew and self.starting_offsets == GROUP:
+            raise ConfigurationError(
+                "begin-anew says that the group's positions do not count, and starting-offsets group that they do; take"
+                " one of them out"
+            )
+
+    @property
+    def former_master_servers(self) -> tuple[str, ...]:
+        """`former_masters`, one by one."""
+        return parse_master_servers(self.former_masters) if self.former_masters is not None else ()
 
     @property
     def fallback(self) -> str:
@@ -183,7 +207,7 @@ _REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "che
 _IN_FILE: Final = {
     f.name.replace("_", "-"): f.name
     for f in fields(IngestSettings)
-    if f.name not in ("source_options", "storage_options")
+    if f.name not in ("source_options", "storage_options", "begin_anew")
 }
 
 

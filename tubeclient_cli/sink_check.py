@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,9 +11,24 @@ from tubeclient.keys import PartitionKey
 from tubeclient_cli.settings import TARGET, says_offsets
 from tubeclient_cli.sink_history import SinkState
 
-__all__ = ["Batch", "RowsWouldBeMissing", "RowsWouldRepeat", "UnknownRows", "check_batch", "trusted"]
+__all__ = [
+    "BEGIN_ANEW",
+    "Batch",
+    "OtherCluster",
+    "RowsWouldBeMissing",
+    "RowsWouldRepeat",
+    "UnknownRows",
+    "check_batch",
+    "check_cluster",
+    "trusted",
+]
 
 _NEW: Final = "Start with a new checkpoint: it goes on where the table ends"
+BEGIN_ANEW: Final = (
+    "Where a topic was deleted and made anew, or its brokers lost their newest messages, give a new checkpoint "
+    "--begin-anew TOPIC as well: it begins the topic by --starting-offsets, and else at earliest, wherever the rows end"
+)
+"""The way out where the brokers have no more what the target's rows end at."""
 
 
 class RowsWouldRepeat(ConfigurationError):
@@ -26,6 +41,10 @@ class RowsWouldBeMissing(ConfigurationError):
 
 class UnknownRows(ConfigurationError):
     """Nobody can say which rows of the group the table has: its history is cut, or somebody took rows out."""
+
+
+class OtherCluster(ConfigurationError):
+    """The group's rows in the table come from a cluster that, by its masters, is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +64,23 @@ class Batch:
 def check_batch(
     state: SinkState,
     batch: Batch,
-    chosen: Mapping[PartitionKey, int] | None = None,
+    known: Mapping[PartitionKey, int] | None = None,
     *,
+    skips: bool = False,
     may_lose: bool = False,
 ) -> bool:
     """Whether the batch has to be written: False if the table has it already.
 
-    `chosen` are places past the table's end where the user wanted the query to begin; `may_lose` says that partitions
-    may enter past the end, as the brokers no longer have what lies between (failOnDataLoss=false). Raises
-    RowsWouldRepeat or RowsWouldBeMissing for a batch that does not begin where the table ends. Such a batch comes of an
+    `known` is where this run would begin a new checkpoint, and `skips` says that the user wants that to count where it
+    is past the table's end; `may_lose` says that partitions may enter past the end, as the brokers no longer have what
+    lies between (failOnDataLoss=false). Raises RowsWouldRepeat or RowsWouldBeMissing for a batch that does not begin
+    where the table ends, UnknownRows for one of an old checkpoint and a table that is a copy. Such a batch comes of an
     old checkpoint that is taken up again after a newer one went on from the table, of one that was put back to an
-    earlier state, of a run that was thought dead, and of a table that was put back.
+    earlier state, of a run that was thought dead, and of a table that is another one or was put back.
     """
     newest = state.record
     if newest is None:
-        if state.is_whole and batch.batch_id > 0:
-            raise RowsWouldBeMissing(
-                f"{batch} is not its first, and the table has none of the group's rows. Is it another table, or "
-                "one that was put back? Start with a new checkpoint: it reads what the table does not have"
-            )
+        _check_first(state, batch, known or {}, may_lose=may_lose)
         return True
     held = newest.ends
     if newest.query_id == batch.query_id and batch.batch_id <= newest.batch_id:
@@ -86,9 +103,9 @@ def check_batch(
         raise RowsWouldRepeat(
             f"{batch} stands before what query {newest.query_id} wrote to the table since, in {len(behind)}"
             f" partitions: {first} would be read from {begins[first]} to {batch.end.get(first)}, and the table ends at"
-            f" {held[first]}. {_NEW}"
+            f" {held[first]}. {_NEW}{f'. {BEGIN_ANEW}' if begins[first] == held[first] else ''}"
         )
-    allowed = chosen or {}
+    allowed = (known or {}) if skips else {}
     past = {p for p, at in held.items() if begins[p] > at and begins[p] != allowed.get(p)}
     if may_lose:
         past &= batch.start.keys()
@@ -99,7 +116,61 @@ def check_batch(
             f" read from {begins[first]}, and the table ends at {held[first]}. Was the table put back to an earlier"
             f" version? {_NEW}"
         )
+    if batch.batch_id > 0:
+        # What the query has begun to read is in its records, unless those are in another table.
+        unheld = batch.start.keys() & batch.end.keys() - held.keys()
+        if unheld:
+            first = min(unheld)
+            raise RowsWouldBeMissing(
+                f"{batch} goes on at {batch.start[first]} in {first}, and the table has nothing of the group's rows"
+                f" there, nor in {len(unheld) - 1} other partitions that it goes on in. Is it another table, or one"
+                " that was put back? Start with a new checkpoint: it reads what the table does not have"
+            )
     return True
+
+
+def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, int], *, may_lose: bool) -> None:
+    """See `check_batch`; for a table that says nothing of where the group's rows end."""
+    if batch.batch_id > 0 and state.is_copy:
+        raise UnknownRows(
+            f"{batch} is not its first, and the table is a copy of another one, so nobody can say how far the group's "
+            "rows go in it. Start with a new checkpoint and say where it begins: --starting-offsets group, or offsets "
+            "of partitions as JSON"
+        )
+    if batch.batch_id > 0 and state.is_whole:
+        raise RowsWouldBeMissing(
+            f"{batch} is not its first, and the table has none of the group's rows. Is it another table, or "
+            "one that was put back? Start with a new checkpoint: it reads what the table does not have"
+        )
+    if batch.batch_id > 0 or may_lose:
+        return
+    past = {p for p, at in known.items() if batch.start.get(p, batch.end.get(p, at)) > at}
+    if past:
+        first = min(past)
+        raise RowsWouldBeMissing(
+            f"{batch} begins past where this run is to begin, in {len(past)} partitions: {first} would be read from"
+            f" {batch.start.get(first, batch.end.get(first))}, and not from {known[first]}, and the table has none of"
+            " the group's rows. Start with a new checkpoint"
+        )
+
+
+def check_cluster(state: SinkState, where: str, masters: Collection[str], former: Collection[str] = ()) -> None:
+    """Raise OtherCluster where the group's rows in the table at `where` come from a cluster that shares no master with
+    this run's: equal names of topics and partitions stand for other messages there.
+
+    Masters may come and go, as each commit names those of its run. `former` are those that the user says the cluster
+    had before.
+    """
+    record = state.record
+    if record is None or not record.masters or not set(record.masters).isdisjoint({*masters, *former}):
+        return
+    before = ",".join(record.masters)
+    raise OtherCluster(
+        f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
+        f"masterServers names {','.join(masters)}. Another cluster's topics are other topics, whatever their names: "
+        "read them as a group of another name, or into another table. If it is the same cluster, and its masters "
+        f"moved or got other names, say so with --former-masters {before}"
+    )
 
 
 def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | None, *, goes_on: bool) -> SinkState:

@@ -8,8 +8,8 @@ out of which nobody can say how far they go.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -49,7 +49,8 @@ class SinkState:
     """The highest number that a commit of the group has, those that RESTORE undid included."""
     taken_out: TakenOut | None = None
     undone_topics: frozenset[str] = frozenset()
-    """Topics of which RESTORE took all of the group's rows back."""
+    """Topics of which the offsets table's word does not count: RESTORE took all of the group's rows back, or the user
+    begins them anew."""
     is_whole: bool = True
     """Whether the history goes back far enough. If not, and `record` is None, the group may have written before."""
     is_copy: bool = False
@@ -59,6 +60,14 @@ class SinkState:
     def ends(self) -> Offsets:
         """Where the group's rows end; {} where nothing is known of them."""
         return self.record.ends if self.record is not None else Offsets({})
+
+    def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
+        """What counts for a query that is to begin `topics` anew: nothing of them, until it has written itself."""
+        if not topics or (self.record is not None and self.record.query_id == query_id):
+            return self
+        forgotten = [partition for partition in self.ends if partition.topic in topics]
+        record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
+        return replace(self, record=record, undone_topics=self.undone_topics.union(topics))
 
 
 class _Effect(Enum):

@@ -28,6 +28,8 @@ class SinkRecord:
     counted for each checkpoint anew."""
     based_on: int | None = None
     """The table's version that the job had looked at before; None for one that was to be made."""
+    masters: tuple[str, ...] = ()
+    """ "host:port" of the masters of the cluster that the rows come from; () where an earlier release wrote it."""
 
     @property
     def transaction_id(self) -> str:
@@ -50,6 +52,7 @@ class SinkRecord:
                     "batchId": self.batch_id,
                     "sequence": self.sequence,
                     "basedOn": self.based_on,
+                    "masterServers": self.masters,
                     "endOffsets": self.ends.to_dict(),
                 }
             }
@@ -72,4 +75,5 @@ class SinkRecord:
             Offsets.from_dict(record["endOffsets"]),
             int(record.get("sequence", 0)),
             record.get("basedOn"),
+            tuple(map(str, record.get("masterServers", ()))),
         )

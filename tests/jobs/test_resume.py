@@ -161,3 +161,8 @@ def test_it_is_said_where_a_new_checkpoint_begins(
     topics = ("clicks", "views")
     known = known_positions(in_sink, in_table, topics, chosen)
     assert start_text(known, in_sink, in_table, topics, chosen) == f"the checkpoint is new and begins {text}"
+
+
+def test_topics_that_are_begun_anew_are_told_apart() -> None:
+    text = start_text(Offsets({}), {}, {}, ("clicks", "views"), "latest", ["clicks"])
+    assert text.endswith("begins at latest in views (startingOffsets); at latest in clicks (which is begun anew)")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.app import app, short_cause
+from tubeclient_cli.app import app, short_cause, with_advice
 from tubeclient_cli.session import REDACTION_REGEX
 from tubeclient_cli.settings import IngestSettings, load_settings
 
@@ -125,6 +125,24 @@ def test_blank_folders_are_refused() -> None:
         IngestSettings(**{**NEEDED, "checkpoint": " "})  # type: ignore[arg-type]
 
 
+def test_what_is_begun_anew_is_for_one_run(tmp_path: Path) -> None:
+    assert load_settings(None, {**NEEDED, "begin_anew": ("a",)}).begin_anew == ("a",)
+    with pytest.raises(ConfigurationError, match="begin-anew names c, which is none of the job's topics"):
+        load_settings(None, {**NEEDED, "begin_anew": ("a", "c")})
+    with pytest.raises(ConfigurationError, match=r"begin-anew says .*, and starting-offsets group that they do"):
+        load_settings(None, {**NEEDED, "begin_anew": ("a",), "starting_offsets": "group"})
+    with pytest.raises(ConfigurationError, match=r"begin-anew in .* is unknown"):
+        load_settings(write(tmp_path, '[ingest]\nbegin-anew = ["a"]\n'), NEEDED)
+
+
+def test_former_masters_are_written_as_masters_are(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, '[ingest]\nformer-masters = "old-1:1, old-2"\n'), NEEDED)
+    assert settings.former_master_servers == ("old-1:1", "old-2:8715")
+    assert load_settings(None, NEEDED).former_master_servers == ()
+    with pytest.raises(ConfigurationError, match=r"'old:x' in .* is not host:port"):
+        load_settings(None, {**NEEDED, "former_masters": "old:x"})
+
+
 def test_available_now_has_no_interval() -> None:
     assert load_settings(None, NEEDED).interval_ms is None
     assert load_settings(None, {**NEEDED, "trigger": "0s"}).interval_ms == 0
@@ -170,6 +188,15 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
     assert short_cause(java) == "java.lang.X: no s3a"
     without = "[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"
     assert short_cause(f"{without}\nmore").startswith(f"{without}. Most often the source's process beside the driver")
+
+
+def test_of_a_loss_this_jobs_way_out_is_told() -> None:
+    lost = (
+        "tubeclient.errors.DataLoss: partition 1:clicks:0 was to be read from 560 on, but the broker's data ends at 28"
+    )
+    assert with_advice(lost).startswith(f"{lost}. Where a topic was deleted and made anew, ")
+    assert "--begin-anew TOPIC" in with_advice(lost)
+    assert with_advice("ValueError: first") == "ValueError: first"
 
 
 def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:

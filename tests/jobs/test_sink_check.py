@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.sink_check import Batch, RowsWouldBeMissing, RowsWouldRepeat, UnknownRows, check_batch, trusted
+from tubeclient_cli.sink_check import (
+    Batch,
+    OtherCluster,
+    RowsWouldBeMissing,
+    RowsWouldRepeat,
+    UnknownRows,
+    check_batch,
+    check_cluster,
+    trusted,
+)
 from tubeclient_cli.sink_history import SinkState, TakenOut
 from tubeclient_cli.sink_record import SinkRecord
 
@@ -56,9 +65,10 @@ def test_a_batch_past_the_tables_end_is_refused(query_id: str) -> None:
 
 def test_past_the_tables_end_is_where_the_user_wants_to_begin_or_where_the_brokers_data_does() -> None:
     beyond = batch("query-2", 0, {A: 280, B: 588}, {A: 308, B: 616})
-    assert check_batch(STATE, beyond, {A: 280, B: 588})
-    with pytest.raises(RowsWouldBeMissing):
-        check_batch(STATE, beyond, {A: 280, B: 616})
+    assert check_batch(STATE, beyond, {A: 280, B: 588}, skips=True)
+    for known, skips in (({A: 280, B: 616}, True), ({A: 280, B: 588}, False)):
+        with pytest.raises(RowsWouldBeMissing):
+            check_batch(STATE, beyond, known, skips=skips)
     entering = batch("query-1", 8, {A: 280}, {A: 308, B: 588})
     assert check_batch(STATE, entering, may_lose=True)
     # Losing what the brokers have no more is not losing what the table had.
@@ -92,8 +102,68 @@ def test_a_later_batch_for_a_table_that_has_nothing_of_the_group_is_refused() ->
     later = batch("query-1", 3, {A: 84}, {A: 112})
     with pytest.raises(RowsWouldBeMissing, match=r"batch 3 .* is not its first, and the table has none"):
         check_batch(SinkState(), later)
-    # Where nobody knows, the checkpoint is believed.
+    # Where nobody knows, the checkpoint is believed; not with a copy, which it never wrote to.
     assert check_batch(SinkState(is_whole=False), later)
+    with pytest.raises(
+        UnknownRows, match=r"batch 3 .* the table is a copy of another one, .* --starting-offsets group"
+    ):
+        check_batch(SinkState(is_whole=False, is_copy=True), later)
+
+
+@pytest.mark.parametrize("query_id", ["query-1", "query-2"])
+def test_a_batch_that_goes_on_in_partitions_of_which_the_table_has_nothing_is_refused(query_id: str) -> None:
+    """One checkpoint with one target, then another, then the first: what is the same in both does not help."""
+    with pytest.raises(RowsWouldBeMissing, match=r"goes on at 28 in 1:clicks:20000, and the table has nothing of"):
+        check_batch(STATE, batch(query_id, 8, {A: 280, B: 560, C: 28}, {A: 308, B: 560, C: 28}))
+    # Where it is about to enter, where it is gone, and where a new checkpoint begins, nothing was read before.
+    assert check_batch(STATE, batch(query_id, 8, {A: 280, B: 560}, {A: 308, B: 560, C: 28}))
+    assert check_batch(STATE, batch(query_id, 8, {A: 280, B: 560, C: 28}, {A: 308, B: 560}))
+    assert check_batch(STATE, batch("query-2", 0, {A: 280, B: 560, C: 28}, {A: 308, B: 560, C: 28}))
+
+
+@pytest.mark.parametrize("state", [SinkState(), SinkState(is_whole=False)])
+def test_a_first_batch_that_begins_past_where_its_run_is_to_is_refused(state: SinkState) -> None:
+    known = {A: 280, B: 560}
+    for start, end in (({A: 280, B: 588}, {A: 308, B: 616}), ({A: 280}, {A: 308, B: 588})):
+        first = batch("query-2", 0, start, end)
+        with pytest.raises(RowsWouldBeMissing, match=r"1:clicks:10000 would be read from 588, and not from 560, and"):
+            check_batch(state, first, known)
+        assert check_batch(state, first, known, may_lose=True)
+    assert check_batch(state, batch("query-2", 0, {A: 280, B: 560, C: 28}, {A: 308, B: 560, C: 56}), known)
+
+
+def test_where_the_brokers_end_before_the_rows_the_way_out_is_told() -> None:
+    """A topic that was made anew, and a new checkpoint with failOnDataLoss=false: its first batch only goes back."""
+    back = batch("query-2", 0, {A: 280, B: 560}, {A: 28, B: 56})
+    with pytest.raises(RowsWouldRepeat, match=r"deleted and made anew, .* give a new checkpoint --begin-anew TOPIC"):
+        check_batch(STATE, back, may_lose=True)
+    anew = STATE.without_topics(["clicks"], "query-2")
+    assert check_batch(anew, batch("query-2", 0, {A: 0, B: 0}, {A: 28, B: 56}))
+    # An older checkpoint stands where the old topic was.
+    with pytest.raises(RowsWouldBeMissing):
+        check_batch(anew, batch("query-2", 3, {A: 280, B: 560}, {A: 28, B: 56}))
+
+
+EAST = ("10.0.0.1:8715", "10.0.0.2:8715")
+FROM_EAST = SinkState(SinkRecord("g", "query-1", 7, Offsets({A: 280}), masters=EAST), 12)
+
+
+def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
+    with pytest.raises(
+        OtherCluster,
+        match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, .* --former-masters 10\.0\.0\.1:8715,10",
+    ):
+        check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",))
+    with pytest.raises(OtherCluster):
+        check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",), ("10.8.0.1:8715",))
+
+
+def test_a_cluster_whose_masters_come_and_go_is_the_same_one() -> None:
+    for masters, former in ((EAST, ()), (("10.9.0.1:8715", EAST[1]), ()), (("10.9.0.1:8715",), (EAST[0],))):
+        check_cluster(FROM_EAST, "/lake/t", masters, former)
+    # An earlier release did not say.
+    check_cluster(STATE, "/lake/t", ("10.9.0.1:8715",))
+    check_cluster(SinkState(), "/lake/t", ("10.9.0.1:8715",))
 
 
 positions = st.dictionaries(st.sampled_from([A, B, C]), st.integers(0, 20).map(lambda n: n * 28), min_size=1)

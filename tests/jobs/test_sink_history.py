@@ -139,6 +139,16 @@ def test_a_history_that_is_cut_is_told() -> None:
     assert state(by_others(0, "CLONE"), ours(1, group="h")) == SinkState(is_whole=False, is_copy=True)
 
 
+def test_topics_that_are_begun_anew_count_for_nothing_until_the_query_has_written() -> None:
+    held = SinkState(SinkRecord("g", "q", 3, Offsets({A: 56, V: 28})), 3, undone_topics=frozenset({"other"}))
+    anew = held.without_topics(["clicks"], "new")
+    assert (dict(anew.ends), anew.sequence) == ({V: 28}, 3)
+    assert anew.undone_topics == frozenset({"clicks", "other"})
+    assert held.without_topics([], None) == held
+    assert held.without_topics(["clicks"], "q") == held
+    assert SinkState().without_topics(["clicks"], None) == SinkState(undone_topics=frozenset({"clicks"}))
+
+
 operations = st.sampled_from(["ours", "others", "OPTIMIZE", "RESTORE"])
 
 

@@ -11,7 +11,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient_cli.sink_record import SinkRecord
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
-RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}), 12, 30)
+RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}), 12, 30, ("10.0.0.1:8715",))
 
 
 def test_a_record_survives_the_commit() -> None:
@@ -30,11 +30,11 @@ def test_the_transaction_is_the_groups_whatever_the_checkpoint() -> None:
     assert SinkRecord("h", "query-1", 7, Offsets({})).transaction_id != RECORD.transaction_id
 
 
-def test_a_record_of_an_earlier_release_has_no_number() -> None:
+def test_a_record_of_an_earlier_release_has_neither_number_nor_masters() -> None:
     text = (
         '{"tubeclient": {"consumerGroup": "g", "queryId": "q", "batchId": 3, "endOffsets": {"1:clicks:0": {"0": 28}}}}'
     )
-    assert SinkRecord.parse(text) == SinkRecord("g", "q", 3, Offsets({A: 28}), 0, None)
+    assert SinkRecord.parse(text) == SinkRecord("g", "q", 3, Offsets({A: 28}), 0, None, ())
 
 
 @pytest.mark.parametrize("text", [None, "", "by hand", "[1]", '"x"', '{"other": {}}', '{"tubeclient": 1}'])
