@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from spark_source.cluster import Membership
 from spark_source.losses import (
     NEW_CHECKPOINT,
+    AwayBroker,
     GonePartition,
     Loss,
     LostOffsets,
     data_loss,
+    find_away,
     find_cut,
     find_gone,
     find_lost,
@@ -36,13 +38,16 @@ class LossJudge:
         self._snapshots = snapshots
         self._reads = options.selector()
         self._warned: set[object] = set()
+        self._away: set[tuple[int, str]] = set()
+        """The brokers that were away at the last look."""
 
     def held(
         self, start: Offsets, snapshot: Snapshot, ends: Mapping[StoreKey, int] | None = None
     ) -> tuple[Snapshot, Offsets]:
         """Return the newest look, and `start` with positions past a broker's end moved back to it: messages that come
         then are read. Partitions that the cluster has no more are left out: what comes by their name enters as new.
-        `ends` are those that the query is to reach. DataLoss where `failOnDataLoss` says so.
+        Those of a broker that is away stay, and are read on from there when it is back. `ends` are those that the query
+        is to reach. DataLoss where `failOnDataLoss` says so.
         """
         snapshot, lost = self._judge(
             lambda look: [
@@ -54,6 +59,7 @@ class LossJudge:
         )
         past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
         gone = {one.partition for one in lost if isinstance(one, GonePartition)}
+        self._tell_back({one.identity for one in lost if isinstance(one, AwayBroker)})
         start = start.merge(past_end) if past_end else start
         return snapshot, start.without(gone) if gone else start
 
@@ -74,7 +80,9 @@ class LossJudge:
         """
         snapshot, gone = self._judge(
             lambda look: [
-                one for one in self._find_gone(start, look) if end.get(one.partition, one.position) != one.position
+                one._replace(is_away=look.view.is_away(one.partition))
+                for one in find_gone(start, look.configured, self._reads)
+                if end.get(one.partition, one.position) != one.position
             ],
             snapshot,
         )
@@ -112,7 +120,7 @@ class LossJudge:
     def _look_again(self, lost: list[Loss]) -> Snapshot:
         """Ask the brokers anew, and the master before them where partitions are missing in its layout: the layout that
         is known may be old, and a cluster is read on without its master, but given up in part only with it."""
-        gone = next((one for one in lost if isinstance(one, GonePartition)), None)
+        gone = next((one for one in lost if isinstance(one, GonePartition | AwayBroker)), None)
         if gone is not None:
             try:
                 self._membership.refreshed_view(self._options.retry_limit_ms)
@@ -125,7 +133,15 @@ class LossJudge:
         return self._snapshots.get(fresh=True)
 
     def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[Loss]:
-        return [*find_gone(positions, snapshot.configured, self._reads)]
+        gone = find_gone(positions, snapshot.configured, self._reads)
+        return [*find_away(gone, snapshot.view.is_away)] if gone else []
+
+    def _tell_back(self, away: set[tuple[int, str]]) -> None:
+        """Once for each broker that was away at an earlier look; where it goes once more, it is warned of once more."""
+        for back in self._away - away:
+            self._warned.discard(back)
+            _log.info("broker %d is shown with its topics again", back[0])
+        self._away = away
 
     def _not_warned(self, lost: list[Loss]) -> list[Loss]:
         return [one for one in lost if one.identity not in self._warned]

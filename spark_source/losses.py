@@ -13,11 +13,13 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
 
 __all__ = [
     "NEW_CHECKPOINT",
+    "AwayBroker",
     "GonePartition",
     "Loss",
     "LostEnd",
     "LostOffsets",
     "data_loss",
+    "find_away",
     "find_cut",
     "find_gone",
     "find_lost",
@@ -72,6 +74,8 @@ class GonePartition(NamedTuple):
     partition: PartitionKey
     position: int
     """Where the query stands."""
+    is_away: bool = False
+    """The broker may come back, but what a batch was to read of it is not read then."""
 
     @property
     def identity(self) -> tuple[PartitionKey, int, None]:
@@ -86,7 +90,48 @@ class GonePartition(NamedTuple):
     def __str__(self) -> str:
         return (
             f"partition {self.partition} was to be read from {self.position} on, but the cluster does not list it any "
-            "more: its broker, its store or its topic was taken away, and with it what was not read yet"
+            "more: "
+        ) + (
+            f"broker {self.partition.broker_id} is away, and a batch that was planned before goes without it"
+            if self.is_away
+            else "its store or its topic was taken away, and with it what was not read yet"
+        )
+
+
+class AwayBroker(NamedTuple):
+    """A broker that is shown without a topic that others have, and the query has a place there: ClusterView.is_away."""
+
+    positions: Sequence[tuple[PartitionKey, int]]
+    """Where the query stands: one partition at least, sorted."""
+
+    @property
+    def partition(self) -> PartitionKey:
+        """The first of them."""
+        return self.positions[0][0]
+
+    @property
+    def position(self) -> int:
+        """Where the query stands in the first of them."""
+        return self.positions[0][1]
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """The same broker, whatever it has."""
+        return self.partition.broker_id, "away"
+
+    @property
+    def found(self) -> None:
+        """The broker tells nothing."""
+        return
+
+    def __str__(self) -> str:
+        others = len(self.positions) - 1
+        also = f" ({others} more of that broker as well)" if others else ""
+        return (
+            f"partition {self.partition} was to be read from {self.position} on, but the cluster does not list it any "
+            f"more{also}: the master shows nothing of topic {self.partition.topic} on broker "
+            f"{self.partition.broker_id}, while other brokers have it. That broker may only have been taken out for a "
+            "while: its partitions keep their place and are read on from there when it is back"
         )
 
 
@@ -122,7 +167,7 @@ class LostEnd(NamedTuple):
         )
 
 
-Loss: TypeAlias = LostOffsets | GonePartition | LostEnd
+Loss: TypeAlias = LostOffsets | GonePartition | AwayBroker | LostEnd
 """What is lost of a partition."""
 
 
@@ -144,6 +189,20 @@ def find_gone(
         if number not in listed
     ]
     return [GonePartition(key, at) for key, at in gone if is_read(key)]
+
+
+def find_away(
+    gone: Iterable[GonePartition], is_away: Callable[[PartitionKey], bool]
+) -> list[GonePartition | AwayBroker]:
+    """Return what of `gone` is gone for good, and then what is only away, by broker."""
+    for_good: list[GonePartition | AwayBroker] = []
+    away: dict[int, list[tuple[PartitionKey, int]]] = {}
+    for one in gone:
+        if is_away(one.partition):
+            away.setdefault(one.partition.broker_id, []).append((one.partition, one.position))
+        else:
+            for_good.append(one)
+    return [*for_good, *(AwayBroker(sorted(away[broker_id])) for broker_id in sorted(away))]
 
 
 def find_lost(
@@ -185,8 +244,15 @@ def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for positions that the brokers do not hold: what, where, and what to do."""
     first = lost[0]
     others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""
+    without = "set failOnDataLoss=false to go on without what is lost"
+    if isinstance(first, AwayBroker):
+        remedy = "Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
+    elif isinstance(first, GonePartition) and first.is_away:
+        remedy = f"Start again when the broker is back, or {without}"
+    else:
+        remedy = f"S{without[1:]}, or {way_out}"
     return DataLoss(
-        f"{first}{others}. Set failOnDataLoss=false to go on without what is lost, or {way_out}",
+        f"{first}{others}. {remedy}",
         partition=str(first.partition),
         wanted=first.position,
         found=first.found,

@@ -127,6 +127,11 @@ class OffsetSpec:
         )
         return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
 
+    def with_known(self, known: Mapping[PartitionKey, int]) -> OffsetSpec:
+        """Return this spec with `known` positions for partitions that it says nothing of."""
+        new = {} if self.default is not None else {**known, **dict(self.named)}
+        return replace(self, named=tuple(sorted(new.items()))) if new else self
+
     def with_new_from_earliest(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
         """Return this spec as a beginning at offsets that were reached before: where it names offsets in a topic, those
         of `partitions` in it that it does not name came later, and `latest` by default would leave out what they hold.
@@ -177,7 +182,8 @@ def resolve(
     if unknown:
         raise ConfigurationError(
             f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}. "
-            "Correct it, or, where partitions were taken away, set failOnDataLoss=false to start without them"
+            "Correct it, or, where partitions or their broker were taken away, set failOnDataLoss=false to start "
+            "without them: a stream goes on at the named offsets when such a broker is back"
         )
     missing = [key for key in keys if key not in named] if spec.default is None else []
     if missing:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from spark_source.away import away_in_table, away_of
 from spark_source.batch_plan import BatchPlan
 from spark_source.batch_tasks import tasks_of
 from spark_source.broker_positions import BrokerPositions
@@ -119,19 +120,23 @@ class StreamPlanner:
                 snapshot = self._target.frozen if self._target is not None else snapshots.get(fresh=True)
                 self._silent_brokers.tell(snapshot)
                 check_scope(self._options, snapshot.view)
-                chosen = spec if self._options.fail_on_data_loss else spec.without_unknown(snapshot.configured)
-                chosen = chosen.with_new_from_earliest(snapshot.configured)
+                in_table = away_in_table(self._options, spec, snapshot.view, self._progress)
+                chosen, partitions = spec.with_known(in_table), {*snapshot.configured, *in_table}
+                if not self._options.fail_on_data_loss:
+                    partitions.update(away_of(self._options, [key for key, _ in spec.named], snapshot.view))
+                    chosen = chosen.without_unknown(partitions)
+                chosen = chosen.with_new_from_earliest(partitions)
                 self._initial = resolve(
                     without_times(
                         chosen,
-                        snapshot.configured,
+                        partitions,
                         self._lookup_open(),
                         snapshot.view,
                         snapshot.bounds,
                         self._options.message_time_zone,
                         self._options.unmatched,
                     ),
-                    snapshot.configured,
+                    partitions,
                     snapshot.bounds,
                     lambda: group_positions(
                         self._options, snapshot.layout.view_read, snapshot.bounds, self._lookup_open(), self._progress

@@ -35,6 +35,10 @@ class ClusterView:
         return {(layout.broker_id, layout.topic): layout for layout in self.layouts}
 
     @cached_property
+    def _topics(self) -> frozenset[str]:
+        return frozenset(layout.topic for layout in self.layouts)
+
+    @cached_property
     def _partitions(self) -> list[PartitionKey]:
         return sorted(key for layout in self.layouts for key in layout.partitions())
 
@@ -69,6 +73,15 @@ class ClusterView:
         layout = self.layout_of(key)
         store_id, number = divmod(key.partition_id, MAX_STORE_PARTITIONS)
         return layout is not None and store_id < layout.stores and number < layout.partitions_per_store
+
+    def is_away(self, key: PartitionKey) -> bool:
+        """Whether the master shows nothing of the key's topic on its broker, while other brokers have the topic.
+
+        Such a broker may come back with its data. Apache's master shows brokers that are down or offline, and leaves
+        out only those whose configuration was deleted. One that is configured again is listed before its topics are,
+        as layouts are computed each 30 to 60 s: so the list of brokers does not tell when a broker is back.
+        """
+        return key.topic in self._topics and self.layout_of(key) is None
 
     def is_subscribable(self, key: PartitionKey) -> bool:
         """Whether readers may connect to the partition now."""

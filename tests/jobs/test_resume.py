@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spark_source.offset_spec import GroupPositions, OffsetSpec, resolve
 from spark_source.offsets import Offsets
+from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
 from tubeclient_cli.resume import ahead_of_sink, known_positions, start_text, starting_offsets
@@ -166,3 +167,15 @@ def test_it_is_said_where_a_new_checkpoint_begins(
 def test_topics_that_are_begun_anew_are_told_apart() -> None:
     text = start_text(Offsets({}), {}, {}, ("clicks", "views"), "latest", ["clicks"])
     assert text.endswith("begins at latest in views (startingOffsets); at latest in clicks (which is begun anew)")
+
+
+def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
+    """The start that ingest makes of its target, in the planner: nothing of that broker begins anew later."""
+    cluster = FakeCluster(partitions=1)
+    in_sink = Offsets({PartitionKey(1, "t", 0): 4 * 28, PartitionKey(2, "t", 0): 5 * 28})
+    starting = starting_offsets(known_positions(in_sink, {}, ["t"], None), ("t",), "earliest")
+    one = planner(cluster, startingOffsets=starting, failOnDataLoss="false")
+    start = Offsets.from_dict(one.initial())
+    end = Offsets.from_dict(one.latest(start.to_dict(), None))
+    assert start == in_sink
+    assert end == in_sink.merge({PartitionKey(1, "t", 0): 10 * 28})

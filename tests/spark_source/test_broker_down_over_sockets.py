@@ -1,4 +1,4 @@
-"""One broker of two is down, with real servers and both ways of asking them; Spark's part is done by hand."""
+"""One broker of two is down or away, with real servers and both ways of asking them; Spark's part is done by hand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from tests.spark_source.by_hand import Query
 from tests.waiting import wait_for
+from tubeclient.errors import DataLoss
 from tubeclient.wire.payload import encode_payload
 
 
@@ -80,4 +81,60 @@ def test_a_topic_joins_a_pattern_while_a_broker_is_down(tube: EmbeddedTubeMQ) ->
         tube.start_broker(2)
         expected += send(tube, "tt", 2, "c") + send(tube, "t", 2, "c")
         query.until(one, 30)
+    assert sorted(query.rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_new_checkpoints_from_the_table_read_a_broker_once_that_was_away(
+    tube: EmbeddedTubeMQ, tmp_path: Path, fail: str
+) -> None:
+    expected = send(tube, "t", 1, "a") + send(tube, "t", 2, "a")
+    rows: list[bytes] = []
+
+    def run(accepts: str) -> None:
+        query = Query(
+            tube,
+            subscribe="t",
+            startingOffsets="group",
+            groupFallback="earliest",
+            offsetsTable=tmp_path / "offsets",
+            failOnDataLoss=accepts,
+        )
+        with query.run() as one:
+            one.freeze_target()
+            while (at := query.checkpoint) != query.batch(one):
+                assert at is not None
+        rows.extend(query.rows)
+
+    run("true")
+    tube.remove_broker(2)
+    expected += send(tube, "t", 1, "b")
+    if fail == "true":
+        with pytest.raises(DataLoss, match=r"nothing of topic t on broker 2, .* Start again when the broker is back"):
+            run("true")
+    else:
+        run("false")
+        assert sorted(rows) == sorted(expected)
+    assert tube.add_broker() == 2
+    expected += send(tube, "t", 2, "c")
+    run("true")
+    assert sorted(rows) == sorted(expected)
+
+
+def test_a_broker_that_is_taken_out_and_put_back_while_a_query_runs(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    query = Query(
+        tube, subscribe="t", startingOffsets="earliest", failOnDataLoss="false", offsetsTable=tmp_path / "offsets"
+    )
+    expected = send(tube, "t", 1, "a") + send(tube, "t", 2, "a")
+    with query.run() as one:
+        query.until(one, 10)
+        tube.remove_broker(2)
+        expected += send(tube, "t", 1, "b")
+        query.until(one, 15)
+    with query.run() as one:
+        expected += send(tube, "t", 1, "c")
+        query.until(one, 20)
+        tube.add_broker()
+        expected += send(tube, "t", 2, "d")
+        query.until(one, 25)
     assert sorted(query.rows) == sorted(expected)

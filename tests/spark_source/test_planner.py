@@ -77,14 +77,14 @@ def test_starting_offsets_have_to_fit_the_topic() -> None:
 
 
 def test_named_partitions_that_are_gone_may_be_gone_without(caplog: pytest.LogCaptureFixture) -> None:
-    starting = '{"1:t:0": 56, "3:t:0": 28, "default": "earliest"}'
+    starting = '{"1:t:0": 56, "1:t:7": 28, "default": "earliest"}'
     with pytest.raises(
-        ConfigurationError, match="startingOffsets names 3:t:0, which the subscribed topics do not have"
+        ConfigurationError, match="startingOffsets names 1:t:7, which the subscribed topics do not have"
     ):
         planner(FakeCluster(), startingOffsets=starting).initial()
     lenient = planner(FakeCluster(), startingOffsets=starting, failOnDataLoss="false")
     assert lenient.initial() == as_json({"1:t:0": 2, "1:t:1": 0})
-    assert "without what startingOffsets names and the topics do not have: 3:t:0" in caplog.text
+    assert "without what startingOffsets names and the topics do not have: 1:t:7" in caplog.text
 
 
 def test_only_assigned_partitions_are_read() -> None:

@@ -1,0 +1,230 @@
+"""A broker is out of the cluster for a while, with its data: what is known of it is kept; with a cluster in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offsets_store import OffsetsTable
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, key, planner
+from tubeclient.errors import ConfigurationError, DataLoss
+from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
+
+FAR = StoreKey(2, "t", 0)
+
+AWAY = (
+    r"partition 2:t:0 was to be read from 140 on, but the cluster does not list it any more: the master shows nothing "
+    r"of topic t on broker 2, while other brokers have it"
+)
+WAIT = r"Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
+
+
+class Pair(FakeCluster):
+    """Topic t with ten rows on each of two brokers, of which the second comes and goes."""
+
+    def __init__(self) -> None:
+        super().__init__(partitions=1)
+        self.rows[FAR] = (0, 10)
+        self.back()
+
+    def back(self, *, with_topics: bool = True) -> None:
+        self.brokers = [BrokerInfo(1, "127.0.0.1", 8123), BrokerInfo(2, "127.0.0.1", 8124)]
+        self.layouts = [TopicLayout("t", 1, 1, 1), *([TopicLayout("t", 2, 1, 1)] if with_topics else [])]
+
+    def away(self) -> None:
+        self.brokers, self.layouts = self.brokers[:1], self.layouts[:1]
+
+
+# A query with a checkpoint
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_broker_that_comes_back_is_read_on_where_it_was(
+    restarted: bool, available_now: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also with a moment between, when it is listed and its topics are not yet: so it is on Apache's master."""
+    clock, cluster = FakeClock(), Pair()
+    one = planner(cluster, clock, failOnDataLoss="false")
+    at = one.latest(as_json({"1:t:0": 5, "2:t:0": 5}), 0)
+    cluster.away()
+    for rows in (12, 14):
+        clock.now += 60
+        cluster.rows[StoreKey(1, "t", 0)] = (0, rows)
+        if restarted:
+            one = planner(cluster, clock, failOnDataLoss="false")
+            if available_now:
+                one.freeze_target()
+        end = one.latest(at, None)
+        assert end == as_json({"1:t:0": rows, "2:t:0": 5})
+        assert [read for tasks in in_rows(one.partitions(at, end)).values() for read in tasks] == [
+            ("1:t:0", at["1:t:0"]["0"] // ROW, rows)
+        ]
+        assert one.latest(end, None) is end
+        at = json.loads(json.dumps(end))
+        cluster.back(with_topics=False)
+    assert caplog.text.count("going on: ") == (2 if restarted else 1)
+    cluster.back()
+    cluster.rows[FAR] = (0, 15)
+    clock.now += 60
+    if restarted:
+        one = planner(cluster, clock, failOnDataLoss="false")
+    end = one.latest(at, None)
+    assert in_rows(one.partitions(at, end)) == {1: [("2:t:0", 5, 15)]}
+    told = caplog.text.count("going on: ")
+    cluster.away()
+    clock.now += 60
+    assert one.latest(end, None) is end
+    assert caplog.text.count("going on: ") == told + 1
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_broker_that_is_away_is_an_error_that_says_what_to_do(available_now: bool) -> None:
+    cluster = Pair()
+    cluster.away()
+    one = planner(cluster)
+    if available_now:
+        one.freeze_target()
+    with pytest.raises(DataLoss, match=rf"{AWAY}.*\. {WAIT}") as caught:
+        one.latest(as_json({"1:t:0": 5, "2:t:0": 5}), None)
+    assert (caught.value.partition, caught.value.wanted) == ("2:t:0", 140)
+    with pytest.raises(
+        DataLoss, match=r"any more: broker 2 is away, and a batch .* Start again when the broker is back"
+    ):
+        one.partitions(as_json({"1:t:0": 5, "2:t:0": 5}), as_json({"1:t:0": 5, "2:t:0": 7}))
+
+
+def test_all_partitions_of_a_broker_are_told_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Pair()
+    cluster.away()
+    one = planner(cluster, failOnDataLoss="false")
+    start = as_json({"1:t:0": 10, "2:t:0": 5, "2:t:1": 6, "2:t:2": 7, "1:t:5": 8})
+    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 5, "2:t:1": 6, "2:t:2": 7})
+    assert caplog.text.count("going on: ") == 2
+    assert (
+        "going on: partition 1:t:5 was to be read from 224 on, but the cluster does not list it any more: its store "
+        in (caplog.text)
+    )
+    assert "any more (2 more of that broker as well): the master shows nothing" in caplog.text
+
+
+def test_a_broker_that_comes_back_with_less_is_judged_as_any(caplog: pytest.LogCaptureFixture) -> None:
+    clock, cluster = FakeClock(), Pair()
+    one = planner(cluster, clock, failOnDataLoss="false")
+    start = as_json({"1:t:0": 10, "2:t:0": 5})
+    cluster.away()
+    assert one.latest(start, None) is start
+    cluster.back()
+    cluster.rows[FAR] = (0, 3)
+    clock.now += 60
+    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
+    assert "going on: partition 2:t:0 was to be read from 140 on, but the broker's data ends at 84" in caplog.text
+
+
+def test_a_topic_that_no_broker_has_is_gone_on_brokers_that_are_away_too() -> None:
+    clock, cluster = FakeClock(), Pair()
+    one = planner(cluster, clock, failOnDataLoss="false")
+    start = as_json({"1:t:0": 10, "2:t:0": 5})
+    cluster.away()
+    assert one.latest(start, None) is start
+    cluster.layouts = []
+    clock.now += 60
+    assert one.latest(start, None) == {}
+
+
+# A query that begins
+
+
+def recorded(cluster: FakeCluster, table: Path, rows: dict[str, int]) -> OffsetsTable:
+    before = planner(cluster, offsetsTable=table, startingOffsets="earliest")
+    before.complete(as_json(rows))
+    before.close()
+    return OffsetsTable(str(table))
+
+
+@pytest.mark.parametrize(
+    ("starting", "first"),
+    [
+        ("group", 6),
+        ('{"1:t:0": "group", "default": "group"}', 6),
+        ('{"1:t:0": 168}', 6),
+        ('{"1:t:0": 28, "2:t:0": "group"}', 1),
+        ('{"1:t:0": 28, "2:t:0": 140, "default": "earliest"}', 1),
+    ],
+)
+def test_a_new_checkpoint_takes_along_what_is_known_of_a_broker_that_is_away(
+    starting: str, first: int, tmp_path: Path
+) -> None:
+    """And the table knows it still after commits of the run."""
+    clock, cluster = FakeClock(), Pair()
+    table = recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
+    cluster.away()
+    more = {"offsetsTable": tmp_path / "table", "startingOffsets": starting, "failOnDataLoss": "false"}
+    one = planner(cluster, clock, **more)
+    start = one.initial()
+    assert start == as_json({"1:t:0": first, "2:t:0": 5})
+    at = one.latest(start, None)
+    one.complete(at)
+    assert table.positions("g", ["t"]) == {key("1:t:0"): 10 * ROW, key("2:t:0"): 5 * ROW}
+    cluster.back()
+    clock.now += 60
+    end = one.latest(at, None)
+    assert in_rows(one.partitions(at, end)) == {1: [("2:t:0", 5, 10)]}
+    one.close()
+
+
+def test_a_new_checkpoint_from_the_group_is_an_error_while_loss_is(tmp_path: Path) -> None:
+    cluster = Pair()
+    table = recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
+    cluster.away()
+    for _ in range(2):
+        one = planner(cluster, offsetsTable=tmp_path / "table", startingOffsets="group")
+        with pytest.raises(DataLoss, match=rf"{AWAY}.*\. {WAIT}"):
+            one.latest(one.initial(), None)
+        one.close()
+    cluster.back()
+    one = planner(cluster, offsetsTable=tmp_path / "table", startingOffsets="group")
+    start = one.initial()
+    assert start == as_json({"1:t:0": 6, "2:t:0": 5})
+    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 10})
+    one.close()
+    assert table.positions("g", ["t"]) == {key("1:t:0"): 6 * ROW, key("2:t:0"): 5 * ROW}
+
+
+@pytest.mark.parametrize(("starting", "entered"), [("latest", 12), ("earliest", 0)])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_where_the_group_stood_is_nothing_to_a_query_that_begins_elsewhere(
+    starting: str, entered: int, fail: str, tmp_path: Path
+) -> None:
+    clock, cluster = FakeClock(), Pair()
+    recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
+    cluster.away()
+    one = planner(cluster, clock, offsetsTable=tmp_path / "table", startingOffsets=starting, failOnDataLoss=fail)
+    at = one.latest(one.initial(), None)
+    cluster.back()
+    cluster.rows[FAR] = (0, 12)
+    clock.now += 60
+    assert one.latest(at, None) == as_json({"1:t:0": 10, "2:t:0": entered})
+    one.close()
+
+
+def test_a_start_that_names_a_broker_that_is_away_is_an_error_while_loss_is() -> None:
+    cluster = Pair()
+    cluster.away()
+    starting = '{"1:t:0": 28, "2:t:0": 140}'
+    with pytest.raises(ConfigurationError, match=r"names 2:t:0, which .* do not have.* a stream goes on at the named "):
+        planner(cluster, startingOffsets=starting).initial()
+
+
+def test_only_what_is_read_is_taken_along(tmp_path: Path) -> None:
+    cluster = Pair()
+    recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
+    cluster.away()
+    given: dict[str, Any] = {"subscribe": None, "assign": '["1:t:0"]', "failOnDataLoss": "false"}
+    for starting in ("group", '{"1:t:0": 168, "2:t:0": 140}'):
+        one = planner(cluster, offsetsTable=tmp_path / "table", startingOffsets=starting, **given)
+        assert one.initial() == as_json({"1:t:0": 6})
+        one.close()
