@@ -170,6 +170,8 @@ class PullConsumer(ClientBalanceConsumer):
                 self.refresh_topics()
             refused = self._balance_once()
         except TubeError as error:
+            if self.closed:
+                return None
             if not error.retriable:
                 self._fail(error)
                 return None

@@ -59,6 +59,11 @@ class ClientSettings:
     """How to speak TLS with masters and brokers; None is plain TCP."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.master_servers, str):
+            raise ConfigurationError(
+                f"master_servers is a text, {self.master_servers!r}, and not a tuple of host:port; "
+                "parse_master_servers(text) makes one of it"
+            )
         if not self.master_servers:
             raise ConfigurationError("master_servers names no master")
         for name in ("connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"):

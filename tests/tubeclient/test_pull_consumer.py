@@ -280,6 +280,30 @@ def test_a_closed_one_gives_nothing_more(start: Start) -> None:
             call()
 
 
+def test_being_closed_in_the_midst_of_balancing_is_no_failure(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = start()
+    wait_for(consumer.registered, "partitions")
+    balancing, done = threading.Event(), threading.Event()
+    balance = PullConsumer._balance_once
+
+    def closed_meanwhile(self: PullConsumer) -> object:
+        balancing.set()
+        wait_for(lambda: self.closed, "the consumer to be closed")
+        try:
+            return balance(self)
+        finally:
+            done.set()
+
+    monkeypatch.setattr(PullConsumer, "_balance_once", closed_meanwhile)
+    consumer.rebalance()
+    assert balancing.wait(10)
+    consumer.close()
+    assert done.wait(10)
+    assert "ended" not in caplog.text
+
+
 @pytest.mark.filterwarnings(MULTI_THREADED)
 def test_a_forked_child_has_none(start: Start, messages: None) -> None:
     consumer = start(topic="single", prefetch=0)
