@@ -7,7 +7,7 @@ from datetime import datetime
 
 from offsets_store.group_writer import GroupWriter
 from offsets_store.progress import PartitionProgress
-from offsets_store.rows import COMPANION, Row, Stamp, moved_on, newest_run
+from offsets_store.rows import COMPANION, Row, Stamp, moved_on, newest_run, places_of, waiting_rows
 from offsets_store.schema import INITIAL, POSITION
 
 __all__ = ["Companion"]
@@ -53,7 +53,9 @@ class Companion(GroupWriter):
             )
             initial = [row for row in mine if row.kind == INITIAL]
             if initial and all(wanted.get(row.partition, -1) >= row.next_offset for row in initial if row.topic):
-                kept: list[Row] = []
+                begun = {row.partition for row in positions}
+                waits = {p: place for p, place in places_of(initial).items() if p not in begun}
+                kept = waiting_rows(self._key, waits, stamp)
             else:
                 kept = initial
             if not moved and kept == initial:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
-from offsets_store.schema import INITIAL, POSITION
+from offsets_store.schema import INITIAL, POSITION, WAITING
 from tubeclient.keys import PartitionKey
 
 __all__ = [
@@ -22,11 +22,14 @@ __all__ = [
     "moved_on",
     "newest_run",
     "next_sequence",
+    "places_of",
     "position_rows",
     "positions_of",
     "progress_of",
     "topic_sets_of",
+    "waiting_in",
     "waiting_of",
+    "waiting_rows",
 ]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
@@ -102,13 +105,13 @@ def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: S
 
 def moved_on(
     key: GroupKey,
-    mine: Iterable[Row],
+    mine: Sequence[Row],
     progress: Iterable[PartitionProgress],
     stamp: Stamp,
     follows: Callable[[PartitionProgress, Row], bool],
 ) -> tuple[list[Row], bool]:
     """The positions among the key's rows `mine` with those of `progress` in their places that differ from them and
-    follow on them, and whether there are any.
+    follow on them, and whether there are any. Partitions that wait and have no position still are among the rows.
     """
     known = {row.partition: row for row in mine if row.kind == POSITION}
     news = [
@@ -116,8 +119,10 @@ def moved_on(
         for p in progress
         if (row := known.get(p.partition)) is None or (row.next_offset != p.next_offset and follows(p, row))
     ]
-    stay = known.keys() - {p.partition for p in news}
-    return [*position_rows(key, news, stamp), *(known[partition] for partition in sorted(stay))], bool(news)
+    entered = {p.partition for p in news}
+    stay = [known[partition] for partition in sorted(known.keys() - entered)]
+    waiting = [row for row in mine if row.kind == WAITING and row.partition not in entered]
+    return [*position_rows(key, news, stamp), *stay, *waiting], bool(news)
 
 
 def initial_rows(
@@ -131,9 +136,18 @@ def initial_rows(
     answer = offsets or {_NO_PARTITION: 0}
     values = [
         *((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items())),
-        *((*partition, _NO_OFFSET, *[None] * 5, text) for partition, text in sorted(waiting.items())),
+        *_without_offset(waiting),
     ]
     return _rows(key, INITIAL, values, starting, stamp)
+
+
+def waiting_rows(key: GroupKey, waiting: Mapping[PartitionKey, str], stamp: Stamp) -> list[Row]:
+    """One row per partition that has no offset yet, with the text of where it will begin as `reason`."""
+    return _rows(key, WAITING, _without_offset(waiting), None, stamp)
+
+
+def _without_offset(waiting: Mapping[PartitionKey, str]) -> Iterable[tuple[object, ...]]:
+    return ((*partition, _NO_OFFSET, *[None] * 5, text) for partition, text in sorted(waiting.items()))
 
 
 def _rows(
@@ -210,8 +224,20 @@ def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[
 
 def waiting_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, str]:
     """The partitions of the kept first answer that had no offset yet, and the text that is kept in its place."""
-    rows = _initial(key, starting, group_rows)
+    return places_of(_initial(key, starting, group_rows))
+
+
+def places_of(rows: Iterable[Row]) -> dict[PartitionKey, str]:
+    """The partitions among `rows` that have no offset, and the text that is kept in its place."""
     return {row.partition: row.reason or "" for row in rows if row.next_offset == _NO_OFFSET}
+
+
+def waiting_in(topics: Collection[str], group_rows: Sequence[Row]) -> dict[PartitionKey, str]:
+    """Where the group is to begin in those partitions of `topics` of which it has no position yet, as their broker was
+    down, whatever topic set it was recorded under."""
+    begun = {row.partition for row in group_rows if row.kind == POSITION}
+    waits = [row for row in group_rows if row.kind == WAITING and row.topic in topics and row.partition not in begun]
+    return places_of(sorted(waits, key=_BY_RUN))
 
 
 def _initial(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> list[Row]:

@@ -8,8 +8,18 @@ from datetime import datetime
 from offsets_store.errors import SupersededRun
 from offsets_store.group_writer import TRIES, GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
-from offsets_store.rows import Row, Stamp, initial_of, initial_rows, newest_run, position_rows, waiting_of
-from offsets_store.schema import INITIAL, POSITION
+from offsets_store.rows import (
+    Row,
+    Stamp,
+    initial_of,
+    initial_rows,
+    newest_run,
+    places_of,
+    position_rows,
+    waiting_of,
+    waiting_rows,
+)
+from offsets_store.schema import INITIAL, POSITION, WAITING
 from tubeclient.keys import PartitionKey
 
 __all__ = ["OffsetsRun"]
@@ -38,9 +48,15 @@ class OffsetsRun(GroupWriter):
         """Milliseconds since 1970 at the run's start, made unique within the group."""
         return self._epoch
 
-    def record(self, progress: Sequence[PartitionProgress], as_of: datetime | None = None) -> bool:
+    def record(
+        self,
+        progress: Sequence[PartitionProgress],
+        as_of: datetime | None = None,
+        waiting: Mapping[PartitionKey, str] | None = None,
+    ) -> bool:
         """Make `progress` the group's position: all partitions of the batch's offsets, read or not, as it was at
-        `as_of` (by default now; UTC).
+        `as_of` (by default now; UTC). `waiting` are all partitions without an offset yet, with a text in its place;
+        None: those that the table has and `progress` has not.
 
         A partition stays where this run's companion put it, if that was later, or at that time too and further on: it
         heard of a later batch sooner. Returns False, and writes nothing, where the table has these very positions
@@ -50,9 +66,12 @@ class OffsetsRun(GroupWriter):
         the table cannot be used; then the table is as it was.
         """
         wanted = self._wanted(progress)
+        self._check_topics(waiting or ())
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
+            waited = places_of(row for row in mine if row.kind == WAITING)
+            waits = {p: place for p, place in (waited if waiting is None else waiting).items() if p not in wanted}
             positions = {row.partition: row for row in mine if row.kind == POSITION}
             ahead = {
                 partition: row
@@ -65,12 +84,13 @@ class OffsetsRun(GroupWriter):
             behind = [p for p in progress if p.partition not in ahead]
             target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
             found = {partition: row.next_offset for partition, row in positions.items()}
-            if found == target and len(kept) + len(found) == len(mine):
+            if found == target and waits == waited and len(kept) + len(found) + len(waits) == len(mine):
                 by_companion = (positions[p.partition].by_companion for p in behind if p.reason is not None)
                 back = (p.start_offset > p.next_offset for p in behind if p.start_offset is not None)
                 if not any(by_companion) and not any(back):
                     return None
-            return [*position_rows(self._key, behind, stamp), *ahead.values(), *kept]
+            still = waiting_rows(self._key, waits, stamp)
+            return [*position_rows(self._key, behind, stamp), *ahead.values(), *still, *kept]
 
         changed = self._commit(rows, as_of)
         self._clear_initial = False
@@ -96,11 +116,11 @@ class OffsetsRun(GroupWriter):
         two answers would be read by nobody. Raises as `record` does.
         """
         waits = waiting or {}
-        self._check_topics({**offsets, **dict.fromkeys(waits, 0)})
+        self._check_topics([*offsets, *waits])
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row]:
-            positions = [row for row in mine if row.kind == POSITION]
-            return [*positions, *initial_rows(self._key, starting, offsets, waits, stamp)]
+            before = [row for row in mine if row.kind != INITIAL]
+            return [*before, *initial_rows(self._key, starting, offsets, waits, stamp)]
 
         self._clear_initial = False
         self._commit(rows)

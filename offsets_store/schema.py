@@ -17,6 +17,7 @@ __all__ = [
     "PARTITION_COLUMN",
     "POSITION",
     "TABLE_PROPERTIES",
+    "WAITING",
     "Column",
     "arrow_schema",
     "markdown",
@@ -31,6 +32,10 @@ INITIAL: Final = "initial"
 """A row's `kind`: what the first answer to "where does a new query start" was, kept until batch 0 is complete."""
 
 
+WAITING: Final = "waiting"
+"""A row's `kind`: the partition has no offset yet, as its broker was down when the query began; see Offsets.waiting."""
+
+
 class Column(NamedTuple):
     """One column; `type` is written as Spark's DDL writes it."""
 
@@ -43,7 +48,7 @@ class Column(NamedTuple):
 COLUMNS: Final = (
     Column(PARTITION_COLUMN, "string", False, "The consumer group; the table's partition column."),
     Column("topicSet", "string", False, "The topics that the group's query subscribes, sorted and joined by commas."),
-    Column("kind", "string", False, "`position`, or `initial` while the first batch is not known complete."),
+    Column("kind", "string", False, "`position`; `initial` while the first batch is not known complete; `waiting` without an offset yet."),
     Column("brokerId", "int", False, "The partition's broker."),
     Column("topic", "string", False, "The partition's topic."),
     Column("partitionId", "int", False, "The partition's id on that broker; store s holds the ids from s * 10 000 on."),

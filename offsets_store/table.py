@@ -13,7 +13,7 @@ from offsets_store.errors import RunAlive, display_uri
 from offsets_store.group_writer import TableAccess
 from offsets_store.history import GroupHistory, Versions, history_of, rows_at_sequence
 from offsets_store.progress import GroupKey, GroupProgress
-from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of
+from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of, waiting_in
 from offsets_store.run import OffsetsRun
 from offsets_store.shared_run import SharedRun
 from offsets_store.storage import Storage
@@ -99,6 +99,11 @@ class OffsetsTable:
         This is what a group that changes its topics goes on from. Empty if nothing is kept.
         """
         return positions_of(frozenset(topics), self._rows(consumer_group))
+
+    def waiting(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, str]:
+        """Where the group is to begin in those partitions of `topics` that have no position yet, because their broker
+        was down whenever the group was read: texts, as the query's offsets have them."""
+        return waiting_in(frozenset(topics), self._rows(consumer_group))
 
     def keeps_start(self, key: GroupKey) -> bool:
         """Whether the place is kept where a query began whose first batch was not seen to complete."""

@@ -27,13 +27,15 @@ def group_positions(
     the group. TubeError where brokers have to be asked and do not answer.
     """
     topics = {layout.topic for layout in view.layouts}
-    kept = progress.positions(topics)
-    known_topics = {key.topic for key in kept}
+    kept, waiting = progress.positions(topics), progress.waiting(topics)
+    known_topics = {key.topic for key in (*kept, *waiting)}
     if known_topics.issuperset(topics):
-        return GroupPositions(kept)
-    told, undecided = positions_on_brokers(options, view, bounds, lookup)
+        return GroupPositions(kept, waiting=waiting)
+    told, undecided, _ = positions_on_brokers(options, view, bounds, lookup)
     return GroupPositions(
-        {**{key: at for key, at in told.items() if key.topic not in known_topics}, **kept}, undecided - known_topics
+        {**{key: at for key, at in told.items() if key.topic not in known_topics}, **kept},
+        undecided - known_topics,
+        waiting,
     )
 
 

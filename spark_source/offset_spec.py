@@ -62,6 +62,8 @@ class GroupPositions(NamedTuple):
     positions: Mapping[PartitionKey, int]
     undecided: frozenset[str] = frozenset()
     """Topics of which not all were asked who may know a position."""
+    waiting: Mapping[PartitionKey, str] = {}
+    """Partitions of which the group is known to wait for an offset, and the place; see Offsets.waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,8 @@ def resolve(
     its beginning if the group has a position elsewhere in the topic (then this partition is new), and by `fallback`
     else. ConfigurationError: a named partition does not exist, or one that exists has no place.
 
-    Where `bounds` do not have a partition's store, and for `group` where that is undecided, the partition waits. One
+    Where `bounds` do not have a partition's store, and for `group` where that is undecided, the partition waits; one
+    that the group waits for goes on to, at the same place. One
     that is to begin at the store's first offset is left out: it enters there as new ones do.
     """
     keys = sorted(partitions)
@@ -190,8 +193,8 @@ def resolve(
         raise ConfigurationError(
             f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default" for all others'
         )
-    positions, undecided = group_positions() if spec.uses("group") else GroupPositions({})
-    known_topics = {key.topic for key in positions}
+    positions, undecided, waited = group_positions() if spec.uses("group") else GroupPositions({})
+    known_topics = {key.topic for key in (*positions, *waited)}
     lost = [
         key
         for key in keys
@@ -214,6 +217,9 @@ def resolve(
         if place == "group":
             if key in positions:
                 place = positions[key]
+            elif key in waited:
+                waiting[key] = waited[key]
+                continue
             elif key.topic not in undecided or (key.topic in known_topics and held is not None):
                 place = "earliest" if key.topic in known_topics else without
         if isinstance(place, int):

@@ -208,8 +208,10 @@ class Offsets(Mapping[PartitionKey, int]):
         return json.dumps(self.to_dict())
 
     def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
-        """Return these offsets with those of `newer` laid over them."""
-        return Offsets({**self._by_key, **newer}).with_waiting(self.waiting)
+        """Return these offsets with those of `newer` laid over them; who waits in one of them goes on to, unless it has
+        an offset in the other."""
+        waiting = newer.waiting if isinstance(newer, Offsets) else {}
+        return Offsets({**self._by_key, **newer}).with_waiting({**self.waiting, **waiting})
 
     def without(self, partitions: Collection[PartitionKey]) -> Offsets:
         """Return these offsets without `partitions`, waiting ones included."""

@@ -345,9 +345,17 @@ class StreamPlanner:
         try:
             self._lookup_open().bounds(recent.layout.view_read)
         except TubeError as error:
+            at_latest = [key for key in left if reached.waiting.get(key) == "latest"]
+            left_out = (
+                f". {some_of(at_latest)} begin at `latest` only when a run hears their broker first: what is written there "
+                "until then is left out. To have it, begin with a new checkpoint while all brokers answer, or at "
+                "startingTimestamp or an offset of these partitions in startingOffsets"
+                if at_latest
+                else ""
+            )
             raise ConnectError(
                 f"Trigger.AvailableNow has read everything but {some_of(left)}, whose brokers do not answer: {error}. "
-                "What was read is complete and in the checkpoint; start the query again when they do"
+                f"What was read is complete and in the checkpoint; start the query again when they do{left_out}"
             ) from error
         self._start().get(fresh=True)
         return True

@@ -88,6 +88,13 @@ class ProgressTable:
             return {}
         return self._ask(lambda: self._table().positions(self._options.consumer_group, topics))
 
+    def waiting(self, topics: Iterable[str]) -> Mapping[PartitionKey, str]:
+        """Return where the group is to begin in those partitions of `topics` that still waited for an offset, as in
+        Offsets.waiting. Raises OffsetsTableError."""
+        if not self.exists:
+            return {}
+        return self._ask(lambda: self._table().waiting(self._options.consumer_group, topics))
+
     def nodes(self) -> Mapping[PartitionKey, int]:
         """Return the node that had each partition when the group was recorded last, with whatever topics, as far as
         that is known. Raises OffsetsTableError."""
@@ -229,7 +236,9 @@ class ProgressTable:
         self._warn_if_ahead(position.complete)
         run.clear_initial()
         # The checkpoint knows partitions that are no longer read; the run is not theirs.
-        run.record([row for row in _progress(position) if self._reads(row.partition)], position.as_of)
+        rows = [row for row in _progress(position) if self._reads(row.partition)]
+        waiting = {key: place for key, place in position.complete.waiting.items() if self._reads(key)}
+        run.record(rows, position.as_of, waiting)
 
     def _ask(self, job: Callable[[], T]) -> T:
         """Return what `job` returns, which the query cannot go on without."""

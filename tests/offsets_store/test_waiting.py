@@ -1,0 +1,89 @@
+"""Partitions that have no offset yet stay in the table until they have one, whoever writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from deltalake import DeltaTable
+
+from offsets_store import GroupKey, OffsetsTable
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+
+Open = Callable[[], OffsetsTable]
+
+TOPICS = ["clicks"]
+
+
+def test_they_are_recorded_beside_the_positions_and_are_none(open_table: Open, uri: str) -> None:
+    run = open_table().open_run(KEY, 1)
+    assert run.record(at({FIRST: 28}), waiting={SECOND: "latest"}) is True
+    assert open_table().positions("clicks_etl", TOPICS) == {FIRST: 28}
+    assert open_table().waiting("clicks_etl", TOPICS) == {SECOND: "latest"}
+    assert open_table().waiting("clicks_etl", ["views"]) == {}
+    version = DeltaTable(uri).version()
+    assert run.record(at({FIRST: 28}), waiting={SECOND: "latest"}) is False
+    assert DeltaTable(uri).version() == version
+    assert run.record(at({FIRST: 28}), waiting={SECOND: "group"}) is True
+    assert open_table().waiting("clicks_etl", TOPICS) == {SECOND: "group"}
+    assert run.record(at({FIRST: 28}), waiting={}) is True
+    assert open_table().waiting("clicks_etl", TOPICS) == {}
+
+
+def test_they_outlive_a_new_first_answer(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 28}), waiting={SECOND: "latest"})
+    run.keep_initial("earliest", {FIRST: 0})
+    assert open_table().waiting("clicks_etl", TOPICS) == {SECOND: "latest"}
+    assert run.initial_waiting("earliest") == {}
+
+
+@pytest.mark.parametrize("writer", ["run", "companion", "consumer"])
+def test_a_writer_that_knows_nothing_of_them_keeps_them_until_they_have_a_position(
+    open_table: Open, clock: Clock, writer: str
+) -> None:
+    table = open_table()
+    run = table.open_run(KEY, 1)
+    run.record(at({FIRST: 28}), waiting={SECOND: "latest"})
+    clock.now += 1
+    record = {
+        "run": run.record,
+        "companion": table.join_run(KEY, 1).record,
+        "consumer": table.share_run(KEY, 1).record,
+    }[writer]
+    assert record(at({FIRST: 56})) is True
+    assert open_table().waiting("clicks_etl", TOPICS) == {SECOND: "latest"}
+    clock.now += 1
+    assert record(at({FIRST: 56, SECOND: 280})) is True
+    assert open_table().waiting("clicks_etl", TOPICS) == {}
+    assert open_table().positions("clicks_etl", TOPICS) == {FIRST: 56, SECOND: 280}
+
+
+def test_a_companion_that_ends_the_first_batch_keeps_who_waits(open_table: Open, clock: Clock) -> None:
+    table = open_table()
+    run = table.open_run(KEY, 1)
+    run.keep_initial("latest", {FIRST: 28}, {SECOND: "latest"})
+    assert table.waiting("clicks_etl", TOPICS) == {}
+    clock.now += timedelta(seconds=1) // timedelta(milliseconds=1)
+    # It knows no position of who waits, and one of everything else.
+    assert table.join_run(KEY, 1).record(at({FIRST: 56})) is True
+    assert run.initial_offsets("latest") is None
+    assert table.waiting("clicks_etl", TOPICS) == {SECOND: "latest"}
+
+
+def test_a_position_under_another_topic_set_counts_more(open_table: Open) -> None:
+    table = open_table()
+    table.open_run(KEY, 1).record(at({FIRST: 28}), waiting={SECOND: "latest"})
+    both = GroupKey("clicks_etl", ["clicks", "views"])
+    table.open_run(both, 1, force=True).record(at({FIRST: 56, SECOND: 84}))
+    assert table.waiting("clicks_etl", TOPICS) == {}
+    assert table.positions("clicks_etl", TOPICS) == {FIRST: 56, SECOND: 84}
+
+
+def test_of_two_topic_sets_the_newest_says_where(open_table: Open) -> None:
+    table = open_table()
+    both = GroupKey("clicks_etl", ["clicks", "views"])
+    table.open_run(KEY, 1).record(at({FIRST: 28}), waiting={SECOND: "latest"})
+    table.open_run(both, 1, force=True).record(at({FIRST: 28}), waiting={SECOND: "group"})
+    assert table.waiting("clicks_etl", TOPICS) == {SECOND: "group"}
