@@ -48,7 +48,12 @@ class Column(NamedTuple):
 COLUMNS: Final = (
     Column(PARTITION_COLUMN, "string", False, "The consumer group; the table's partition column."),
     Column("topicSet", "string", False, "The topics that the group's query subscribes, sorted and joined by commas."),
-    Column("kind", "string", False, "`position`; `initial` while the first batch is not known complete; `waiting` without an offset yet."),
+    Column(
+        "kind",
+        "string",
+        False,
+        "`position`; `initial` while the first batch is not known complete; `waiting` without an offset yet.",
+    ),
     Column("brokerId", "int", False, "The partition's broker."),
     Column("topic", "string", False, "The partition's topic."),
     Column("partitionId", "int", False, "The partition's id on that broker; store s holds the ids from s * 10 000 on."),

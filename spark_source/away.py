@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from spark_source.offset_spec import OffsetSpec
+from spark_source.offsets import Offsets
 from spark_source.options import SourceOptions
 from spark_source.progress_table import ProgressTable
 from tubeclient.keys import PartitionKey
@@ -19,15 +20,18 @@ def away_of(options: SourceOptions, partitions: Iterable[PartitionKey], view: Cl
     return [key for key in partitions if view.is_away(key) and reads(key)]
 
 
-def away_in_table(
-    options: SourceOptions, spec: OffsetSpec, view: ClusterView, progress: ProgressTable
-) -> Mapping[PartitionKey, int]:
-    """Return where the offsets table has the group in partitions whose broker is away.
+def away_in_table(options: SourceOptions, spec: OffsetSpec, view: ClusterView, progress: ProgressTable) -> Offsets:
+    """Return where the offsets table has the group in partitions whose broker is away; where `spec` has a place for
+    all, with those that wait for one.
 
-    {} where a partition that `spec` does not name begins at its first offset: it enters there as new ones do. Raises
-    OffsetsTableError.
+    Nothing where a partition that `spec` does not name begins at its first offset: it enters there as new ones do.
+    Raises OffsetsTableError.
     """
     if spec.default == "earliest":
-        return {}
-    known = progress.positions({layout.topic for layout in view.layouts})
-    return {key: known[key] for key in away_of(options, known, view)}
+        return Offsets({})
+    topics = {layout.topic for layout in view.layouts}
+    known = progress.positions(topics)
+    waiting = progress.waiting(topics) if spec.default is not None else {}
+    return Offsets({key: known[key] for key in away_of(options, known, view)}).with_waiting(
+        {key: waiting[key] for key in away_of(options, waiting, view)}
+    )

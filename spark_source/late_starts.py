@@ -25,7 +25,7 @@ class LateStarts:
     """Finds the offsets of partitions that wait, at the places that were asked for when the query began.
 
     `latest` is where the store ends when its broker is heard first here. Others may have written to it since the query
-    began, as the broker may be out of reach from here alone, or be back for a while before it is asked again: that is not
+    began, as the broker may be out of reach from here alone, or back for a while before it is asked again: that is not
     read, and a warning says how much it may be. For `group` the offsets table was asked when the query began; what is
     left is what the brokers keep.
     """
@@ -104,9 +104,9 @@ def _warn_of_left_out(at_latest: Mapping[PartitionKey, int], bounds: Mapping[Sto
         low, entered = bounds[store].min_offset, max(at for key, at in at_latest.items() if key.store == store)
         if entered > low:
             _log.warning(
-                "%s began to wait at latest when the query began, and enter now, at %d: what was written there meanwhile "
-                "is not read. It lies between %d and %d, with what was there before, at most %d messages. To read it, "
-                "give these offsets as startingOffsets to a query of another group",
+                "%s began to wait at latest when the query began, and enter now, at %d: what was written there "
+                "meanwhile is not read. It lies between %d and %d, with what was there before, at most %d messages. "
+                "To read it, give these offsets to a batch read",
                 some_of([key for key in at_latest if key.store == store]),
                 entered,
                 low,

@@ -121,7 +121,7 @@ class StreamPlanner:
                 self._silent_brokers.tell(snapshot)
                 check_scope(self._options, snapshot.view)
                 in_table = away_in_table(self._options, spec, snapshot.view, self._progress)
-                chosen, partitions = spec.with_known(in_table), {*snapshot.configured, *in_table}
+                chosen, partitions = spec.with_known(in_table), {*snapshot.configured, *in_table, *in_table.waiting}
                 if not self._options.fail_on_data_loss:
                     partitions.update(away_of(self._options, [key for key, _ in spec.named], snapshot.view))
                     chosen = chosen.without_unknown(partitions)
@@ -347,8 +347,8 @@ class StreamPlanner:
         except TubeError as error:
             at_latest = [key for key in left if reached.waiting.get(key) == "latest"]
             left_out = (
-                f". {some_of(at_latest)} begin at `latest` only when a run hears their broker first: what is written there "
-                "until then is left out. To have it, begin with a new checkpoint while all brokers answer, or at "
+                f". {some_of(at_latest)} begin at `latest` only when a run hears their broker first: what is written "
+                "there until then is left out. To have it, begin with a new checkpoint while all brokers answer, or at "
                 "startingTimestamp or an offset of these partitions in startingOffsets"
                 if at_latest
                 else ""

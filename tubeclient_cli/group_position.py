@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from spark_source.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.settings import IngestSettings
 
@@ -18,10 +19,13 @@ __all__ = ["bring_up_to_date", "kept_positions"]
 _log = logging.getLogger(__name__)
 
 
-def kept_positions(settings: IngestSettings) -> Mapping[PartitionKey, int]:
-    """Where the offsets table has the group, in the job's topics. Raises OffsetsTableError."""
+def kept_positions(settings: IngestSettings) -> Offsets:
+    """Where the offsets table has the group, in the job's topics, and who waits there. Raises OffsetsTableError."""
     table = _table(settings)
-    return {} if table is None else table.positions(settings.consumer_group, settings.topics)
+    if table is None:
+        return Offsets({})
+    group, topics = settings.consumer_group, settings.topics
+    return Offsets(table.positions(group, topics)).with_waiting(table.waiting(group, topics))
 
 
 def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int], as_of: datetime) -> None:

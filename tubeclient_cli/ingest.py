@@ -20,7 +20,7 @@ from spark_source.options import SourceOptions, parse_options
 from tubeclient_cli.checkpoint import Checkpoint
 from tubeclient_cli.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.progress import BatchEvent
-from tubeclient_cli.resume import known_positions, start_text, starting_offsets
+from tubeclient_cli.resume import known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.settings import GROUP, TARGET, IngestSettings, says_offsets
 from tubeclient_cli.sink import DeltaSink
 from tubeclient_cli.sink_check import Batch, UnknownRows, check_batch, check_cluster, trusted
@@ -73,7 +73,7 @@ def run_ingest(
     state = sink.look()
     check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
     state = state.without_topics(settings.begin_anew, query_id)
-    in_table = {p: at for p, at in kept_positions(settings).items() if p.topic not in state.undone_topics}
+    in_table = of_topics(kept_positions(settings), set(settings.topics).difference(state.undone_topics))
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
     said = says_offsets(chosen) or chosen == GROUP or (chosen in (None, TARGET) and in_table)
     if state.record is None and not state.is_whole and not said:

@@ -12,7 +12,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient_cli.moment import moment_ms
 from tubeclient_cli.settings import GROUP, TARGET
 
-__all__ = ["ahead_of_sink", "known_positions", "start_text", "starting_offsets"]
+__all__ = ["ahead_of_sink", "known_positions", "of_topics", "start_text", "starting_offsets"]
 
 
 def known_positions(
@@ -27,15 +27,17 @@ def known_positions(
     topics of which the sink has nothing. Where it is ahead all the same, the rows are not in this sink but elsewhere,
     and going by it would leave them out for good: that is for the user to say, with `starting` "group", which takes the
     later of the two in each partition. With any other `starting` but "target" the table does not count. None: nothing
-    was said.
+    was said. A partition that waited for its broker, and has a position in neither of the two, goes on waiting for the
+    same place.
     """
+    sink, table = Offsets.of(in_sink), Offsets.of(in_table)
     if starting == GROUP:
-        known = {p: max(at, in_sink.get(p, at)) for p, at in in_table.items()}
-        return _of_topics({**in_sink, **known}, topics)
-    known_topics = {partition.topic for partition in in_sink}
-    counts = starting in (None, TARGET)
-    kept = {p: at for p, at in in_table.items() if p.topic not in known_topics} if counts else {}
-    return _of_topics({**kept, **in_sink}, topics)
+        later = Offsets({p: max(at, sink.get(p, at)) for p, at in table.items()}).with_waiting(table.waiting)
+        return of_topics(sink.merge(later), topics)
+    known_topics = {partition.topic for partition in (*sink, *sink.waiting)}
+    others = {partition.topic for partition in (*table, *table.waiting)} - known_topics
+    kept = of_topics(table, others) if starting in (None, TARGET) else Offsets({})
+    return of_topics(kept.merge(sink), topics)
 
 
 def ahead_of_sink(
@@ -44,12 +46,13 @@ def ahead_of_sink(
     """The offsets table's positions that are later than the end of the group's rows, in topics that the sink has."""
     known_topics = {partition.topic for partition in in_sink}
     ahead = {p: at for p, at in in_table.items() if p.topic in known_topics and at > in_sink.get(p, 0)}
-    return _of_topics(ahead, topics)
+    return of_topics(Offsets.of(ahead), topics)
 
 
-def _of_topics(positions: Mapping[PartitionKey, int], topics: Iterable[str]) -> Offsets:
+def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
+    """Those of `offsets` in `topics`, of partitions that wait for one too."""
     names = set(topics)
-    return Offsets.of({partition: at for partition, at in positions.items() if partition.topic in names})
+    return offsets.without({key for key in (*offsets, *offsets.waiting) if key.topic not in names})
 
 
 def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> str:
@@ -59,9 +62,9 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
     not named start by `fallback`, what counts for a first run. ConfigurationError where that is a time: the source
     takes times or offsets, not both.
     """
-    if not known:
+    if not (known or known.waiting):
         return fallback
-    unknown = sorted(set(topics).difference(partition.topic for partition in known))
+    unknown = sorted(set(topics).difference(partition.topic for partition in (*known, *known.waiting)))
     if not unknown:
         entries: dict[str, Any] = {"default": "earliest"}
     elif moment_ms(fallback, "starting-offsets") is not None:
@@ -88,7 +91,7 @@ def start_text(
     topics that the user wants to begin anew."""
     of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
     of_table = [partition for partition in known if partition not in set(of_sink)]
-    unknown = sorted(set(topics).difference(partition.topic for partition in known))
+    unknown = sorted(set(topics).difference(partition.topic for partition in (*known, *known.waiting)))
     places = [
         f"{where}, in {_partitions(partitions)}"
         for where, partitions in (
@@ -106,6 +109,8 @@ def start_text(
         for names, why in ((new, chosen), (anew, "which is begun anew"))
         if names
     ]
+    if known.waiting:
+        places.append(f"where they were to, when their brokers are heard, in {_partitions(known.waiting)}")
     text = f"the checkpoint is new and begins {'; '.join(places)}"
     ahead = ahead_of_sink(in_sink, in_table, topics)
     if ahead and starting != GROUP:

@@ -65,7 +65,7 @@ class SinkState:
         """What counts for a query that is to begin `topics` anew: nothing of them, until it has written itself."""
         if not topics or (self.record is not None and self.record.query_id == query_id):
             return self
-        forgotten = [partition for partition in self.ends if partition.topic in topics]
+        forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
         record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
         return replace(self, record=record, undone_topics=self.undone_topics.union(topics))
 
@@ -111,7 +111,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
 
 
 def _topics(record: SinkRecord | None) -> set[str]:
-    return set() if record is None else {partition.topic for partition in record.ends}
+    return set() if record is None else {partition.topic for partition in (*record.ends, *record.ends.waiting)}
 
 
 def _taken(commit: Commit) -> TakenOut | None:

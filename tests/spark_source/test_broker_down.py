@@ -252,3 +252,57 @@ def test_the_group_moves_on_the_other_brokers() -> None:
     one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), None)
     wait_for(lambda: one_down.set[1:] == [{"2:t:0": 4}], "the other to be told, though the position is the same")
     one.close()
+
+
+# What is left out
+
+
+@pytest.mark.parametrize(
+    ("starting", "warned"),
+    [
+        ({"startingOffsets": "latest"}, True),
+        ({"startingOffsets": "group", "groupFallback": "latest"}, True),
+        ({"startingOffsets": "group"}, False),
+        ({"startingTimestamp": MINUTE_5}, False),
+    ],
+)
+def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(
+    caplog: pytest.LogCaptureFixture, starting: dict[str, object], warned: bool
+) -> None:
+    clock, one_down = FakeClock(), cluster()
+    if "groupFallback" not in starting:
+        one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 12 * ROW}
+    one = planner(one_down, clock, **starting)
+    at = one.latest(one.initial(), None)
+    assert "is not read" not in caplog.text
+    one_down.silent, one_down.rows[FAR] = set(), (3, 12)
+    clock.now += 60
+    one.latest(at, None)
+    said = "1 partition (2:t:0) began to wait at latest when the query began, and enter now, at 336"
+    assert (said in caplog.text) == ("between 84 and 336" in caplog.text) == ("at most 9 messages" in caplog.text)
+    assert (said in caplog.text) is warned
+
+
+def test_nothing_is_said_of_an_empty_partition_that_enters(caplog: pytest.LogCaptureFixture) -> None:
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock)
+    at = one.latest(one.initial(), None)
+    one_down.silent, one_down.rows[FAR] = set(), (3, 3)
+    clock.now += 60
+    assert one.latest(at, None) == as_json({"1:t:0": 10, "2:t:0": 3})
+    assert "is not read" not in caplog.text
+
+
+@pytest.mark.parametrize(("starting", "left_out"), [("latest", True), ("earliest", False)])
+def test_available_now_says_that_it_leaves_out_what_comes_before_it_hears_a_broker(
+    starting: str, left_out: bool
+) -> None:
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock, startingOffsets=starting)
+    one.freeze_target()
+    at = one.initial() if left_out else one.latest(one.initial(), None)
+    clock.now += 60
+    with pytest.raises(ConnectError, match="start the query again") as error:
+        one.latest(at, None)
+    assert ("(2:t:0) begin at `latest` only when a run hears their broker first" in str(error.value)) is left_out
+    assert ("startingTimestamp" in str(error.value)) is left_out

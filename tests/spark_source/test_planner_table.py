@@ -267,7 +267,9 @@ def test_with_a_checkpoint_a_table_that_is_behind_is_brought_up_at_the_first_tri
 
 def test_the_table_is_written_once_for_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
-    monkeypatch.setattr("offsets_store.run.OffsetsRun.record", lambda _self, progress, as_of: written.append(progress))
+    monkeypatch.setattr(
+        "offsets_store.run.OffsetsRun.record", lambda _self, progress, *_as_of_and_waiting: written.append(progress)
+    )
     one = planner(FakeCluster(), offsetsTable=tmp_path)
     start = as_json({"1:t:0": 10, "1:t:1": 10})
     for _ in range(5):

@@ -28,8 +28,8 @@ def test_a_new_checkpoint_lets_it_wait_for_the_same_place(
     one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 5 * ROW}
     one = planner(one_down, clock, offsetsTable=table, **starting)
     at = one.initial()
-    for end in (11, 12):
-        one_down.rows[StoreKey(1, "t", 0)] = (3, end)
+    for rows in (11, 12):
+        one_down.rows[StoreKey(1, "t", 0)] = (3, rows)
         clock.now += 60
         before, at = at, one.latest(at, None)
         one.partitions(before, at)
@@ -67,3 +67,20 @@ def test_a_topic_of_which_all_waits_is_known(tmp_path: Path) -> None:
     one.close()
     new = planner(all_down, clock, offsetsTable=table, startingOffsets="group", groupFallback="earliest")
     assert new.initial() == {"1:t:0": {"0": 84}, "2:t:0": {"0": "latest"}}
+
+
+def test_a_new_checkpoint_that_begins_while_the_broker_is_out_of_the_cluster_lets_it_wait_too(tmp_path: Path) -> None:
+    clock, one_down, table = FakeClock(), cluster(), tmp_path / "table"
+    one = planner(one_down, clock, offsetsTable=table)
+    start = one.initial()
+    one.partitions(start, start)
+    one.complete(start)
+    one.close()
+    taken_out = one_down.layouts.pop()
+    new = planner(one_down, clock, offsetsTable=table, startingOffsets="group")
+    assert new.initial() == waits(10, "latest")
+    one_down.layouts.append(taken_out)
+    one_down.silent = set()
+    first = new.latest(new.initial(), None)
+    clock.now += 60
+    assert new.latest(first, None) == as_json({"1:t:0": 10, "2:t:0": 10})
