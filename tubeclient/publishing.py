@@ -94,6 +94,7 @@ class Publishing:
             finally:
                 self._session_lock.release()
         self.pool.close()
+        self.outbox.join()
         self._thread.join(_JOIN_SECONDS)
 
     def _encode(self, sending: Sending, key: PartitionKey) -> bytes:

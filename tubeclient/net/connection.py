@@ -77,7 +77,11 @@ class Connection(ProcessBound):
         self._waiting: dict[int, Future[bytes]] = {}
         self._end: TubeError | None = None
         self._reader = threading.Thread(target=self._read, name=f"tubeclient-read-{address}", daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError as error:  # the system is out of threads, for now
+            self._stream.close()
+            raise ConnectError(f"{host_name()} cannot connect to {address}: {error}", address=address) from error
 
     @property
     def closed(self) -> bool:
@@ -158,6 +162,9 @@ class Connection(ProcessBound):
             self._finish(foreign_error)
         except OSError as error:
             self._finish(self._lost(f"the connection to {self.address} broke: {describe(error)}"))
+        except Exception as error:  # nobody would read its answers, and nobody know
+            _log.warning("reading from %s failed", self.address, exc_info=True)
+            self._finish(ConnectionLost(f"reading from {self.address} failed: {error!r}", address=self.address))
         finally:
             self._stream.close()
 

@@ -19,6 +19,8 @@ from tubeclient.flows.effects import backoff_ms, checked
 from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.patience import Doubt
 from tubeclient.keys import PartitionKey
+from tubeclient.net.connection import Connection
+from tubeclient.net.courier import Courier, fault_of
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
@@ -75,11 +77,20 @@ class Sending:
     doubt: Doubt = field(default_factory=Doubt)  # about faults that may last
 
 
+class _Parcel(NamedTuple):
+    """One attempt: a message, where it goes, and its request."""
+
+    sending: Sending
+    key: PartitionKey
+    stream: bytes
+
+
 class Outbox:
     """Delivers messages over `routes`; `encode` makes the request's stream for a message and its partition.
 
-    A thread of its own sends them: callers only hand messages over, in one step that no interrupt can come into.
-    Whoever changes the routes holds `lock`. The futures of messages are settled without it.
+    A thread of its own decides where they go, and one for each broker takes them there: callers only hand messages
+    over, in one step that no interrupt can come into. Whoever changes the routes holds `lock`. The futures of messages
+    are settled without it.
     """
 
     def __init__(
@@ -103,6 +114,7 @@ class Outbox:
         self._first_due = 0.0  # none of them is due before that
         self._retries: list[tuple[float, int, Sending]] = []  # a heap by the time of the next attempt
         self._retry_numbers = itertools.count()
+        self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread alone
         self._closing = False
         self._closed = False
         self._thread = OneThread(self._deliver, "tubeclient-delivery")
@@ -138,9 +150,9 @@ class Outbox:
         )
 
     def close(self, timeout: float) -> None:
-        """Take no more messages, wait up to `timeout` s for those on their way, give up the rest, end the thread.
+        """Take no more messages, wait up to `timeout` s for those on their way, give up the rest.
 
-        Whoever is interrupted here may call it again.
+        Whoever is interrupted here may call it again. `join` sees the threads end.
         """
         with self.lock:
             self._closing = True
@@ -153,6 +165,14 @@ class Outbox:
             self._give_up_all()
         else:
             self._thread.join(_JOIN_SECONDS)
+
+    def join(self) -> None:
+        """After `close`, and the pool's: wait for the end of the threads, those that still connect included."""
+        if not self._thread.is_current:
+            until = monotonic() + _JOIN_SECONDS
+            self._thread.join(_JOIN_SECONDS)
+            for courier in list(self._couriers.values()):
+                courier.join(max(0.0, until - monotonic()))
 
     def _places(self) -> int:
         """How many more messages may be on their way; with the lock held."""
@@ -170,8 +190,8 @@ class Outbox:
         )
 
     def _attempt(self, sendings: Sequence[Sending]) -> None:
-        """Send each message to its topic's next partition, with one write for each broker."""
-        by_broker: dict[str, list[tuple[Sending, PartitionKey, bytes]]] = {}
+        """Give each message to the courier of its topic's next partition."""
+        by_broker: dict[str, list[_Parcel]] = {}
         for sending in sendings:
             sending.attempts += 1
             try:
@@ -187,21 +207,39 @@ class Outbox:
                     sending.result.set_exception(error)
                 continue
             sending.tried = key
-            by_broker.setdefault(broker.address, []).append((sending, key, stream))
-        for address, parts in by_broker.items():
+            by_broker.setdefault(broker.address, []).append(_Parcel(sending, key, stream))
+        for address, parcels in by_broker.items():
+            courier = self._couriers.get(address)
+            if courier is None:
+                courier = self._couriers[address] = Courier(address, self._pool.get, self._write, self._undelivered)
             try:
-                answers = self._pool.get(address).submit_many([stream for _, _, stream in parts])
-            except TubeError as error:
-                for sending, _, _ in parts:
-                    self._failed(sending, error)
-                continue
-            due = monotonic() + self._answer_seconds
-            with self.lock:
-                for (sending, _, _), answer in zip(parts, answers, strict=True):
-                    self._awaited[answer] = min(due, sending.deadline)
-                    self._first_due = min(self._first_due, self._awaited[answer])
-            for (sending, key, _), answer in zip(parts, answers, strict=True):
-                answer.add_done_callback(partial(self._answered, sending, key))
+                courier.put(parcels)
+            except RuntimeError as error:
+                for parcel in parcels:
+                    self._undelivered(parcel, fault_of(error, address))
+
+    def _write(self, connection: Connection, parcels: Sequence[_Parcel]) -> None:
+        now = monotonic()
+        with self.lock:
+            parcels = [parcel for parcel in parcels if parcel.sending in self._on_the_way]  # not given up meanwhile
+        timely = [parcel for parcel in parcels if parcel.sending.deadline > now]
+        for sending, key, _ in parcels:
+            if sending.deadline <= now:
+                sending.fault = DeadlineExceeded(f"it waited too long for its turn to be sent to {key}")
+                self._give_up(sending)
+        if not timely:
+            return
+        answers = connection.submit_many([parcel.stream for parcel in timely])
+        due = monotonic() + self._answer_seconds
+        with self.lock:
+            for parcel, answer in zip(timely, answers, strict=True):
+                self._awaited[answer] = min(due, parcel.sending.deadline)
+                self._first_due = min(self._first_due, self._awaited[answer])
+        for parcel, answer in zip(timely, answers, strict=True):
+            answer.add_done_callback(partial(self._answered, parcel.sending, parcel.key))
+
+    def _undelivered(self, parcel: _Parcel, error: TubeError) -> None:
+        self._failed(parcel.sending, error)
 
     def _answered(self, sending: Sending, key: PartitionKey, answer: Future[bytes]) -> None:
         with self.lock:
@@ -213,6 +251,9 @@ class Outbox:
             result = _result_of(answer.result(0), key)
         except TubeError as error:
             self._failed(sending, error)
+            return
+        except Exception as error:  # it would be nobody's otherwise
+            self._failed(sending, fault_of(error, str(key)))
             return
         with self.lock:
             self._routes.succeeded(key)
@@ -276,6 +317,8 @@ class Outbox:
                     self._give_up(sending)
             self._attempt([*(sending for sending in due if sending.deadline > now), *first])
         self._give_up_all()
+        for courier in self._couriers.values():
+            courier.stop()
 
     def _give_up_all(self) -> None:
         with self.lock:

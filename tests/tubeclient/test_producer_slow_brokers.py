@@ -1,0 +1,182 @@
+"""A broker that is slow, or a fault of this machine, costs the messages it meets an attempt, and the others nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.tubeclient.stored import bodies
+from tests.waiting import wait_for
+from tubeclient import ClientClosed, ClientSettings, ConnectError, DeadlineExceeded, Producer
+from tubeclient.net import outbox, pool
+from tubeclient.net.connection import Connection
+
+SENDS = 20
+LIMIT_MS = 6_000
+LONGER_MS = 8_000
+"""So long a broker may hold up who waits for it: a message of LIMIT_MS that does is lost."""
+
+
+def separate(producer: Producer, dead_port: int | None = None) -> None:
+    """Let topic clicks be on broker 1 alone, at another port if one is given, and single on broker 2."""
+    session = producer._publishing.session
+    layouts = [layout for layout in session.layouts if (layout.topic == "clicks") == (layout.broker_id == 1)]
+    brokers = dict(session.brokers)
+    if dead_port is not None:
+        brokers[1] = brokers[1]._replace(host="127.0.0.1", port=dead_port)
+    with producer._outbox.lock:
+        producer._routes.publish({}, layouts, brokers)
+
+
+@contextlib.contextmanager
+def port_that_drops_connections() -> Iterator[int]:
+    """A port whose queue is full, so that whoever connects hears nothing; refuses afterwards."""
+    with contextlib.ExitStack() as sockets:
+        listening = sockets.enter_context(socket.socket())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(4):
+            filling = sockets.enter_context(socket.socket())
+            filling.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                filling.connect(listening.getsockname())
+        yield listening.getsockname()[1]
+
+
+def send_to_the_live_one(producer: Producer) -> None:
+    for number in range(SENDS):
+        producer.send("single", b"%d" % number, timeout_ms=LIMIT_MS)
+
+
+def test_a_broker_that_takes_no_connection_holds_up_no_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(replace(settings, connect_timeout_ms=LONGER_MS, retry_limit_ms=60_000)) as producer:
+        producer.publish(["clicks", "single"])
+        with port_that_drops_connections() as port:
+            separate(producer, port)
+            dead = producer.submit("clicks", b"x")
+            send_to_the_live_one(producer)
+            assert not dead.done()
+            with pytest.raises(DeadlineExceeded, match="still on their way"):
+                producer.flush(timeout_ms=0)
+        producer.close(timeout_ms=0)
+    assert isinstance(dead.exception(0), ClientClosed)
+    assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
+
+
+def test_a_broker_that_stops_reading_holds_up_no_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(replace(settings, rpc_timeout_ms=LONGER_MS, retry_limit_ms=60_000)) as producer:
+        producer.publish(["clicks", "single"])
+        separate(producer)
+        producer.send("clicks", b"x")
+        cluster.broker_faults(1).stop_reading = True
+        dead = producer.submit_many("clicks", [bytes(1 << 20)] * 20)
+        send_to_the_live_one(producer)
+        assert not any(future.done() for future in dead)
+        producer.close(timeout_ms=0)
+        cluster.broker_faults(1).stop_reading = False
+    assert all(isinstance(future.exception(0), ClientClosed) for future in dead)
+    assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
+
+
+def test_a_message_whose_time_is_over_before_there_is_a_connection_is_not_sent(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting, may_connect = threading.Event(), threading.Event()
+
+    def connect(*args: Any, **more: Any) -> Connection:
+        connecting.set()
+        assert may_connect.wait(30)
+        return Connection(*args, **more)
+
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        monkeypatch.setattr(pool, "Connection", connect)
+        late = producer.submit("clicks", b"late", timeout_ms=500)
+        over = time.monotonic() + 0.5
+        assert connecting.wait(30)
+        wait_for(lambda: time.monotonic() > over, "the end of its time")
+        may_connect.set()
+        with pytest.raises(DeadlineExceeded, match="topic clicks after 1 attempts: it waited too long for its turn"):
+            late.result(30)
+        assert producer.send("clicks", b"x")
+    assert bodies(cluster) == {b"x": 1}
+
+
+def once(error: Exception, real: Callable[..., Any], when: Callable[..., bool], met: list[Exception]) -> Any:
+    """`real`, but for the first call that `when` holds for, which raises `error` and is noted in `met`."""
+
+    def call(*args: Any, **more: Any) -> Any:
+        if not met and when(*args):
+            met.append(error)
+            raise error
+        return real(*args, **more)
+
+    return call
+
+
+@pytest.mark.parametrize("place", ["tubeclient-send-", "tubeclient-read-", "writing", "answer"])
+def test_whatever_goes_wrong_on_the_way_costs_an_attempt_and_no_more(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    met: list[Exception] = []
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        if place == "writing":
+            fail = once(MemoryError(), Connection.submit_many, lambda *_: True, met)
+            monkeypatch.setattr(Connection, "submit_many", fail)
+        elif place == "answer":
+            monkeypatch.setattr(outbox, "_result_of", once(MemoryError(), outbox._result_of, lambda *_: True, met))
+        else:
+            error = RuntimeError("can't start new thread")
+            fail = once(error, threading.Thread.start, lambda thread: thread.name.startswith(place), met)
+            monkeypatch.setattr(threading.Thread, "start", fail)
+        futures = producer.submit_many("clicks", [b"%d" % number for number in range(SENDS)])
+        assert all(future.result(30) for future in futures)
+        assert producer.send("clicks", b"after")
+    assert len(met) == 1
+    assert set(bodies(cluster)) == {*(b"%d" % number for number in range(SENDS)), b"after"}
+
+
+def test_what_never_works_is_told_at_the_end(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def submit_many(*_: Any) -> Any:
+        raise MemoryError("no room")
+
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        monkeypatch.setattr(Connection, "submit_many", submit_many)
+        with pytest.raises(DeadlineExceeded, match=r"attempts: sending to \S+ failed: MemoryError\('no room'"):
+            producer.send("clicks", b"x", timeout_ms=500)
+        monkeypatch.undo()
+
+
+def test_a_connection_without_a_thread_is_one_that_cannot_be_made(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[Exception] = []
+    connections = pool.ConnectionPool(settings)
+    error = RuntimeError("can't start new thread")
+    monkeypatch.setattr(threading.Thread, "start", once(error, threading.Thread.start, lambda _: True, met))
+    with pytest.raises(ConnectError, match=r"cannot connect to .*: can't start new thread"):
+        connections.get(cluster.broker_addresses[1])
+    assert connections.get(cluster.broker_addresses[1])
+    connections.close()
+
+
+def test_a_reading_thread_that_fails_ends_its_connection(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[Exception] = []
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        settle = once(MemoryError(), Connection._settle, lambda *_: True, met)
+        monkeypatch.setattr(Connection, "_settle", settle)
+        assert producer.send("clicks", b"x")
+    assert len(met) == 1
