@@ -32,13 +32,21 @@ _numbers = itertools.count()
 
 
 class Watching(OffsetsListener):
-    """Notes of each batch that is told whether Spark had committed it then, and how many queries have ended."""
+    """Notes of each batch that is told whether Spark had committed it then, and how many queries have ended.
+
+    Those that it saw begin count: Spark may still have to tell of the end of an earlier one.
+    """
 
     def __init__(self, checkpoint: Path, table: OffsetsTable, **settings: Any) -> None:
         super().__init__(table, **settings)
         self.checkpoint = checkpoint
         self.committed: dict[int, bool] = {}
         self.ended = 0
+        self._begun: set[str] = set()
+
+    def onQueryStarted(self, event: Any) -> None:
+        self._begun.add(str(event.runId))
+        super().onQueryStarted(event)
 
     def onQueryProgress(self, event: Any) -> None:
         number = event.progress.batchId
@@ -47,7 +55,7 @@ class Watching(OffsetsListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         super().onQueryTerminated(event)
-        self.ended += 1
+        self.ended += str(event.runId) in self._begun
 
 
 def committed_ends(checkpoint: Path) -> list[Mapping[PartitionKey, int]]:
