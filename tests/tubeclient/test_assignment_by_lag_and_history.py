@@ -171,3 +171,12 @@ def test_enough_is_a_tenth_above_the_mean_or_the_largest_partition() -> None:
 def test_among_nodes_with_equal_rows_the_one_with_fewest_partitions_is_next() -> None:
     keys = [PartitionKey(1, "clicks", number) for number in range(3)]
     assert assign("backlog", keys, 2, Hints(lag={}, previous={keys[0]: 0})) == [[keys[0], keys[2]], [keys[1]]]
+
+
+def test_backlog_looks_again_for_what_can_go_back_once_something_went_back() -> None:
+    keys = [PartitionKey(1, "t", number) for number in range(6)]
+    lag = dict(zip(keys, (10, 10, 3, 10, 10, 3), strict=True))
+    before = dict(zip(keys, (2, 0, 1, 3, 3, 3), strict=True))
+    nodes = assign("backlog", keys, 4, Hints(lag=lag, previous=before))
+    # The third fits in at node 1 again only once the last one, which had gone there, is back at node 3.
+    assert nodes == [[keys[1]], [keys[2], keys[3]], [keys[0]], [keys[4], keys[5]]]
