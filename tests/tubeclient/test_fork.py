@@ -37,6 +37,7 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.flows.effects import Flow, Sleep
+from tubeclient.net import connection as connection_module
 from tubeclient.net import fork
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import shared_pool
@@ -213,6 +214,25 @@ def test_a_childs_copies_of_sockets_are_closed_and_the_parents_connection_lives_
     assert read(clients["reader"], broker, piece) == EXPECTED  # over it: a peer that saw its end would have closed it
     assert not any(connection.closed for connection in connections)
     assert shared_pool(settings).get(broker.address) is connection
+
+
+def test_a_connection_that_is_being_made_is_nothing_that_a_child_has_to_close(
+    settings: ClientSettings, broker: BrokerInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[object] = []
+    open_stream = connection_module._open
+
+    def noted(*args: Any) -> Any:
+        known.extend(thing for thing in fork._known if isinstance(thing, Connection) and not hasattr(thing, "_stream"))
+        return open_stream(*args)
+
+    monkeypatch.setattr(connection_module, "_open", noted)
+    made = Connection(broker.address, connect_timeout_ms=5_000, send_timeout_ms=5_000)
+    try:
+        assert known == []
+        assert made in fork._known
+    finally:
+        made.close()
 
 
 def nap() -> Flow[None]:

@@ -64,7 +64,6 @@ class Connection(ProcessBound):
     def __init__(
         self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int, tls: TlsSettings | None = None
     ) -> None:
-        super().__init__()
         self.address = address
         self.number = next(_numbers)
         """Another one for each connection of the process."""
@@ -77,6 +76,7 @@ class Connection(ProcessBound):
         self._waiting: dict[int, Future[bytes]] = {}
         self._end: TubeError | None = None
         self._reader = threading.Thread(target=self._read, name=f"tubeclient-read-{address}", daemon=True)
+        super().__init__()  # now that it is whole: a fork may come at any moment, and its child closes what is known
         try:
             self._reader.start()
         except RuntimeError as error:  # the system is out of threads, for now
