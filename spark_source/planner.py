@@ -154,6 +154,14 @@ class StreamPlanner:
 
         Spark asks only when the batch before is complete, so `start` is what the offsets table may be told.
         """
+        while (end := self._end_of_batch(start, max_rows, min_rows)) is start and self._waited_for_silent(start):
+            pass
+        if end is start and self._target is not None:
+            self._progress.finish()  # Spark may end the query now
+        return end
+
+    def _end_of_batch(self, start: Json, max_rows: int | None, min_rows: int | None) -> Json:
+        """As `latest`, by one look."""
         recent = self._start().get(busy=self._busy and self._target is None)
         if self._first_look is not None:
             # The first batch ends by the look that its beginning comes from, so that nothing of `latest` is in it: a
@@ -177,7 +185,7 @@ class StreamPlanner:
         ):
             if complete:
                 self._record(begin, recent)
-            return self._nothing_new(start)
+            return start
         held = begin
         try:
             recent, held = self._judging().held(begin, recent, None if self._target is None else self._target.ends)
@@ -194,9 +202,7 @@ class StreamPlanner:
         self._busy = end is not begin
         if end is begin:
             self._idle = _Idle(start, max_rows, min_rows, recent, held_back)
-            self._nothing_new(start)
-            again = self._target is not None and self._wait_for_silent(self._target, begin, recent)
-            return self.latest(start, max_rows, min_rows) if again else start
+            return start
         self._parsed.append((end.to_dict(), end))
         return end.to_dict()
 
@@ -326,20 +332,18 @@ class StreamPlanner:
         self._progress.record(complete, snapshot.last_bounds, nodes, planned, back_from)
         self._broker_positions.record(complete, snapshot.view_told)
 
-    def _nothing_new(self, start: Json) -> Json:
-        if self._target is not None:
-            self._progress.finish()  # Spark may end the query now
-        return start
-
     def _reach(self, recent: Snapshot) -> Reach:
         """What may be planned by a look."""
         return Reach(recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
 
-    def _wait_for_silent(self, target: Target, reached: Offsets, recent: Snapshot) -> bool:
-        """Whether brokers that hold a part of the target answer again; False where none is silent. ConnectError where
-        they do not for `retryLimit`: Spark would take the query's end for that of all its data.
+    def _waited_for_silent(self, start: Json) -> bool:
+        """Whether brokers that hold a part of the target were silent, and answer again. ConnectError where they do not
+        for `retryLimit`: Spark would take the query's end for that of all its data.
         """
-        left = target.left(reached, recent)
+        if self._target is None or self._idle is None:
+            return False
+        recent, reached = self._idle.snapshot, self._parse(start)  # by no newer look: who answers since has more
+        left = self._target.left(reached, recent)
         if not left:
             return False
         try:

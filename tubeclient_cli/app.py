@@ -190,10 +190,11 @@ def _ingest(
     from tubeclient_cli.display import Display, summary_line
     from tubeclient_cli.ingest import run_ingest
     from tubeclient_cli.progress import ProgressFile
-    from tubeclient_cli.session import has_ended, make_session
+    from tubeclient_cli.session import end_session, has_ended, hush_py4j, make_session
 
     stop = threading.Event()
     _stop_on_signals(stop)
+    hush_py4j(while_set=stop)
     console = Console()
     spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
     try:
@@ -216,9 +217,7 @@ def _ingest(
         typer.echo(f"tubeclient ingest: {with_advice(short_cause(str(error)))}", err=True)
         return 1
     finally:
-        # Of a Spark that has ended already there is nothing left to stop.
-        with contextlib.suppress(Py4JError, OSError):
-            spark.stop()
+        end_session(spark)
     console.print(summary_line(summary), highlight=False, soft_wrap=True)
     return 0
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tubeclient.extras import brought_by
@@ -13,7 +17,7 @@ from tubeclient.extras import brought_by
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["REDACTION_REGEX", "has_ended", "make_session"]
+__all__ = ["REDACTION_REGEX", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 REDACTION_REGEX = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
 """Names of options and settings whose values Spark shall not show in plans and in its UI; its own default lets all
@@ -89,15 +93,41 @@ def _start_jvm(builder: SparkSession.Builder) -> None:
 
 def has_ended(spark: SparkSession, within_s: float) -> bool:
     """Whether Spark was ended by somebody else, or is within so many seconds: its JVM is gone, or on its way out."""
-    from py4j.protocol import Py4JError
-
     deadline = time.monotonic() + within_s
-    while True:
-        try:
-            if spark.sparkContext._jsc.sc().isStopped():
-                return True
-        except (Py4JError, OSError):
-            return True
+    while not _is_stopped(spark):
         if time.monotonic() >= deadline:
             return False
         time.sleep(_POLL_SECONDS)
+    return True
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stop Spark; of one that has ended already there is nothing to stop."""
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(Py4JError, OSError):
+        if not _is_stopped(spark):
+            spark.stop()
+
+
+def hush_py4j(while_set: threading.Event) -> None:
+    """From when this is set, let Py4J log no more calls that the JVM's end has cut short.
+
+    It logs each of them with all its tracebacks, even those of Python's garbage collector. What matters of them fails
+    the query as well.
+    """
+
+    def heard(record: logging.LogRecord) -> bool:
+        return not (while_set.is_set() and Path(record.pathname).parent.name == "py4j")
+
+    for name in (None, "py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(heard)
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(spark.sparkContext._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True

@@ -108,7 +108,7 @@ class DeltaSink:
 
         try:
             return self.look().record not in (before.record, record)
-        except (PySparkException, Py4JError):
+        except (PySparkException, Py4JError, OSError):
             return False
 
     def _overtaken_at(self, record: SinkRecord) -> OvertakenRun:
