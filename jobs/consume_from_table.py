@@ -5,7 +5,7 @@ came. So a Spark query and such consumers can hand the group to each other.
         --offsets-table /lake/_offsets --source-count 2 --node-id 0
 
 Start one process for each node from 0 to source-count - 1. It prints a line for each message, until SIGINT or SIGTERM.
-A process that is killed has confirmed up to a second more than it recorded: whoever follows by the table reads that
+A broker that is away is waited for. A process that is killed has confirmed up to a second more than it recorded: whoever follows by the table reads that
 again.
 """
 
@@ -108,11 +108,17 @@ class _Share:
         return list(assign("modulo", partitions, self._consumer.source_count)[self._consumer.node_id])
 
     def confirm(self, delivery: Delivery) -> None:
-        """Confirm a pack. Where its partition was lost meanwhile, its messages come again."""
+        """Confirm a pack. Where its partition was lost meanwhile, its messages come again; where its broker does not
+        answer, they may, and the consumer goes on once it does.
+        """
         try:
             self._confirmed[delivery.partition] = self._consumer.confirm(delivery)
         except StalePack as error:
             _log.warning("%s", error)
+        except TubeError as error:
+            if not error.retriable:
+                raise
+            _log.warning("a pack of partition %s may come again, it was not confirmed: %s", delivery.partition, error)
 
     def take(self, partitions: Collection[PartitionKey], *, timeout_ms: float = 0) -> None:
         """Connect the partitions, each where the group goes on: the table's position, or a later one confirmed here."""
@@ -123,7 +129,7 @@ class _Share:
         for partition in partitions:
             known = [place[partition] for place in (positions, self._confirmed) if partition in place]
             if known:
-                self._consumer.connect(partition, max(known))
+                self._consumer.connect(partition, max(known), timeout_ms=timeout_ms)
 
     def follow(self, run: SharedRun) -> None:
         """Give back what is another node's now, and take what is this one's and not held; what cannot be had for now is

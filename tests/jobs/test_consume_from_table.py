@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -219,16 +220,29 @@ def test_the_script_prints_messages_and_records_them_when_it_is_told_to_end(cons
 
 
 class OneNode:
-    """The group's only node, at work until the end of the `with`; what it has read."""
+    """The group's only node, at work until the end of the `with`; what it has read.
 
-    def __init__(self, consumers: Consumers) -> None:
+    `before` is called with each pack before it counts as read.
+    """
+
+    def __init__(
+        self,
+        consumers: Consumers,
+        before: Callable[[Delivery], object] = lambda _: None,
+        *,
+        record_every_s: float = 600,
+    ) -> None:
         self.bodies: list[bytes] = []
-        self._consumers = consumers
+        self._consumers, self._before, self._record_every_s = consumers, before, record_every_s
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(1)
 
     def __enter__(self) -> OneNode:
         consumers, feed = self._consumers, self._consumers.feed
+
+        def handle(delivery: Delivery) -> None:
+            self._before(delivery)
+            self.bodies.extend(map(bytes, delivery.bodies))
 
         def run() -> None:
             consume(
@@ -238,16 +252,20 @@ class OneNode:
                 [feed.topic],
                 source_count=1,
                 node_id=0,
-                handle=lambda delivery: self.bodies.extend(map(bytes, delivery.bodies)),
+                handle=handle,
                 stop=self._stop,
-                record_every_s=600,
+                record_every_s=self._record_every_s,
             )
 
         self._done = self._pool.submit(run)
         return self
 
+    def ended(self) -> bool:
+        """Whether it ended by itself, which none should."""
+        return self._done.done()
+
     def has_read(self, wanted: list[bytes]) -> None:
-        wait_for(lambda: len(self.bodies) >= len(wanted) or self._done.done(), "the messages", seconds=60)
+        wait_for(lambda: len(self.bodies) >= len(wanted) or self.ended(), "the messages", seconds=60)
         assert sorted(self.bodies) == sorted(wanted)
 
     def __exit__(self, *_: object) -> None:
@@ -288,3 +306,49 @@ def test_a_lost_partition_is_taken_back_where_it_was_confirmed(consumers: Consum
 def owners(feed: Feed, cursor: Cursor) -> str:
     reader = feed.tube.inspect(lambda broker: broker.ownership.owner(cursor))
     return "" if reader is None else reader.client_id
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+@pytest.mark.parametrize("back", ["before the pack is confirmed", "after it could not be confirmed"])
+def test_a_restart_of_the_broker_loses_nothing_and_the_table_has_all(
+    consumers: Consumers, caplog: pytest.LogCaptureFixture, clean: bool, back: str
+) -> None:
+    """It goes down while a pack is out. What was not confirmed then may come a second time."""
+    feed, confirmed = consumers.feed, set[bytes]()
+    feed.send(400)
+    early = back.startswith("before")
+    down = threading.Event()
+
+    def restart_once(_: Delivery) -> None:
+        if not confirmed and len(node.bodies) >= 100:
+            confirmed.update(node.bodies)
+            feed.tube.stop_broker(clean=clean)
+            if early:
+                feed.tube.start_broker()
+            down.set()
+
+    with OneNode(consumers, restart_once, record_every_s=0) as node:
+        try:
+            wait_for(lambda: down.is_set() or node.ended(), "the broker to go")
+            assert down.is_set()
+            if not early:
+                wait_for(lambda: "may come again" in caplog.text or node.ended(), "the confirmation to fail")
+        finally:
+            if down.is_set() and not early:
+                feed.tube.start_broker()
+        wait_for(lambda: {*node.bodies} >= {*feed.sent} or node.ended(), "the messages", seconds=60)
+        feed.send(40)
+        wait_for(lambda: {*node.bodies} >= {*feed.sent} or node.ended(), "those after the restart", seconds=60)
+    assert {*node.bodies} == {*feed.sent}
+    again = Counter(node.bodies) - Counter(feed.sent)
+    assert set(again.values()) <= {1}
+    assert not again.keys() & confirmed
+    kept = consumers.positions()
+    assert kept == {key: committed(feed, Cursor(consumers.group, key.topic, key.partition_id)) for key in kept}
+    feed.wait_until_free()
+    late = feed.send(20)
+    assert sorted(consumers.run(until=20)) == late
+
+
+def committed(feed: Feed, cursor: Cursor) -> int | None:
+    return feed.tube.inspect(lambda broker: broker.offsets.committed(cursor))
