@@ -5,8 +5,8 @@ came. So a Spark query and such consumers can hand the group to each other.
         --offsets-table /lake/_offsets --source-count 2 --node-id 0
 
 Start one process for each node from 0 to source-count - 1. It prints a line for each message, until SIGINT or SIGTERM.
-A broker that is away is waited for. A process that is killed has confirmed up to a second more than it recorded: whoever follows by the table reads that
-again.
+A broker that is away is waited for. A process that is killed has confirmed up to a second more than it recorded:
+whoever follows by the table reads that again.
 """
 
 from __future__ import annotations

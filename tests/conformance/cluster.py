@@ -47,6 +47,10 @@ class Cluster(ABC):
     def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
         """Only these groups may read the topic from now on, each with the tags given only; all messages for none."""
 
+    @abstractmethod
+    def grow_topic(self, name: str, *, partitions: int) -> None:
+        """Give each store of a topic so many partitions; returns when the master shows them to clients."""
+
     @contextmanager
     def without_broker(self, broker_id: int) -> Iterator[None]:
         """The broker is stopped for the length of the block."""
@@ -129,6 +133,9 @@ class ApacheCluster(Cluster):
             else:
                 modify("admin_add_authorized_consumergroup_info", **where)
 
+    def grow_topic(self, name: str, *, partitions: int) -> None:
+        self.servers.grow_topic(name, partitions=partitions)
+
 
 @dataclass
 class EmbeddedCluster(Cluster):
@@ -155,6 +162,9 @@ class EmbeddedCluster(Cluster):
         [config] = to_config([topic])
         allowed = {group: frozenset(tags) for group, tags in groups.items() if tags}
         self.servers.change_topic(replace(config, authorized_groups=frozenset(groups), allowed_tags=allowed))
+
+    def grow_topic(self, name: str, *, partitions: int) -> None:
+        self.servers.grow_topic(name, partitions=partitions)
 
 
 def to_config(topics: Sequence[TopicSpec]) -> list[TopicConfig]:

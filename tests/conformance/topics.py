@@ -28,6 +28,7 @@ TOPICS: Final = (
     # One partition per index: the case in which every offset is a message's own.
     TopicSpec("ranges_late", num_partitions=1, num_stores=1),
     TopicSpec("ranges_single", num_partitions=1, num_stores=2),
+    TopicSpec("grown", num_partitions=1, num_stores=1),
     TopicSpec("members", num_partitions=2, num_stores=2),
     TopicSpec("calls", num_partitions=1, num_stores=1),
     TopicSpec("calls_filtered", num_partitions=1, num_stores=1),

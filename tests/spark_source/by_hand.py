@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from embedded_tubemq import EmbeddedTubeMQ
 from spark_source.cluster import TubeCluster
 from spark_source.options import parse_options
 from spark_source.planner import StreamPlanner
@@ -18,10 +17,20 @@ from tests.waiting import wait_for
 __all__ = ["Query"]
 
 
+class Masters(Protocol):
+    """Where a cluster is, whoever's it is."""
+
+    @property
+    def master_address(self) -> str: ...
+
+    @property
+    def master_web_port(self) -> int: ...
+
+
 class Query:
     """What Spark would do: it keeps the offsets, asks for batches and reads their tasks."""
 
-    def __init__(self, tube: EmbeddedTubeMQ, **more: object) -> None:
+    def __init__(self, tube: Masters, **more: object) -> None:
         given = {
             "masterServers": tube.master_address,
             "masterWebPort": tube.master_web_port,
