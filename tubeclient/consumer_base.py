@@ -22,7 +22,7 @@ from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom, Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
-from tubeclient.identity import new_client_id, reader_groups_of, why_no_group
+from tubeclient.identity import names_this_process, new_client_id, reader_groups_of, why_no_group
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.net.forgotten import Watch, alive, weakly
@@ -296,6 +296,7 @@ class ConsumerBase(ProcessBound):
             authority=membership.authority,
             reader_groups=reader_groups_of(self._group),
             new_client_id=partial(new_client_id, self._group, "look"),
+            names_this_process=names_this_process,
         )
         registrations = Registrations(plan, random.Random())
         pool = ConnectionPool(self._settings)

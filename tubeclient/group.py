@@ -262,7 +262,8 @@ class GroupMembership(ProcessBound):
             if isinstance(error, HELD_BY_OTHERS) and not self._joined.done():
                 error.args = (
                     f"{error}. {self._holders()}, and did so still after {patience_ms / 1000:.0f} s of waiting. A run "
-                    f"that died holds them for {MASTER_LEASE_MS / 1000:.0f} s",
+                    f"that died holds them for {MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is "
+                    "closed; patience_ms, in Spark groupJoinTimeout, says how long to wait for them",
                 )
             self._end(error)
         except BaseException as error:  # a thread that dies must not leave its callers waiting

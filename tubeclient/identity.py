@@ -10,9 +10,19 @@ import time
 
 from tubeclient._version import __version__
 
-__all__ = ["MAX_READER_GROUPS", "host_name", "maker_of", "new_client_id", "reader_groups_of", "why_no_group"]
+__all__ = [
+    "MAX_READER_GROUPS",
+    "host_name",
+    "maker_of",
+    "names_this_process",
+    "new_client_id",
+    "reader_groups_of",
+    "why_no_group",
+]
 
 _READER_GROUP = re.compile(r"(.+)-r\d+")
+
+_STARTED_NS = time.time_ns()
 
 MAX_READER_GROUPS = 8
 """Size of the pool of groups that ranges are read under: bounds what is left on a broker, and how many may read one
@@ -41,19 +51,27 @@ def new_client_id(group: str, label: str) -> str:
     Ownership on a broker is equality of ids, so two readers must never share one.
     """
     unique = random.SystemRandom().randrange(1 << 31)
-    host = host_name().replace("_", ".").replace("-", ".")
-    return f"{group}_{host}-{os.getpid()}-{time.time_ns()}-{unique}-{label}-{__version__}"
+    return f"{group}_{_this_process()}-{time.time_ns()}-{unique}-{label}-{__version__}"
+
+
+def names_this_process(text: str) -> bool:
+    """Whether `text` is, or quotes, the id of a client that this process made.
+
+    Process numbers come again, above all in containers: one that is older than this process is not meant.
+    """
+    made = re.findall(rf"_{re.escape(_this_process())}-(\d+)-", text)
+    return any(int(at_ns) >= _STARTED_NS for at_ns in made)
 
 
 def maker_of(client_id: str, group: str) -> str:
-    """Who made a client id, as "process 4711 on host", where it has the form of Apache's clients and ours; else the id
-    itself. A host's "-" and "_" are dots in it.
+    """Who made a client id, as "process 4711 on host" or "this process, 4711 on host", where it has the form of
+    Apache's clients and ours; else the id itself. A host's "-" and "_" are dots in it.
     """
     host, _, rest = client_id.removeprefix(f"{group}_").partition("-")
     process, _, more = rest.partition("-")
     if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
         return client_id
-    return f"process {process} on {host}"
+    return f"{'this process,' if names_this_process(client_id) else 'process'} {process} on {host}"
 
 
 def reader_groups_of(group: str) -> tuple[str, ...]:
@@ -75,3 +93,8 @@ def why_no_group(group: str) -> str | None:
         f"the form of a reader group: whoever reads ranges as group {found[1]} moves the position of such groups on "
         "the brokers, and messages would be repeated or left out. Take a name that does not end in -r and a number"
     )
+
+
+def _this_process() -> str:
+    host = host_name().replace("_", ".").replace("-", ".")
+    return f"{host}-{os.getpid()}"

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import ClientClosed, DataLoss, TransportError, TubeError
+from tubeclient.errors import ClientClosed, DataLoss, PartitionOccupied, TransportError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import (
     ConnectionTo,
@@ -108,6 +108,8 @@ class ReadPlan:
     """Under which to look whether data has expired where that is in doubt."""
     new_client_id: Callable[[], str] = lambda: "look"
     """For these looks; one that nobody has, or ever had, at each call."""
+    names_this_process: Callable[[str], bool] = lambda _: False
+    """Whether a text quotes the id of a client of this process."""
 
 
 class Outgoing(NamedTuple):
@@ -347,12 +349,18 @@ class Registrar:
         return self._checked(holding, answer)
 
     def _checked(self, holding: Holding, answer: Any) -> Any:
-        return checked(
-            answer,
-            f"connecting partition {holding.key} for group {self.plan.group} at broker {holding.line.info}",
-            address=holding.line.info.address,
-            partition=str(holding.key),
-        )
+        try:
+            return checked(
+                answer,
+                f"connecting partition {holding.key} for group {self.plan.group} at broker {holding.line.info}",
+                address=holding.line.info.address,
+                partition=str(holding.key),
+            )
+        except PartitionOccupied as error:
+            ours = self.plan.names_this_process(error.server_text)  # the text names the owner
+            held = "It is held by this process, by a client that was not closed. " if ours else ""
+            error.args = (f"{error}. {held}With a timeout_ms, connect waits for it",)
+            raise
 
     def _patiently(self, attempt: Callable[[], Flow[T]], deadline: float) -> Flow[T]:
         """Try until `deadline`, where what it meets may pass."""
