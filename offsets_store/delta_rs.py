@@ -212,10 +212,12 @@ class DeltaRsStorage:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
+        folder = _local_folder(self._uri)
+        if folder is not None and folder.is_file():
+            raise OffsetsTableError(f"{self._uri} is a file; name a new or empty folder as the offsets table")
         try:
             table = DeltaTable(self._uri, storage_options=self._effective_options())
         except TableNotFoundError as error:
-            folder = _local_folder(self._uri)
             if folder is None and "scheme" in str(error):
                 raise
             if folder is not None and folder.exists() and not _is_free(folder):

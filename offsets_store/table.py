@@ -63,6 +63,10 @@ class OffsetsTable:
     def __repr__(self) -> str:
         return f"OffsetsTable({display_uri(self._uri)!r})"
 
+    def exists(self) -> bool:
+        """Whether there is a Delta table at the place by now; the first write makes it."""
+        return bool(self._past().commits(1))
+
     def latest(self, key: GroupKey) -> GroupProgress | None:
         """What is kept for exactly this group and topic set; None if nothing is."""
         return progress_of(key, self._rows(key.consumer_group))

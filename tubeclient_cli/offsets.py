@@ -65,9 +65,10 @@ def show(
     with clear_errors("offsets show"):
         from tubeclient_cli import offsets_display as display
 
-        found = _table(offsets_table, storage_option).all_latest(consumer_group)
+        table = _table(offsets_table, storage_option)
+        found = table.all_latest(consumer_group)
         if not found:
-            raise _nothing_kept(offsets_table, consumer_group)
+            raise _nothing_kept(table, offsets_table, consumer_group)
         if json:
             print_json(display.progress_json(consumer_group, found))
         else:
@@ -91,9 +92,10 @@ def history(
     with clear_errors("offsets history"):
         from tubeclient_cli import offsets_display as display
 
-        found = _table(offsets_table, storage_option).history(consumer_group, limit)
+        table = _table(offsets_table, storage_option)
+        found = table.history(consumer_group, limit)
         if not found.commits:
-            raise _nothing_kept(offsets_table, consumer_group)
+            raise _nothing_kept(table, offsets_table, consumer_group)
         if json:
             print_json(display.history_json(consumer_group, found))
         else:
@@ -119,9 +121,10 @@ def lag(
         from tubeclient_cli import offsets_display as display
         from tubeclient_cli.offsets_lag import lag_at_commit, lag_now
 
-        found = _table(offsets_table, storage_option).all_latest(consumer_group)
+        table = _table(offsets_table, storage_option)
+        found = table.all_latest(consumer_group)
         if not found:
-            raise _nothing_kept(offsets_table, consumer_group)
+            raise _nothing_kept(table, offsets_table, consumer_group)
         lags = []
         for progress in found:
             with _brokers(master_servers, progress.group, option) as brokers:
@@ -193,7 +196,10 @@ def reset(
             raise ConfigurationError("--json asks nothing; add --yes to change the table, or --dry-run")
         target = parse_target(to, time_zone)
         table = _table(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
-        key = choose_key(table.all_latest(consumer_group), consumer_group, topic or [], topic_pattern)
+        found = table.all_latest(consumer_group)
+        if not (found or topic or topic_pattern or table.exists()):
+            raise _nothing_kept(table, offsets_table, consumer_group)
+        key = choose_key(found, consumer_group, topic or [], topic_pattern)
         with _brokers(master_servers, key, option) as brokers:
             work = Reset(table, key, brokers)
             plan = work.plan(target)
@@ -245,9 +251,13 @@ def _brokers(master_servers: str | None, key: GroupKey, options: list[str] | Non
         brokers.close()
 
 
-def _nothing_kept(uri: str, consumer_group: str) -> ConfigurationError:
+def _nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> ConfigurationError:
     from offsets_store.errors import display_uri
 
-    return ConfigurationError(
-        f"the offsets table at {display_uri(uri)} has nothing of group {consumer_group}; check both names"
-    )
+    place = display_uri(uri)
+    if not table.exists():
+        return ConfigurationError(
+            f"there is no Delta table at {place}; check --offsets-table. A query's first batch makes the table, where "
+            "its option offsetsTable names the place"
+        )
+    return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; check both names")

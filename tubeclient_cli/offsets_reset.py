@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, moved_to
 from spark_source.offset_spec import GroupPositions, Moment, OffsetSpec, resolve
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, NoMessageTime
 from tubeclient.keys import PartitionKey, rows_behind
 from tubeclient_cli.offsets_target import Commit, OtherGroup, Places, Target
 
@@ -169,7 +169,13 @@ class Reset:
         bounds = self._brokers.bounds
         if isinstance(spec.default, Moment):
             times = dict.fromkeys(meant, spec.default.timestamp_ms)
-            found = self._brokers.lookup.offsets_at(self._brokers.view, times, time_zone=time_zone, bounds=bounds)
+            try:
+                found = self._brokers.lookup.offsets_at(self._brokers.view, times, time_zone=time_zone, bounds=bounds)
+            except NoMessageTime as error:
+                raise ConfigurationError(
+                    f"{spec.option} goes by the times that producers write on messages, but {error}. Name earliest, "
+                    f'latest, batch:N or group:NAME instead, or an offset by partition: {{"{error.partition}": 2800}}'
+                ) from error
             # Where nothing is so late, what comes next is.
             return {key: bounds[key.store].max_offset if at is None else at for key, at in found.items()}
         return resolve(spec, meant, bounds, lambda: GroupPositions(before), "earliest")

@@ -130,11 +130,22 @@ def test_lag_without_brokers_is_that_of_the_last_commit_and_says_so(offsets: Off
     assert (found["asked"], found["stores"], found["rowsBehindAtMost"]) == ("table", {"1:clicks:0": 5}, 5)
 
 
+@pytest.mark.parametrize("command", ["show", "history", "lag", "reset"])
+def test_where_there_is_no_table_is_said(offsets: OffsetsCommands, command: str) -> None:
+    more = ["--to", "earliest", "--yes"] if command == "reset" else []
+    said = f"there is no Delta table at {offsets.uri}; check --offsets-table. A query's first batch makes the table"
+    assert said in offsets.error(command, *more)
+    assert not Path(offsets.uri).exists()
+    Path(offsets.uri).write_text("no folder")
+    assert f"{offsets.uri} is a file; name a new or empty folder as the offsets table" in offsets.error(command, *more)
+
+
 def test_errors_are_one_line_and_exit_code_2(offsets: OffsetsCommands, tmp_path: Path) -> None:
+    offsets.table.open_run(GroupKey("other", ["clicks"]), 2).record(at({A: 28}))
     assert "has nothing of group clicks_etl; check both names" in offsets.error("show")
-    assert "has nothing of group clicks_etl" in offsets.error("history")
+    assert "has nothing of group clicks_etl; check both names" in offsets.error("history")
+    assert "nothing of group clicks_etl; check both names" in offsets.error("lag")
     offsets.table.open_run(KEY, 2).record(at({A: 28}))
-    assert "nothing of group other" in offsets.error("lag", group="other")
     assert "--option says how to reach the cluster; add --master" in offsets.error("lag", "--option", "masterWebPort=1")
     text = offsets.error("lag", *offsets.cluster, "--option", "subscribe=views")
     assert text == "--option subscribe has a flag of its own, --topic"

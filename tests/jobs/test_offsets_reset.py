@@ -238,3 +238,15 @@ def test_bad_input_is_one_line_and_changes_nothing(offsets: OffsetsCommands, arg
 def test_a_partition_that_the_cluster_does_not_have_is_named(offsets: OffsetsCommands) -> None:
     text = offsets.error("reset", "--to", '{"1:clicks:7": 28}', *offsets.cluster)
     assert "--to names partition 1:clicks:7, which the topics of group 'clicks_etl' on clicks do not have" in text
+
+
+def test_messages_without_a_time_are_said_with_what_to_name_instead(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
+        Feed.create(tube, "clicks", stores=1, partitions=1).send(10, time="")
+        offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
+        said = offsets.error("reset", "--to", "2024-01-02T03:05Z", "--topic", "clicks", "--yes", *offsets.cluster)
+    assert said.startswith("--to goes by the times that producers write on messages, but the message with id ")
+    assert said.endswith(
+        "(topic clicks) carries no time. Name earliest, latest, batch:N or group:NAME instead, or an offset by "
+        'partition: {"1:clicks:0": 2800}'
+    )
