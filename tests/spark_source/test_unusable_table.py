@@ -50,7 +50,7 @@ def a_newer_protocol(folder: Path) -> None:
 KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
     "another schema": (of_another_schema, "is not an offsets table of this release.*name a folder of its own"),
     "not a Delta table": (no_delta_table, "is not a Delta table and not empty; name a new or empty folder"),
-    "a file": (a_file, "could not read the offsets table at .*Check the path"),
+    "a file": (a_file, "is a file; name a new or empty folder"),
     "a newer protocol": (
         a_newer_protocol,
         "could not read the offsets table at .*Unsupported minimum reader version 99",
