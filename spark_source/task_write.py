@@ -25,9 +25,6 @@ __all__ = ["Written", "describe", "write_rows"]
 _PUBLISH_LIMIT_MS: Final = 10_000
 """How long to wait for a topic that cannot be written: one that was deployed a moment ago may need some of it."""
 
-_FIRST_LOOK_MS: Final = 1_000
-"""For so long a topic is waited for before the master is asked whether there is such a topic at all."""
-
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
@@ -60,7 +57,9 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     def send(batch: pyarrow.RecordBatch) -> None:  # of its own, so that its messages are gone when the next batch comes
         first_row = maker.rows
         messages = maker.make(batch)
-        _publish(producer, {message.topic for message in messages}, options)
+        new = {message.topic for message in messages}.difference(producer.topics)
+        if new:
+            producer.publish(new, timeout_ms=min(_PUBLISH_LIMIT_MS, options.retry_limit_ms))
         _check_sizes(producer, messages, first_row)
         in_flight.send(messages)
         for message in messages:
@@ -85,30 +84,6 @@ def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
         for topic in sorted({topic for one in written for topic in one.rows})
     ]
     return "; ".join(parts) or "no rows"
-
-
-def _publish(producer: Producer, topics: set[str], options: SinkOptions) -> None:
-    """Publish what is not. A topic that the master's own list lacks is told at once: waiting brings no such topic."""
-    from spark_source.cluster import client_settings
-    from tubeclient import Admin, PartitionUnavailable, TubeError
-
-    new = topics.difference(producer.topics)
-    if not new:
-        return
-    limit_ms = min(_PUBLISH_LIMIT_MS, options.retry_limit_ms)
-    first_ms = min(_FIRST_LOOK_MS, limit_ms)
-    try:
-        producer.publish(new, timeout_ms=first_ms)
-    except PartitionUnavailable:
-        try:
-            unknown = sorted(new.difference(Admin(client_settings(options)).topic_names()))
-        except TubeError:  # no web port there: nobody knows
-            unknown = []
-        if unknown:
-            raise ConfigurationError(
-                f"the cluster has no topic {', '.join(unknown)}; check the spelling, or create and deploy it first"
-            ) from None
-        producer.publish(new, timeout_ms=limit_ms - first_ms)
 
 
 def _check_sizes(producer: Producer, messages: Sequence[OutgoingMessage], first_row: int) -> None:

@@ -168,7 +168,8 @@ class StatusError(TubeError):
     """The server answered `code` (TErrCodeConstants) with the text `server_text` to what `context` describes.
 
     Where known, else "": `address` ("host:port") is the server, `partition` ("brokerId:topic:partitionId") and
-    `topic` are what the call was about.
+    `topic` are what the call was about. With `answered` false no server said so: `server_text` is the client's own
+    finding, by what the master lists.
     """
 
     advice: ClassVar[str] = ""
@@ -182,19 +183,17 @@ class StatusError(TubeError):
         address: str = "",
         partition: str = "",
         topic: str = "",
+        answered: bool = True,
     ) -> None:
-        super().__init__(self._message(code, server_text, context))
+        about = f"{context}: " if context else ""
+        said = f"the server answered {code} ({server_text.strip() or 'no text given'})" if answered else server_text
+        super().__init__(f"{about}{said}{f'. {self.advice}' if self.advice else ''}")
         self.code = code
         self.server_text = server_text
         self.context = context
         self.address = address
         self.partition = partition
         self.topic = topic or (partition.split(":")[1] if partition else "")
-
-    def _message(self, code: int, server_text: str, context: str) -> str:
-        about = f"{context}: " if context else ""
-        advice = f". {self.advice}" if self.advice else ""
-        return f"{about}the server answered {code} ({server_text.strip() or 'no text given'}){advice}"
 
 
 class BadRequest(StatusError):
@@ -230,10 +229,7 @@ class PartitionUnavailable(NotAvailable):
         partition: str = "",
         topic: str = "",
     ) -> None:
-        super().__init__(code, message, context=context, partition=partition, topic=topic)
-
-    def _message(self, code: int, server_text: str, context: str) -> str:
-        return f"{context}: {server_text}. {self.advice}" if context else f"{server_text}. {self.advice}"
+        super().__init__(code, message, context=context, partition=partition, topic=topic, answered=False)
 
 
 class PartitionOccupied(StatusError):
@@ -293,7 +289,7 @@ class NodeIdConflict(StatusError):
 
 
 class TopicNotDeployed(StatusError):
-    """431: the master does not know the topic."""
+    """431: the master does not know the topic. A producer finds that out by the master's list of topics."""
 
     advice = "Check the topic's spelling, or create and deploy it on the cluster first"
 

@@ -9,11 +9,13 @@ from datetime import datetime
 from functools import partial
 from time import monotonic
 
+from tubeclient.admin import Admin
 from tubeclient.errors import (
     ConfigurationError,
     DeadlineExceeded,
     PartitionUnavailable,
     ServerBusy,
+    TopicNotDeployed,
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
@@ -29,6 +31,8 @@ from tubeclient.wire.payload import encode_attributes, encode_payload
 __all__ = ["Producer", "SendResult"]
 
 _PUBLISH_RETRY_MS = 1_000
+_FIRST_LOOKS_MS = 1_000
+"""For so long a topic is waited for before the master is asked whether there is such a topic at all."""
 
 
 class Producer(ProcessBound):
@@ -81,8 +85,9 @@ class Producer(ProcessBound):
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
         """Make `topics` known as ones to send to.
 
-        A topic that cannot be written within `timeout_ms` is a PartitionUnavailable, which is a NotAvailable; where
-        no master answers, that is a ConnectError within the time of one call.
+        A topic that cannot be written within `timeout_ms` is a PartitionUnavailable, which is a NotAvailable; one that
+        the master's web port does not list after a second a TopicNotDeployed, as waiting brings no such topic. Where no
+        master answers, that is a ConnectError within the time of one call.
         """
         self._check_open()
         wanted = _checked_topics(topics)
@@ -90,23 +95,55 @@ class Producer(ProcessBound):
         self._watch.begin()
         self._publishing.register()
         starts = {topic: random.randrange(1 << 16) for topic in wanted}
+        missing, busy = self._wait_writable(starts, min(deadline, monotonic() + _FIRST_LOOKS_MS / 1000))
+        if not missing:
+            return
+        why = self._why_not_writable(missing)
+        missing, busy = self._wait_writable(starts, deadline)
+        if missing:
+            raise PartitionUnavailable(
+                f"the master lists no partition to write to: {busy or why}",
+                code=423,
+                context=f"publishing to {', '.join(missing)}",
+                topic=missing[0],
+            )
+
+    def _wait_writable(self, starts: Mapping[str, int], deadline: float) -> tuple[list[str], str]:
+        """Ask the master until all topics of `starts` can be written, or it is `deadline`; returns those that cannot,
+        and what the master said where it was too busy to tell.
+        """
         attempt = 0
         while True:
-            reason = "the master lists no partition to write to: the topic is unknown or takes no messages now"
+            busy = ""
             try:
                 missing = self._publishing.refresh(starts)
             except ServerBusy as error:
-                missing, reason = sorted(wanted), str(error)
-            if not missing:
-                return
+                missing, busy = sorted(starts), str(error)
             left = deadline - monotonic()
-            if left <= 0:
-                raise PartitionUnavailable(
-                    reason, code=423, context=f"publishing to {', '.join(missing)}", topic=missing[0]
-                )
+            if not missing or left <= 0:
+                return missing, busy
             pause = backoff_ms(attempt, random.random(), limit_ms=_PUBLISH_RETRY_MS) / 1000
             attempt += 1
             self._publishing.closed.wait(min(pause, left))
+
+    def _why_not_writable(self, topics: Iterable[str]) -> str:
+        """What may be wrong with topics that the master lists no partition of. TopicNotDeployed for one that its web
+        port does not list at all.
+        """
+        try:
+            unknown = sorted({*topics}.difference(Admin(self._settings).topic_names()))
+        except TubeError:  # no web port there: nobody knows
+            return "the topic takes no messages now or does not exist; check its spelling"
+        if unknown:
+            names = ", ".join(unknown)
+            raise TopicNotDeployed(
+                431,
+                f"the cluster has no topic {names}",
+                context=f"publishing to {names}",
+                topic=unknown[0],
+                answered=False,
+            )
+        return "the topic takes no messages now"
 
     def submit(
         self,

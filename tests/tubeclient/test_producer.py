@@ -18,7 +18,6 @@ from tubeclient import (
     ClientSettings,
     ConfigurationError,
     DeadlineExceeded,
-    NotAvailable,
     OutgoingMessage,
     Producer,
 )
@@ -130,11 +129,6 @@ def test_the_time_of_a_message_may_be_a_datetime(cluster: EmbeddedTubeMQ, settin
             result = producer.send("clicks", b"x", time=time)
             record = next(r for r in stored(cluster)[result.partition.store] if r.message_id == result.message_id)
             assert decode_payload(record.payload, record.flag)[1] == f"$msgTime$={text}"
-
-
-def test_a_topic_that_does_not_exist_is_named(settings: ClientSettings) -> None:
-    with Producer(settings) as producer, pytest.raises(NotAvailable, match="publishing to nosuch"):
-        producer.publish(["nosuch"], timeout_ms=500)
 
 
 def test_a_closed_producer_sends_nothing(settings: ClientSettings) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tubeclient import (
     NotAvailable,
     PartitionUnavailable,
     Producer,
+    TopicNotDeployed,
 )
 from tubeclient.wire.methods import Method
 
@@ -95,12 +98,57 @@ def test_a_busy_master_is_asked_again(cluster: EmbeddedTubeMQ, settings: ClientS
 def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     with Producer(settings) as producer:
         producer.publish(["clicks"])
-        with pytest.raises(PartitionUnavailable, match="publishing to nosuch: the master lists no partition") as caught:
+        with pytest.raises(TopicNotDeployed, match="publishing to nosuch: the cluster has no topic nosuch") as caught:
             producer.publish(["nosuch", "clicks", "single"], timeout_ms=300)
-        assert isinstance(caught.value, NotAvailable)
-        assert (caught.value.topic, caught.value.code) == ("nosuch", 423)
+        assert (caught.value.topic, caught.value.code) == ("nosuch", 431)
+        assert str(caught.value).endswith(
+            "nosuch. Check the topic's spelling, or create and deploy it on the cluster first"
+        )
         assert producer.topics == ["clicks", "single"]
         assert producer.send("clicks", b"x")
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a publishing producer waits in all, in seconds, each time that it begins to; in truth not at all."""
+    seconds: list[float] = []
+
+    def wait(self: Producer, starts: object, deadline: float) -> Any:
+        seconds.append(deadline - monotonic())
+        return real(self, starts, 0.0)
+
+    real: Any = Producer._wait_writable
+    monkeypatch.setattr(Producer, "_wait_writable", wait)
+    return seconds
+
+
+def test_a_topic_that_the_cluster_does_not_have_is_not_waited_for(settings: ClientSettings, waits: list[float]) -> None:
+    with Producer(settings) as producer, pytest.raises(TopicNotDeployed):
+        producer.publish(["nosuch"], timeout_ms=600_000)
+    [first] = waits
+    assert first <= 1
+
+
+@pytest.mark.parametrize("web", [True, False])
+def test_any_other_topic_that_takes_no_messages_is(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, waits: list[float], web: bool
+) -> None:
+    """Whether there is such a topic, nobody knows without a web port."""
+    cluster.create_topic(TopicConfig("closed", accept_publish=False))
+    topic, said = (
+        ("closed", "the topic takes no messages now.") if web else ("nosuch", "does not exist; check its spell")
+    )
+    asked = settings if web else replace(settings, master_web_port=1)
+    with (
+        Producer(asked) as producer,
+        pytest.raises(PartitionUnavailable, match=rf"publishing to {topic}: .*{said}") as caught,
+    ):
+        producer.publish([topic], timeout_ms=600_000)
+    assert isinstance(caught.value, NotAvailable)
+    assert (caught.value.topic, caught.value.code) == (topic, 423)
+    first, rest = waits
+    assert first <= 1
+    assert rest > 500
 
 
 def test_a_refusal_of_the_master_is_raised_at_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
