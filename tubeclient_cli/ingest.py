@@ -21,9 +21,9 @@ from tubeclient_cli.checkpoint import Checkpoint
 from tubeclient_cli.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.progress import BatchEvent
 from tubeclient_cli.resume import known_positions, of_topics, start_text, starting_offsets
-from tubeclient_cli.settings import GROUP, TARGET, IngestSettings, says_offsets
+from tubeclient_cli.settings import GROUP, IngestSettings, says_offsets
 from tubeclient_cli.sink import DeltaSink
-from tubeclient_cli.sink_check import Batch, UnknownRows, check_batch, check_cluster, trusted
+from tubeclient_cli.sink_check import Batch, check_batch, check_beginning, check_cluster, trusted
 from tubeclient_cli.sink_record import SinkRecord
 
 if TYPE_CHECKING:
@@ -75,13 +75,7 @@ def run_ingest(
     state = state.without_topics(settings.begin_anew, query_id)
     in_table = of_topics(kept_positions(settings), set(settings.topics).difference(state.undone_topics))
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
-    said = says_offsets(chosen) or chosen == GROUP or (chosen in (None, TARGET) and in_table)
-    if state.record is None and not state.is_whole and not said:
-        raise UnknownRows(
-            f"{sink.where} has rows of group {settings.consumer_group} perhaps, and its history does not say how far "
-            "they go: Delta removes it after delta.logRetentionDuration, and a copy of a table has none. Say where to "
-            "start with --starting-offsets: offsets of partitions as JSON, or group"
-        )
+    check_beginning(state, sink.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
     known = known_positions(state.ends, in_table, settings.topics, chosen)
     starting = starting_offsets(known, settings.topics, settings.fallback)
     if is_new:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.settings import TARGET, says_offsets
+from tubeclient_cli.settings import GROUP, TARGET, says_offsets
 from tubeclient_cli.sink_history import SinkState
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "RowsWouldRepeat",
     "UnknownRows",
     "check_batch",
+    "check_beginning",
     "check_cluster",
     "trusted",
 ]
@@ -29,6 +30,11 @@ BEGIN_ANEW: Final = (
     "--begin-anew TOPIC as well: it begins the topic by --starting-offsets, and else at earliest, wherever the rows end"
 )
 """The way out where the brokers have no more what the target's rows end at."""
+_OF_A_COPY: Final = (
+    "Start with a new checkpoint and say where it begins: --starting-offsets with offsets of partitions as JSON, such "
+    "as the endOffsets in the userMetadata of the version that was copied, or group where the group has read nothing "
+    "since then"
+)
 
 
 class RowsWouldRepeat(ConfigurationError):
@@ -134,8 +140,7 @@ def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, in
     if batch.batch_id > 0 and state.is_copy:
         raise UnknownRows(
             f"{batch} is not its first, and the table is a copy of another one, so nobody can say how far the group's "
-            "rows go in it. Start with a new checkpoint and say where it begins: --starting-offsets group, or offsets "
-            "of partitions as JSON"
+            f"rows go in it. {_OF_A_COPY}"
         )
     if batch.batch_id > 0 and state.is_whole:
         raise RowsWouldBeMissing(
@@ -154,6 +159,30 @@ def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, in
         )
 
 
+def check_beginning(
+    state: SinkState, where: str, consumer_group: str, chosen: str | None, *, in_offsets_table: bool
+) -> None:
+    """Raise UnknownRows where the group may have rows in the table at `where`, nobody can say how far they go, and
+    `chosen`, what the user said where to begin, does not either.
+
+    The offsets table, if it has the group, follows the table's rows and knows in the history's stead. Not so with a
+    copy: the group may have gone on in the first table since, and the copy does not have those rows.
+    """
+    if state.record is not None or state.is_whole or says_offsets(chosen) or chosen == GROUP:
+        return
+    if state.is_copy:
+        raise UnknownRows(
+            f"{where} is a copy of another table, so nobody can say how far the rows of group {consumer_group} go in "
+            f"it. {_OF_A_COPY}"
+        )
+    if not (in_offsets_table and chosen in (None, TARGET)):
+        raise UnknownRows(
+            f"{where} has rows of group {consumer_group} perhaps, and its history does not say how far they go: Delta "
+            "removes it after delta.logRetentionDuration. Say where to start with --starting-offsets: offsets of "
+            "partitions as JSON, or group"
+        )
+
+
 def check_cluster(state: SinkState, where: str, masters: Collection[str], former: Collection[str] = ()) -> None:
     """Raise OtherCluster where the group's rows in the table at `where` come from a cluster that shares no master with
     this run's: equal names of topics and partitions stand for other messages there.
@@ -168,8 +197,8 @@ def check_cluster(state: SinkState, where: str, masters: Collection[str], former
     raise OtherCluster(
         f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
         f"masterServers names {','.join(masters)}. Another cluster's topics are other topics, whatever their names: "
-        "read them as a group of another name, or into another table. If it is the same cluster, and its masters "
-        f"moved or got other names, say so with --former-masters {before}"
+        "read them as a group of another name, or into another table, without the first cluster's offsets table. If "
+        f"it is the same cluster, and its masters moved or got other names, say so with --former-masters {before}"
     )
 
 

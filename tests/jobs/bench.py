@@ -46,11 +46,11 @@ class Bench:
             source_options={"masterWebPort": str(tube.master_web_port)},
         )
 
-    def send(self, count: int) -> None:
+    def send(self, count: int, *, broker_id: int = 1) -> None:
         """Append so many numbered messages, half to each store."""
         numbers = range(self.sent, self.sent + count)
         self.sent += count
-        self.tube.load("clicks", [NewMessage(10_000 * (n % 2), str(n).encode()) for n in numbers])
+        self.tube.load("clicks", [NewMessage(10_000 * (n % 2), str(n).encode()) for n in numbers], broker_id=broker_id)
 
     def run(self, checkpoint: str = "checkpoint", **changes: Any) -> list[BatchEvent]:
         """Run the job until it has read what there is; returns its batches."""

@@ -15,6 +15,7 @@ from tubeclient_cli.sink_check import (
     RowsWouldRepeat,
     UnknownRows,
     check_batch,
+    check_beginning,
     check_cluster,
     trusted,
 )
@@ -105,7 +106,7 @@ def test_a_later_batch_for_a_table_that_has_nothing_of_the_group_is_refused() ->
     # Where nobody knows, the checkpoint is believed; not with a copy, which it never wrote to.
     assert check_batch(SinkState(is_whole=False), later)
     with pytest.raises(
-        UnknownRows, match=r"batch 3 .* the table is a copy of another one, .* --starting-offsets group"
+        UnknownRows, match=r"batch 3 .* the table is a copy of another one, .* --starting-offsets with offsets"
     ):
         check_batch(SinkState(is_whole=False, is_copy=True), later)
 
@@ -142,6 +143,31 @@ def test_where_the_brokers_end_before_the_rows_the_way_out_is_told() -> None:
     # An older checkpoint stands where the old topic was.
     with pytest.raises(RowsWouldBeMissing):
         check_batch(anew, batch("query-2", 3, {A: 280, B: 560}, {A: 28, B: 56}))
+
+
+CUT, COPY = SinkState(is_whole=False), SinkState(is_whole=False, is_copy=True)
+
+
+@pytest.mark.parametrize("chosen", [None, "target", "earliest", "latest", "2026-11-21T10:31Z"])
+def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say(chosen: str | None) -> None:
+    for state, words, in_offsets_table in (
+        (CUT, "its history does not say", False),
+        (COPY, "is a copy", False),
+        # The group may have gone on in the first table, and the copy does not have that.
+        (COPY, "is a copy", True),
+    ):
+        with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* --starting-offsets"):
+            check_beginning(state, "/lake/t", "g", chosen, in_offsets_table=in_offsets_table)
+    if chosen in (None, "target"):
+        check_beginning(CUT, "/lake/t", "g", chosen, in_offsets_table=True)
+
+
+@pytest.mark.parametrize("state", [CUT, COPY])
+def test_where_rows_end_is_what_the_user_says_or_the_table(state: SinkState) -> None:
+    for chosen in ("group", '{"1:clicks:0": 280}'):
+        check_beginning(state, "/lake/t", "g", chosen, in_offsets_table=False)
+    for known in (STATE, SinkState(), SinkState(RECORD, is_whole=False)):
+        check_beginning(known, "/lake/t", "g", None, in_offsets_table=False)
 
 
 EAST = ("10.0.0.1:8715", "10.0.0.2:8715")
