@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
+from tubeclient.names import group_name, topic_names
 
 __all__ = ["GroupKey", "GroupProgress", "PartRead", "PartitionProgress", "moved_to"]
 
@@ -35,14 +36,12 @@ class GroupKey:
     """The topics joined by commas, or `pattern:` and the pattern, as the table's column `topicSet` has them."""
 
     def __init__(self, consumer_group: str, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
-        names = tuple(sorted(set(topics)))
-        if not consumer_group:
-            raise ValueError("the consumer group is empty")
+        names = tuple(topic_names(topics))
         if pattern is None and not names:
             raise ValueError("() is no set of topics: name at least one, or give a pattern")
-        if any(not name or "," in name or ":" in name for name in names) or (names and pattern is not None):
-            raise ValueError(f"{names!r} is no set of topics: names without commas and colons, none beside a pattern")
-        object.__setattr__(self, "consumer_group", consumer_group)
+        if names and pattern is not None:
+            raise ValueError(f"{names!r} is no set of topics: none goes beside a pattern")
+        object.__setattr__(self, "consumer_group", group_name(consumer_group))
         object.__setattr__(self, "topics", names)
         object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "topic_set", ",".join(names) if pattern is None else f"{_PATTERN_MARK}{pattern}")

@@ -16,9 +16,9 @@ from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
 from tubeclient.group import GroupMembership, fetch_view
-from tubeclient.identity import reader_groups_of
 from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.names import reader_groups_of
 from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.settings import ClientSettings
 from tubeclient.store_growth import StoreGrowth

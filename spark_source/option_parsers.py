@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from spark_source.json_object import json_object
 from tubeclient.errors import ConfigurationError
-from tubeclient.identity import why_no_group
+from tubeclient.names import checked_filters, group_name, topic_name, why_no_group
 from tubeclient.settings import parse_master_servers
 
 __all__ = [
@@ -19,10 +20,9 @@ __all__ = [
     "choice",
     "duration_ms",
     "filters",
+    "groups",
     "integer",
     "location",
-    "name",
-    "names",
     "own_group",
     "partition_keys",
     "password",
@@ -35,12 +35,9 @@ __all__ = [
     "zone",
 ]
 
-MAX_TOPIC_CHARS: Final = 64
-MAX_TAGS: Final = 500
-MAX_TAG_CHARS: Final = 256
+T = TypeVar("T")
+U = TypeVar("U")
 
-_NAME = re.compile(r"[^\s#@:,=]+")
-_TAG = re.compile(r"[^\s#@:,=]+")
 _DURATION = re.compile(r"(\d+)\s*([a-z]+)", re.IGNORECASE)
 _UNITS_MS: Final = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
@@ -84,34 +81,23 @@ def location(value: str) -> str:
     return bare
 
 
-def name(value: str) -> str:
-    """A group's name."""
-    if not _NAME.fullmatch(value.strip()):
-        raise ValueError(f"is {value!r}; a name has no blanks and none of # @ : , =")
-    return value.strip()
-
-
 def own_group(value: str) -> str:
     """The name of a group that keeps a place of its own."""
-    found = name(value)
+    found = _usable(group_name, value)
     why = why_no_group(found)
     if why is not None:
         raise ValueError(f"is {found}, {why}")
     return found
 
 
-def names(value: str) -> tuple[str, ...]:
-    """Names separated by commas, each once, in the given order."""
-    return tuple(dict.fromkeys(name(part) for part in text(value).split(",")))
+def groups(value: str) -> tuple[str, ...]:
+    """Names of groups separated by commas, each once, in the given order."""
+    return _names(group_name, value)
 
 
 def topics(value: str) -> tuple[str, ...]:
     """Topic names separated by commas, sorted."""
-    found = names(value)
-    for topic in found:
-        if len(topic) > MAX_TOPIC_CHARS:
-            raise ValueError(f"names a topic of {len(topic)} characters; TubeMQ allows {MAX_TOPIC_CHARS}")
-    return tuple(sorted(found))
+    return tuple(sorted(_names(topic_name, value)))
 
 
 def pattern(value: str) -> re.Pattern[str]:
@@ -178,10 +164,7 @@ def choice(*words: str) -> Callable[[str], str]:
 
 def servers(value: str, *, tls: bool = False) -> tuple[str, ...]:
     """Addresses "host:port" separated by commas; without a port the master's usual one, 8715, or 8716 over TLS."""
-    try:
-        return parse_master_servers(value, tls=tls)
-    except ConfigurationError as error:
-        raise ValueError(f"is not usable: {error}") from None
+    return _usable(partial(parse_master_servers, tls=tls), value)
 
 
 def zone(value: str) -> str:
@@ -209,14 +192,18 @@ def filters(value: str) -> Mapping[str, frozenset[str]]:
     if not entries:
         raise ValueError(f'is {value!r}; write JSON from topics to lists of tags, as in {{"clicks": ["web", "app"]}}')
     for topic, tags in entries.items():
-        if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
+        if not isinstance(tags, list) or not tags:
             raise ValueError(f"gives topic {topic!r} no list of tags; leave a topic out to read all of it")
-        for tag in tags:
-            if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARS:
-                raise ValueError(
-                    f"gives topic {topic!r} the tag {tag!r}; a tag has 1 to {MAX_TAG_CHARS} characters, no blanks "
-                    "and none of # @ : , ="
-                )
-        if len(set(tags)) > MAX_TAGS:
-            raise ValueError(f"gives topic {topic!r} {len(set(tags))} tags; TubeMQ allows {MAX_TAGS}")
-    return {topic: frozenset(tags) for topic, tags in sorted(entries.items())}
+    return _usable(checked_filters, dict(sorted(entries.items())))
+
+
+def _names(rule: Callable[[str], str], value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_usable(rule, part) for part in text(value).split(",")))
+
+
+def _usable(rule: Callable[[T], U], value: T) -> U:
+    """What the client's own `rule` makes of the value."""
+    try:
+        return rule(value)
+    except ConfigurationError as error:
+        raise ValueError(f"is not usable: {error}") from None

@@ -332,7 +332,7 @@ READING: Final[tuple[OptionRow, ...]] = (
     OptionRow(
         "readerGroups",
         "reader_groups",
-        to.names,
+        to.groups,
         None,
         "`GROUP-r0` to `GROUP-r7`",
         "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "

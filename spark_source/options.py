@@ -17,8 +17,8 @@ from spark_source.option_table import OPTIONS, SPARKS_OWN, find_row
 from spark_source.timestamps import Unmatched, check_order
 from tubeclient.assignment import NO_HINTS, Hints, check_strategy
 from tubeclient.errors import ConfigurationError
-from tubeclient.identity import reader_groups_of
 from tubeclient.keys import PartitionKey
+from tubeclient.names import reader_groups_of
 
 __all__ = ["GivenOptions", "Masked", "SourceOptions", "parse_given", "parse_options", "read_options"]
 

@@ -86,7 +86,7 @@ def _message(
     pairs: Mapping[str, Any] = dict(attributes or ())
     if None in pairs.values():
         raise ValueError(f"column attributes has no value for the key {next(k for k in pairs if pairs[k] is None)!r}")
-    return OutgoingMessage.of(topic.strip(), value, tag=tag or "", time=time, attributes=pairs)
+    return OutgoingMessage.of(topic, value, tag=tag or "", time=time, attributes=pairs)
 
 
 def _bytes_of(column: pa.Array) -> pa.Array:

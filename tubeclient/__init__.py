@@ -61,9 +61,9 @@ from tubeclient.errors import (
 from tubeclient.flows.holdings import Delivery, Position
 from tubeclient.flows.registrar import BootstrapOffset
 from tubeclient.group import GroupMembership, fetch_view
-from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
+from tubeclient.names import reader_groups_of
 from tubeclient.net.fork import after_fork
 from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.outgoing import OutgoingMessage

@@ -22,9 +22,10 @@ from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, ReadPlan, StartFrom, Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations, Revoking
 from tubeclient.group import GroupMembership
-from tubeclient.identity import names_this_process, new_client_id, reader_groups_of, why_no_group
+from tubeclient.identity import names_this_process, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
+from tubeclient.names import group_name, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import Watch, alive, weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
@@ -162,6 +163,7 @@ class ConsumerBase(ProcessBound):
             )
         if start_from not in ("earliest", "latest", "always_latest"):
             raise ConfigurationError(f"start_from must be earliest, latest or always_latest, not {start_from!r}")
+        consumer_group = group_name(consumer_group)
         why = why_no_group(consumer_group)
         if (
             why is not None

@@ -37,6 +37,7 @@ from tubeclient.flows.visit_group import enter_any
 from tubeclient.identity import host_name, maker_of, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
+from tubeclient.names import checked_filters, checked_reader_groups, group_name, topic_names
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -90,7 +91,8 @@ class GroupMembership(ProcessBound):
             raise ConfigurationError(
                 f"nodeId must be from 0 to {source_count - 1}, sourceCount being {source_count}; not {node_ids}"
             )
-        if not topics:
+        consumer_group, names, wanted = group_name(consumer_group), topic_names(topics), checked_filters(filters or {})
+        if not names:
             raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
         self._settings = settings
         self._refresh_interval_ms = refresh_interval_ms
@@ -102,11 +104,11 @@ class GroupMembership(ProcessBound):
             GroupNode(
                 client_id=new_client_id(consumer_group, f"n{node_id}.{client_name}" if node_id >= 0 else client_name),
                 group=consumer_group,
-                topics=tuple(sorted(set(topics))),
+                topics=tuple(names),
                 host_name=host_name(),
                 source_count=source_count,
                 node_id=node_id,
-                filters=dict(filters or {}),
+                filters=wanted,
             )
             for node_id in (range(source_count) if node_ids is None else node_ids)
         ]
@@ -206,7 +208,7 @@ class GroupMembership(ProcessBound):
         Clients of the group that still read the old ones are waited for; the view changes when they are through.
         """
         self.check_process()
-        self._wishes.topics = tuple(sorted(set(topics)))
+        self._wishes.topics = tuple(topic_names(topics))
         self._runner.wake()
 
     def close(self) -> None:
@@ -311,8 +313,7 @@ def fetch_view(
     use so, mostly by others who look at other topics, they are tried again for `retry_limit_ms` of the settings; then
     GroupConflict is raised.
     """
-    if not reader_groups:
-        raise ConfigurationError("readerGroups names no group")
+    names, wanted = tuple(topic_names(topics)), checked_filters(filters or {})
     masters = masters_of(settings)
     pool = ConnectionPool(settings)
     runner = FlowRunner(pool)
@@ -320,11 +321,11 @@ def fetch_view(
         GroupNode(
             client_id=new_client_id(group, "view"),
             group=group,
-            topics=tuple(sorted(set(topics))),
+            topics=names,
             host_name=host_name(),
-            filters=dict(filters or {}),
+            filters=wanted,
         )
-        for group in reader_groups
+        for group in checked_reader_groups(reader_groups)
     ]
     cache = MetadataCache()
     try:

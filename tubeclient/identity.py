@@ -10,24 +10,9 @@ import time
 
 from tubeclient._version import __version__
 
-__all__ = [
-    "MAX_READER_GROUPS",
-    "host_name",
-    "maker_of",
-    "names_this_process",
-    "new_client_id",
-    "reader_groups_of",
-    "why_no_group",
-]
-
-_READER_GROUP = re.compile(r"(.+)-r\d+")
+__all__ = ["host_name", "maker_of", "names_this_process", "new_client_id"]
 
 _STARTED_NS = time.time_ns()
-
-MAX_READER_GROUPS = 8
-"""Size of the pool of groups that ranges are read under: bounds what is left on a broker, and how many may read one
-partition at once.
-"""
 
 
 def host_name() -> str:
@@ -72,27 +57,6 @@ def maker_of(client_id: str, group: str) -> str:
     if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
         return client_id
     return f"{'this process,' if names_this_process(client_id) else 'process'} {process} on {host}"
-
-
-def reader_groups_of(group: str) -> tuple[str, ...]:
-    """The groups under which the ranges of `group` are read unless the user names others: GROUP-r0 to GROUP-r7.
-
-    Registering at an offset moves a group's stored position, so reading never happens under the user's own group.
-    """
-    return tuple(f"{group}-r{number}" for number in range(MAX_READER_GROUPS))
-
-
-def why_no_group(group: str) -> str | None:
-    """Why nothing should keep a place of its own under the name `group`; None where it may. The rest of the sentence
-    "<what names it> is <group>, ...".
-    """
-    found = _READER_GROUP.fullmatch(group)
-    if found is None:
-        return None
-    return (
-        f"the form of a reader group: whoever reads ranges as group {found[1]} moves the position of such groups on "
-        "the brokers, and messages would be repeated or left out. Take a name that does not end in -r and a number"
-    )
 
 
 def _this_process() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.names import topic_name
 
 __all__ = [
     "INDEX_ENTRY_BYTES",
@@ -90,7 +91,7 @@ class PartitionKey(NamedTuple):
             raise ConfigurationError(
                 f"{text!r} is not a partition key; write brokerId:topic:partitionId, as in 1:clicks:10000"
             )
-        return cls(int(parts[0]), parts[1].strip(), int(parts[2]))
+        return cls(int(parts[0]), topic_name(parts[1]), int(parts[2]))
 
     @property
     def store(self) -> StoreKey:

@@ -30,6 +30,7 @@ from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.names import checked_reader_groups, group_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -77,7 +78,7 @@ class OffsetLookup(ProcessBound):
     def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
         super().__init__()
         self._settings = settings
-        self._reader_groups = tuple(reader_groups)
+        self._reader_groups = checked_reader_groups(reader_groups)
         self._client_id = new_client_id(self._reader_groups[0], "probe")
         self._authority = authority_of(settings)
         self._pool = ConnectionPool(settings)
@@ -144,7 +145,7 @@ class OffsetLookup(ProcessBound):
         Only HTTP tells them without taking the partitions over; TubeError where a broker's web port cannot be reached.
         """
         self.check_process()
-        return self._webs.group_positions(view, consumer_group)
+        return self._webs.group_positions(view, group_name(consumer_group))
 
     def offsets_at(
         self,

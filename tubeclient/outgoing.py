@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.names import tag_name, topic_name
 from tubeclient.wire.message_time import message_time_text
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
-__all__ = ["OutgoingMessage", "checked_body"]
+__all__ = ["OutgoingMessage", "checked_body", "checked_tag"]
 
 
 class OutgoingMessage(NamedTuple):
@@ -37,12 +38,17 @@ class OutgoingMessage(NamedTuple):
         """Return the message. `tag` is what consumers filter by, `time` is yyyyMMddHHmm, or what a datetime's clock
         shows.
 
-        ConfigurationError for what no cluster takes, an empty body, attributes with "," or "=" in them, and for a time
-        that no reader could read.
+        ConfigurationError for what no cluster takes: a topic or tag that cannot be called so, an empty body, attributes
+        with "," or "=" in them, and for a time that no reader could read.
         """
-        tag, time = tag.strip(), message_time_text(time)
+        topic, tag, time = topic_name(topic), checked_tag(tag), message_time_text(time)
         text = encode_attributes(attributes or {}, tag, time)
         return cls(topic, *encode_payload(checked_body(topic, body), text), tag, time)
+
+
+def checked_tag(tag: str) -> str:
+    """Return the tag, "" for none; ConfigurationError for one that no reader could filter by."""
+    return tag_name(tag) if tag.strip() else ""
 
 
 def checked_body(topic: str, body: bytes) -> bytes:

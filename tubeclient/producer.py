@@ -19,10 +19,11 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.names import topic_name, topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.outbox import Answer, Sending, SendResult
-from tubeclient.outgoing import OutgoingMessage, checked_body
+from tubeclient.outgoing import OutgoingMessage, checked_body, checked_tag
 from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.message_time import message_time_text
@@ -90,7 +91,9 @@ class Producer(ProcessBound):
         master answers, that is a ConnectError within the time of one call.
         """
         self._check_open()
-        wanted = _checked_topics(topics)
+        wanted = topic_names(topics)
+        if not wanted:
+            raise ConfigurationError("publish takes at least one topic")
         deadline = monotonic() + timeout_ms / 1000
         self._watch.begin()
         self._publishing.register()
@@ -179,7 +182,7 @@ class Producer(ProcessBound):
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
-        tag, time = tag.strip(), message_time_text(time)
+        topic, tag, time = topic_name(topic), checked_tag(tag), message_time_text(time)
         text = encode_attributes(attributes or {}, tag, time)
         messages = [
             OutgoingMessage(topic, *encode_payload(checked_body(topic, body), text), tag, time) for body in bodies
@@ -269,12 +272,3 @@ class Producer(ProcessBound):
             raise ConfigurationError(
                 f"a message of {size} bytes, attributes included, is over the {limit} bytes that topic {topic} takes"
             )
-
-
-def _checked_topics(topics: Iterable[str]) -> set[str]:
-    if isinstance(topics, str):
-        raise ConfigurationError(f"publish takes a list of topics: publish([{topics!r}])")
-    wanted = set(topics)
-    if not wanted or not all(isinstance(topic, str) and topic.strip() for topic in wanted):
-        raise ConfigurationError(f"publish takes at least one topic, each with a name; not {sorted(wanted, key=str)}")
-    return wanted

@@ -20,6 +20,7 @@ from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.names import checked_reader_groups, checked_tags, topic_name
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
@@ -78,8 +79,8 @@ class RangeReader(ProcessBound):
         super().__init__()
         self.losses: list[LostRange] = []
         self._settings = settings
-        self._reader_groups = reader_groups
-        self._new_client_id = partial(new_client_id, reader_groups[0] if reader_groups else "", client_name)
+        self._reader_groups = checked_reader_groups(reader_groups)
+        self._new_client_id = partial(new_client_id, self._reader_groups[0], client_name)
         self._fail_on_data_loss = fail_on_data_loss
         self._closed = False
         self._pool = shared_pool(settings)
@@ -87,8 +88,8 @@ class RangeReader(ProcessBound):
         self._authority = authority_of(settings, visit_token)
         self._keeper = _LeaseKeeper(settings)
         self._store_sizes = store_sizes or {}
-        self._kept = KeptData(settings, reader_groups, self._new_client_id, self._authority)
-        self._watch = Watch(self, f"a RangeReader of {', '.join(reader_groups)}", self._keeper.close)
+        self._kept = KeptData(settings, self._reader_groups, self._new_client_id, self._authority)
+        self._watch = Watch(self, f"a RangeReader of {', '.join(self._reader_groups)}", self._keeper.close)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
@@ -194,6 +195,7 @@ class RangeReader(ProcessBound):
         self._check_open()
         key, ids = pack.partition, pack.columns.ids
         counted = counted_place(key, pack.start, pack.end, len(ids), number)
+        filters = checked_tags(topic_name(key.topic), filters)
         stay = Stay(broker, key, self._reader_groups, self._new_client_id, self._authority, filters)
         try:
             return self._runner.run(find_place(stay, ids, number, counted, f"looking for a message of {key}"))
@@ -206,7 +208,7 @@ class RangeReader(ProcessBound):
             wanted.range,
             self._reader_groups,
             self._new_client_id,
-            wanted.filters,
+            checked_tags(topic_name(wanted.range.partition.topic), wanted.filters),
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
             self._authority,

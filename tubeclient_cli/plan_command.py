@@ -98,9 +98,9 @@ def _hints(text: str | None) -> Hints:
 def _settings(master_servers: str, topics: list[str], options: dict[str, str]) -> ClientSettings:
     from spark_source.cluster import client_settings
     from spark_source.options import parse_options
+    from tubeclient.names import topic_names
 
+    subscribed = ",".join(topic_names(topics))
     return client_settings(
-        parse_options(
-            {**options, "masterServers": master_servers, "consumerGroup": "plan", "subscribe": ",".join(topics)}
-        )
+        parse_options({**options, "masterServers": master_servers, "consumerGroup": "plan", "subscribe": subscribed})
     )

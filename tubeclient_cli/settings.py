@@ -13,6 +13,7 @@ from typing import Any, Final
 from spark_source.option_parsers import duration_ms
 from spark_source.options import Masked, parse_options
 from tubeclient.errors import ConfigurationError
+from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.moment import moment_ms
 
@@ -154,7 +155,7 @@ class IngestSettings:
             **self.source_options,
             "masterServers": self.master_servers,
             "consumerGroup": self.consumer_group,
-            "subscribe": ",".join(self.topics),
+            "subscribe": ",".join(topic_names(self.topics)),
             **begin,
         }
         optional = {

@@ -22,6 +22,17 @@ def test_only_wanted_tags_are_delivered(tube: Cluster, consumer_of: MakeConsumer
     assert consumer.get(timeout_ms=300) is None
 
 
+def test_tags_may_hold_what_separates_nothing_where_they_stand(tube: Cluster, consumer_of: MakeConsumer) -> None:
+    tags = ["two words", "x:y", "@me", "a.b-c_d", "中文", "t" * 256]
+    [start] = tube.put(KEY, [b"another's"], tag="two")
+    for tag in tags:
+        tube.put(KEY, [tag.encode()], tag=tag)
+    consumer = consumer_of("tags_odd", {"tags": tags})
+    consumer.connect(KEY, start)
+    assert [body.decode() for _, body in drain(consumer, len(tags))] == tags
+    assert consumer.get(timeout_ms=300) is None
+
+
 def test_a_tag_with_the_same_hash_is_not_delivered(tube: Cluster, consumer_of: MakeConsumer) -> None:
     assert java_string_hash("Aa") == java_string_hash("BB")
     [start] = tube.put(KEY, [b"another's"], tag="BB")

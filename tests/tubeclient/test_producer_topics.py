@@ -166,7 +166,8 @@ def test_no_master_is_a_connect_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "text"), [("clicks", r"publish\(\['clicks'\]\)"), ([], "at least one"), (["a", " "], "with a name")]
+    ("topics", "text"),
+    [("clicks", r"a list of names, \['clicks'\]"), ([], "at least one"), (["a", " "], "' ' is no topic")],
 )
 def test_nonsense_for_topics_is_refused(settings: ClientSettings, topics: Any, text: str) -> None:
     with Producer(settings) as producer, pytest.raises(ConfigurationError, match=text):

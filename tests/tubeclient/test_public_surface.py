@@ -8,7 +8,8 @@ import pytest
 
 import tubeclient
 from tubeclient import ClientSettings, ConfigurationError, OffsetRange, PartitionKey, errors, parse_master_servers
-from tubeclient.identity import new_client_id, reader_groups_of
+from tubeclient.identity import new_client_id
+from tubeclient.names import reader_groups_of
 
 
 def test_all_is_complete_and_sorted() -> None:

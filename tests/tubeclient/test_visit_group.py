@@ -13,8 +13,8 @@ from tubeclient.errors import GroupConflict
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view
 from tubeclient.flows.visit_group import enter_any
-from tubeclient.identity import reader_groups_of
 from tubeclient.keys import BrokerInfo
+from tubeclient.names import reader_groups_of
 
 MASTER = "10.0.0.1:8715"
 TOPICS = [f"topic{number}" for number in range(60)]

@@ -20,12 +20,12 @@ from tubeclient.admin.answers.model import (
 )
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
-from tubeclient.admin.names import as_name, as_names
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.first_offsets import NEVER_WRITTEN, FirstOffsets
 from tubeclient.group import fetch_view
-from tubeclient.identity import new_client_id, reader_groups_of
+from tubeclient.identity import new_client_id
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.names import checked_reader_groups, group_name, reader_groups_of, topic_name, topic_names
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings
@@ -80,7 +80,7 @@ class Admin:
         self._token_sources = modify_token, modify_token_file, modify_token_env
         self._has_token = check_password_sources("modify_token", *self._token_sources)
         self._modify_user = modify_user
-        self._reader_groups = tuple(reader_groups)
+        self._reader_groups = checked_reader_groups(reader_groups)
 
     def __repr__(self) -> str:
         token = "'***'" if self._has_token else "None"
@@ -94,7 +94,7 @@ class Admin:
 
     def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
         """These topics, or all but TubeMQ's own; sorted by name. Names that are not deployed are left out."""
-        wanted = as_names("topic", names)
+        wanted = topic_names(names)
         return [topic for topic in self._masters.topics(wanted) if wanted or topic.name not in _OWN_TOPICS]
 
     def topic_names(self) -> list[str]:
@@ -107,7 +107,7 @@ class Admin:
 
     def group(self, name: str) -> GroupDetail:
         """One group with its clients and what they read. A group that the master does not know has no members."""
-        return self._masters.ask("admin_query_consume_group_detail", to_group, groupName=as_name("group", name))
+        return self._masters.ask("admin_query_consume_group_detail", to_group, groupName=group_name(name))
 
     # Offsets
 
@@ -122,8 +122,8 @@ class Admin:
 
         A broker tells a group's first position up to 5 s late, after it was written down.
         """
-        name = as_name("group", group)
-        return _all_of(name, self._positions(name, as_names("topic", topics)))
+        name = group_name(group)
+        return _all_of(name, self._positions(name, topic_names(topics)))
 
     def set_offsets(self, group: str, offsets: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
         """Set the positions of a group in these partitions; returns the former ones, 0 where there was none.
@@ -131,7 +131,7 @@ class Admin:
         Clients that run now go on from there with their next fetch; what they have in flight is dropped. Partitions
         and offsets (multiples of 28 bytes within the bounds of the store) are checked before anything is changed.
         """
-        name = as_name("group", group)
+        name = group_name(group)
         brokers = self._brokers_in_service()
         self._check(offsets, brokers)
         former: dict[PartitionKey, int] = {}
@@ -147,7 +147,7 @@ class Admin:
         Each is moved into the bounds of its store. Positions of `target` elsewhere stay. UnknownGroup where no broker
         keeps positions of `group`.
         """
-        name, new, wanted = as_name("group", group), as_name("group", target), as_names("topic", topics)
+        name, new, wanted = group_name(group), group_name(target), topic_names(topics)
         return self._change(name, wanted, lambda web, held: web.clone_positions(name, new, held, self._modify_user))
 
     def remove_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
@@ -156,7 +156,7 @@ class Admin:
         Stop the group's clients first: what they confirm afterwards counts from 0. UnknownGroup where no broker keeps
         any.
         """
-        name, wanted = as_name("group", group), as_names("topic", topics)
+        name, wanted = group_name(group), topic_names(topics)
         return self._change(name, wanted, lambda web, held: web.remove_positions(name, held, self._modify_user))
 
     # The master's books
@@ -168,7 +168,7 @@ class Admin:
         broker_ids = ",".join(str(broker_id) for broker_id in self._brokers_in_service())
         self._modify(
             "admin_add_new_topic_record",
-            topicName=as_name("topic", name),
+            topicName=topic_name(name),
             brokerId=broker_ids,
             numTopicStores=str(stores),
             numPartitions=str(partitions_per_store),
@@ -199,7 +199,7 @@ class Admin:
         return {broker.info.broker_id: broker for broker in self.brokers() if broker.is_in_service}
 
     def _deployed(self, topics: Iterable[str]) -> list[DeployedTopic]:
-        wanted = as_names("topic", topics)
+        wanted = topic_names(topics)
         found = self.topics(wanted)
         if missing := set(wanted) - {topic.name for topic in found}:
             raise ConfigurationError(

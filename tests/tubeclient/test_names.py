@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tubeclient import ClientBalanceConsumer, ClientSettings, PullConsumer, reader_groups_of
-from tubeclient.identity import why_no_group
+from tubeclient.names import why_no_group
 
 
 def test_a_reader_groups_name_is_no_groups_own() -> None:
