@@ -133,9 +133,10 @@ def ingest(
     so the table itself says where to go on: a job that is stopped, killed, or
     started again with a new checkpoint neither loses nor repeats a message.
 
-    Ctrl-C and SIGTERM end the job after the running batch, with exit code 0,
-    sent to the process group as well; sent to all processes, they may cut
-    the batch off, and the next start runs it once more.
+    Ctrl-C and SIGTERM end the job after the running batch, or once Spark is
+    up where it is being started, with exit code 0, sent to the process group
+    as well; sent to all processes, they may cut the batch off, and the next
+    start runs it once more.
     A wrong setting is exit code 2, a failed job 1.
 
     Access to the offsets table's storage is set in the settings file, table
@@ -196,8 +197,14 @@ def _ingest(
     _stop_on_signals(stop)
     hush_py4j(while_set=stop)
     console = Console()
-    spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
+    console.print(_STARTING, highlight=False, soft_wrap=True)
+    spark = None
     try:
+        try:
+            spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
+        except KeyboardInterrupt:  # by the session's own handler of SIGINT, before the one below is back
+            console.print(_ENDED_BEFORE, highlight=False, soft_wrap=True)
+            return 0
         # Once more: the session came with a handler of SIGINT that cancels the running batch.
         _stop_on_signals(stop)
         with contextlib.ExitStack() as stack:
@@ -211,13 +218,14 @@ def _ingest(
 
             summary = run_ingest(spark, settings, on_batch, stop, shown.start)
     except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
-        if stop.is_set() and has_ended(spark, _ENDING_SECONDS):
-            console.print(_ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
+        if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
+            console.print(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
             return 0
         typer.echo(f"tubeclient ingest: {with_advice(short_cause(str(error)))}", err=True)
         return 1
     finally:
-        end_session(spark)
+        if spark is not None:
+            end_session(spark)
     console.print(summary_line(summary), highlight=False, soft_wrap=True)
     return 0
 
@@ -234,6 +242,8 @@ def _stop_on_signals(stop: threading.Event) -> None:
         signal.signal(number, lambda *_: stop.set())
 
 
+_STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"
+_ENDED_BEFORE = "stopped: before Spark was up; nothing was read"
 # Who signals all processes of a service signals Spark's as well, which do not wait for a batch.
 _ENDED_WITH_SPARK = (
     "stopped: the signal ended Spark as well, in mid-batch perhaps; the next start with this checkpoint runs that"

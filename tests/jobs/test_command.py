@@ -15,8 +15,9 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.store import NewMessage
-from tests.exactly_once.processes import Child, marked, send_signal
-from tests.jobs.command import START_SECONDS, hold_next_batch, settings_file, started
+from tests.exactly_once.processes import Child, marked, none_left, send_signal
+from tests.jobs.command import START_SECONDS, hold_next_batch, ingest, settings_file, started
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +43,25 @@ def to_every_process(job: Child) -> None:
     """As service managers do that know a job by its control group: to the JVM and to Spark's Python workers as well."""
     for process in marked(job.mark):
         send_signal(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("send", [to_group(signal.SIGINT), to_group(signal.SIGTERM)], ids=["ctrl-c", "timeout"])
+def test_a_signal_while_spark_starts_ends_the_job_cleanly(
+    tube: EmbeddedTubeMQ, tmp_path: Path, send: Callable[[Child], None]
+) -> None:
+    job = ingest(tube, tmp_path)
+    with none_left(job.mark):
+        try:
+            wait_for(lambda: not job.running or "starting Spark" in job.log.read_text(), "the job to begin", seconds=60)
+            send(job)
+            assert job.wait(START_SECONDS) == 0, job.tail()
+        finally:
+            job.kill()
+    first, *_, last = job.log.read_text().strip().splitlines()
+    assert first.startswith("starting Spark, ")
+    assert last.startswith("stopped: 0 rows in 0 batches"), job.tail()
+    assert "Traceback" not in job.log.read_text()
+    assert not (tmp_path / "checkpoint").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""`tubeclient ingest` while Spark starts: a line that says so, and how it ends where Spark does not come up."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from pyspark.errors import PySparkRuntimeError
+from typer.testing import CliRunner, Result
+
+from tubeclient_cli.app import app
+
+STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars\n"
+
+
+@pytest.fixture(autouse=True)
+def own_handlers() -> Iterator[None]:
+    """The command's handlers of signals go with the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def interrupted() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def no_java() -> NoReturn:
+    raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+
+def java_ended_too() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGTERM)
+    no_java()
+
+
+def run(monkeypatch: pytest.MonkeyPatch, folder: Path, start: Callable[[], NoReturn]) -> Result:
+    monkeypatch.setattr("tubeclient_cli.session.make_session", lambda *_: start())
+    places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
+    names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
+    return CliRunner().invoke(app, ["ingest", *names, *places])
+
+
+@pytest.mark.parametrize("start", [interrupted, java_ended_too])
+def test_a_signal_that_ends_spark_before_it_is_up_is_a_clean_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Callable[[], NoReturn]
+) -> None:
+    """The session's own handler of SIGINT interrupts, from when it is made until the command has put its own back."""
+    done = run(monkeypatch, tmp_path, start)
+    assert (done.exit_code, done.stdout) == (0, f"{STARTING}stopped: before Spark was up; nothing was read\n"), done
+    assert done.stderr == ""
+
+
+def test_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done = run(monkeypatch, tmp_path, no_java)
+    assert (done.exit_code, done.stdout) == (1, STARTING), done
+    assert done.stderr.startswith("tubeclient ingest: [JAVA_GATEWAY_EXITED] ")
+    assert done.stderr.count("\n") == 1
