@@ -305,7 +305,8 @@ LAYERS = {
     ),
     "spark_source": Layer({"pyspark", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
     "offsets_store": Layer(
-        {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.errors"}, NETWORK | {"spark_source"}
+        {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"},
+        NETWORK | {"spark_source"},
     ),
     "pyspark_tubeclient": Layer({"spark_source"}, OUTSIDE_WORLD),
 }
