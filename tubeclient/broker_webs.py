@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import TypeVar
 
 from tubeclient.admin.answers.model import BrokerState
@@ -16,8 +15,8 @@ from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
 from tubeclient.first_offsets import NEVER_WRITTEN
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
+from tubeclient.loaded_files import loaded_files
 from tubeclient.metadata import ClusterView
-from tubeclient.net.pool import ConnectionPool
 from tubeclient.settings import ClientSettings
 
 __all__ = ["BrokerWebs"]
@@ -114,11 +113,7 @@ class BrokerWebs:
             self._required(broker, what_for)
 
     def files(self, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
-        """The files of these stores of one broker, whose web port is known.
-
-        The broker's answer leaves out stores that were never written to, and all stores while it is starting: its web
-        port is there before they are. The port for clients opens behind them.
-        """
+        """The files of these stores of one broker, whose web port is known; TubeError while it is starting."""
         try:
             return self._files(self._webs[broker], broker, stores)
         except TubeError:
@@ -190,15 +185,10 @@ class BrokerWebs:
             return ask(anew)
 
     def _files(self, web: BrokerWeb, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
-        topics = {store.topic for store in stores}
-        found = web.files(topics)
-        if any(store not in found and store not in self._never_written for store in stores):
-            with closing(ConnectionPool(self._settings)) as fresh:
-                fresh.get(broker.address)
-            found = web.files(topics)
-        self._never_written.difference_update(found)
-        self._never_written.update(store for store in stores if store not in found)
-        return {store: found.get(store, NEVER_WRITTEN) for store in stores}
+        found = loaded_files(web.files, broker, stores, self._settings, self._never_written)
+        self._never_written.difference_update(stores)
+        self._never_written.update(store for store, files in found.items() if files is NEVER_WRITTEN)
+        return found
 
     def _set_at(
         self, web: BrokerWeb, broker: BrokerInfo, group: str, offsets: Mapping[PartitionKey, int], user: str

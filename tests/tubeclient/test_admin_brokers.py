@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from embedded_tubemq import DEFAULT_TOKEN
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.store import NewMessage
+from tests.tubeclient.fake_web import serving
 from tubeclient import Admin, BrokerFailed, ClientSettings, PartitionKey, RunStatus, TransportError
 from tubeclient.admin.broker import BrokerWeb
+from tubeclient.keys import StoreFiles, StoreKey
+from tubeclient_cli.plan import lag_of
 
 ROW = 28
 FIRST, SECOND, THIRD = (PartitionKey(broker_id, "single", 0) for broker_id in (1, 2, 3))
@@ -47,6 +53,14 @@ def positions(cluster: EmbeddedTubeMQ, group: str) -> dict[int, int | None]:
     )
 
 
+def answer_with(positions: Sequence[object], request: BaseHTTPRequestHandler) -> None:
+    """As a broker whose web port is there before its stores are."""
+    data = positions if "admin_query_offset" in request.path else []
+    request.send_response(200)
+    request.end_headers()
+    request.wfile.write(json.dumps({"result": True, "errCode": 0, "errMsg": "OK", "dataSet": data}).encode())
+
+
 def test_a_broker_that_is_down_is_named(cluster: EmbeddedTubeMQ, admin: Admin) -> None:
     cluster.stop_broker(2)
     assert [broker.run_status for broker in admin.brokers()] == [RunStatus.RUNNING, RunStatus.UNREGISTERED]
@@ -62,6 +76,47 @@ def test_a_broker_that_is_down_is_named(cluster: EmbeddedTubeMQ, admin: Admin) -
     assert (caught.value.broker, caught.value.done) == (f"2:{cluster.broker_addresses[2]}", ())
     assert positions(cluster, "etl") == {}
     assert admin.set_offsets("etl", {FIRST: ROW}) == {FIRST: 0}  # needs broker 1 only
+
+
+def test_the_bounds_of_a_broker_that_is_starting_are_not_told(cluster: EmbeddedTubeMQ, admin: Admin) -> None:
+    """It leaves out stores that it has not loaded, as those that were never written to."""
+    port = cluster.broker_web_ports[1]
+    cluster.stop_broker(1)
+    with serving("127.0.0.1", port, partial(answer_with, [])) as asked:
+        for ask in (admin.store_bounds, lambda topics: lag_of(admin, "etl", [FIRST])):
+            with pytest.raises(BrokerFailed, match=f"broker 1:{cluster.broker_addresses[1]} failed"):
+                ask(["single"])
+        assert asked
+    cluster.start_broker(1)
+    bounds = admin.store_bounds(["single"])
+    assert bounds[FIRST.store] == bounds[SECOND.store] == (0, 4 * ROW)
+
+
+def test_stores_that_are_loaded_between_two_answers_are_told(
+    cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, late = BrokerWeb.files, [1, 2]
+
+    def files(web: BrokerWeb, topics: Collection[str]) -> dict[StoreKey, StoreFiles]:
+        if web.broker_id in late:
+            late.remove(web.broker_id)
+            return {}
+        return original(web, topics)
+
+    monkeypatch.setattr(BrokerWeb, "files", files)
+    assert set(admin.store_bounds(["single"]).values()) == {(0, 4 * ROW)}
+
+
+def test_positions_are_not_cloned_at_a_broker_that_is_starting(cluster: EmbeddedTubeMQ, admin: Admin) -> None:
+    """It would move them into the bounds of stores that it has not loaded."""
+    place = {"partitionId": 0, "curOffset": ROW, "flightOffset": -2, "offsetMax": -2}
+    kept = [{"groupName": "etl", "subInfo": [{"topicName": "single", "offsets": [place]}]}]
+    port = cluster.broker_web_ports[1]
+    cluster.stop_broker(1)
+    with serving("127.0.0.1", port, partial(answer_with, kept)) as asked:
+        with pytest.raises(BrokerFailed, match=f"broker 1:{cluster.broker_addresses[1]} failed"):
+            admin.clone_offsets("etl", "copy")
+        assert not any("admin_clone_offset" in request for request in asked)
 
 
 def test_what_was_set_before_a_broker_stopped_is_named(

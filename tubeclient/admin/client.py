@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from tubeclient.access import authority_of
@@ -21,10 +22,11 @@ from tubeclient.admin.answers.model import (
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
-from tubeclient.first_offsets import NEVER_WRITTEN, FirstOffsets
+from tubeclient.first_offsets import FirstOffsets
 from tubeclient.group import fetch_view
 from tubeclient.identity import new_client_id
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreFiles, StoreKey
+from tubeclient.loaded_files import loaded_files
 from tubeclient.names import checked_reader_groups, group_name, reader_groups_of, topic_name, topic_names
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.passwords import check_password_sources, read_password
@@ -148,7 +150,13 @@ class Admin:
         keeps positions of `group`.
         """
         name, new, wanted = group_name(group), group_name(target), topic_names(topics)
-        return self._change(name, wanted, lambda web, held: web.clone_positions(name, new, held, self._modify_user))
+
+        def clone(broker: BrokerState, held: Collection[StoreKey]) -> None:
+            # While it is starting, it would move positions into the bounds of stores that it has not loaded yet.
+            self._files(broker, held)
+            self._web(broker).clone_positions(name, new, {store.topic for store in held}, self._modify_user)
+
+        return self._change(name, wanted, clone)
 
     def remove_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
         """Make the brokers forget the positions of `group` in these topics, or in all; returns those.
@@ -157,7 +165,11 @@ class Admin:
         any.
         """
         name, wanted = group_name(group), topic_names(topics)
-        return self._change(name, wanted, lambda web, held: web.remove_positions(name, held, self._modify_user))
+
+        def remove(broker: BrokerState, held: Collection[StoreKey]) -> None:
+            self._web(broker).remove_positions(name, {store.topic for store in held}, self._modify_user)
+
+        return self._change(name, wanted, remove)
 
     # The master's books
 
@@ -210,21 +222,19 @@ class Admin:
     def _bounds_of(
         self, topics: Iterable[DeployedTopic], brokers: Mapping[int, BrokerState]
     ) -> dict[StoreKey, StoreBounds]:
-        stores = {key.store: NEVER_WRITTEN for topic in topics for key in topic.partitions()}
-        for broker_id in sorted({store.broker_id for store in stores} & brokers.keys()):
-            names = {store.topic for store in stores if store.broker_id == broker_id}
+        stores = sorted({key.store for topic in topics for key in topic.partitions() if key.broker_id in brokers})
+        served: dict[StoreKey, StoreFiles] = {}
+        for broker_id, of_broker in groupby(stores, key=lambda store: store.broker_id):
             with _naming(brokers[broker_id]):
-                found = self._web(brokers[broker_id]).files(names)
-            stores.update({store: files for store, files in found.items() if store in stores})
-        served = {store: stores[store] for store in sorted(stores) if store.broker_id in brokers}
+                served |= self._files(brokers[broker_id], list(of_broker))
+        bounds = {store: files.index_bounds for store, files in served.items()}
         expired = {store.topic for store, files in served.items() if files.data_min > 0}
         if not expired:
-            return {store: files.index_bounds for store, files in served.items()}
+            return bounds
         view = fetch_view(self._settings, sorted(expired), self._reader_groups)
         with closing(ConnectionPool(self._settings)) as pool:
             client_ids = partial(new_client_id, self._reader_groups[0], "admin")
             firsts = FirstOffsets(pool, self._reader_groups, client_ids, authority_of(self._settings, view.visit_token))
-            bounds = {store: files.index_bounds for store, files in served.items()}
             for broker in view.brokers.values():
                 partitions = {
                     store: keys
@@ -275,16 +285,23 @@ class Admin:
             )
         return found
 
-    def _change(self, group: str, topics: list[str], change: Callable[[BrokerWeb, set[str]], None]) -> GroupOffsets:
-        """Do it at every broker that keeps positions of the group, for the topics it keeps any in; returns those."""
+    def _change(
+        self, group: str, topics: list[str], change: Callable[[BrokerState, Collection[StoreKey]], None]
+    ) -> GroupOffsets:
+        """Do it at every broker that keeps positions of the group, for the stores it keeps any in; returns those."""
         found = self._positions(group, topics)
         before = _all_of(group, found)
         done: list[PartitionKey] = []
         for broker, positions in found:
             with _naming(broker, done=done, wanted=before.committed):
-                change(self._web(broker), {position.partition.topic for position in positions})
+                change(broker, {position.partition.store for position in positions})
             done += [position.partition for position in positions]
         return before
+
+    def _files(self, broker: BrokerState, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
+        """The files of these stores of one broker; TubeError while it is starting."""
+        place = broker.info if self._settings.tls is None else broker.info._replace(port=broker.tls_port)
+        return loaded_files(self._web(broker).files, place, stores, self._settings)
 
     def _web(self, broker: BrokerState) -> BrokerWeb:
         return BrokerWeb(broker.info.broker_id, broker.web_address, self._settings.http_timeout_ms)
