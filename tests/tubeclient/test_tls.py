@@ -12,6 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, ServerTls, TopicConfig
 from tests.certificates import Certificate, CertificateAuthority
 from tubeclient import (
+    Admin,
     ClientSettings,
     ConfigurationError,
     ConnectError,
@@ -54,6 +55,8 @@ def look(settings: ClientSettings) -> None:
 
 
 def produce_join_and_read(settings: ClientSettings, running: EmbeddedTubeMQ) -> None:
+    # Where nothing was written, a broker has to take a connection of clients before its word counts.
+    assert Admin(settings).store_bounds(["clicks"]) == {KEY.store: (0, 0)}
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         sent = [future.result(30) for future in producer.submit_many("clicks", [b"%d" % n for n in range(1_000)])]
