@@ -34,7 +34,7 @@ from bench.streaming import measure_first_row, measure_latency, measure_streamin
 from bench.tables import put_between, tables
 from bench.throughput import measure_throughput
 from bench.workloads import WORKLOADS
-from spark_source.planner_process import LOG_LEVEL_VARIABLE
+from spark_source.stream.planner_process import LOG_LEVEL_VARIABLE
 
 __all__ = ["GROUPS", "main"]
 

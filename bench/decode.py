@@ -12,9 +12,9 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench.results import Results, RunSettings
-from spark_source.arrow import PackDecoder
-from spark_source.batch_sizes import gathered, regroup
-from spark_source.offset_rule import OffsetRule
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read.arrow import PackDecoder
+from spark_source.read.batch_sizes import gathered, regroup
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.envelope import decode_response, encode_response, parse_message

@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.lines import HEADING, times_line
 from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress
 from offsets_store.upkeep import EVERY_COMMITS
-from spark_source.planner_process import collect_seldom
+from spark_source.stream.planner_process import collect_seldom
 from tubeclient.keys import PartitionKey
 
 __all__ = ["main"]

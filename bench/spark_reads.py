@@ -27,7 +27,7 @@ class RowsError(RuntimeError):
 
 def bench_session(folder: Path) -> SparkSession:
     """The one session of a run: two tasks at once, 2 GB of heap; what it writes by itself goes below `folder`."""
-    from tubeclient_cli.session import make_session
+    from tubeclient_cli.common.session import make_session
 
     confs = {
         "spark.driver.memory": "2g",

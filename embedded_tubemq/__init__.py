@@ -15,11 +15,11 @@ with brought_by("embedded"):
     import aiohttp  # noqa: F401
     import numpy  # noqa: F401
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
-from embedded_tubemq.faults import ConnectionFault, Faults
-from embedded_tubemq.store import Appended, NewMessage
-from embedded_tubemq.tls import ServerTls
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.common.faults import ConnectionFault, Faults
+from embedded_tubemq.net.tls import ServerTls
+from embedded_tubemq.storage.store import Appended, NewMessage
 
 __all__ = [
     "DEFAULT_TOKEN",

@@ -13,10 +13,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
-from embedded_tubemq.files import write_atomically
-from embedded_tubemq.tls import ServerTls
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.net.tls import ServerTls
+from embedded_tubemq.storage.files import write_atomically
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["main"]

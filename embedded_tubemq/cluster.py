@@ -14,16 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from embedded_tubemq.broker import Broker, BrokerSettings
-from embedded_tubemq.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.faults import Faults
-from embedded_tubemq.files import write_atomically
-from embedded_tubemq.loop_thread import LoopThread
-from embedded_tubemq.master import MasterSettings
+from embedded_tubemq.broker.broker import Broker, BrokerSettings
+from embedded_tubemq.broker.offsets import StoreBounds
+from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.common.faults import Faults
+from embedded_tubemq.master.master import MasterSettings
+from embedded_tubemq.net.loop_thread import LoopThread
+from embedded_tubemq.net.tls import ServerTls
 from embedded_tubemq.nodes import BrokerNode, MasterNode
-from embedded_tubemq.offsets import StoreBounds
-from embedded_tubemq.store import Appended, NewMessage, Store
-from embedded_tubemq.tls import ServerTls
+from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS
 

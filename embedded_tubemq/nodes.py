@@ -11,19 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from embedded_tubemq.broker import Broker, BrokerSettings
-from embedded_tubemq.broker_admin import BrokerAdmin
-from embedded_tubemq.catalogue import BrokerState, Catalogue
-from embedded_tubemq.faults import Faults
-from embedded_tubemq.files import write_atomically
-from embedded_tubemq.http_api import HttpServer
-from embedded_tubemq.master import Master, MasterSettings
-from embedded_tubemq.master_admin import MasterAdmin, TopicKeeper
-from embedded_tubemq.offsets import GroupOffsets
-from embedded_tubemq.rpc import Endpoint
-from embedded_tubemq.server import TcpServer
-from embedded_tubemq.stores import StoreDirectory
-from embedded_tubemq.tls import ServerTls
+from embedded_tubemq.broker.admin import BrokerAdmin
+from embedded_tubemq.broker.broker import Broker, BrokerSettings
+from embedded_tubemq.broker.offsets import GroupOffsets
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue
+from embedded_tubemq.common.faults import Faults
+from embedded_tubemq.master.admin import MasterAdmin, TopicKeeper
+from embedded_tubemq.master.master import Master, MasterSettings
+from embedded_tubemq.net.http_api import HttpServer
+from embedded_tubemq.net.rpc import Endpoint
+from embedded_tubemq.net.server import TcpServer
+from embedded_tubemq.net.tls import ServerTls
+from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 
 __all__ = ["BrokerNode", "MasterNode"]

@@ -20,21 +20,21 @@ from pyspark.sql.datasource import (
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from spark_source.options import GivenOptions, SourceOptions
-    from spark_source.sink_options import SinkOptions
+    from spark_source.options.sink_options import SinkOptions
+    from spark_source.options.source_options import GivenOptions, SourceOptions
 
 __all__ = ["TubeSource"]
 
 
 class TubeSource(DataSource):
-    """The data source `tubeclient`. Its options are those of `spark_source.option_table`.
+    """The data source `tubeclient`. Its options are those of `spark_source.options.table`.
 
     Each value is checked when the source is made. Whether they make a read is checked when Spark asks for the schema,
     which `load` does; whether they make a write, when it asks for a writer.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        from spark_source.options import parse_given
+        from spark_source.options.source_options import parse_given
 
         super().__init__({})  # the raw options stay out of this object: they can hold secrets
         self._given: GivenOptions = parse_given(options)
@@ -45,13 +45,13 @@ class TubeSource(DataSource):
         return "tubeclient"
 
     def schema(self) -> StructType:
-        from spark_source.schema import spark_schema
+        from spark_source.read.schema import spark_schema
 
         return spark_schema(self._read_options().include_attributes)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_source.batch_reader import TubeBatchReader
-        from spark_source.schema import check_schema
+        from spark_source.read.schema import check_schema
+        from spark_source.stream.batch_reader import TubeBatchReader
 
         options = self._read_options()
         check_schema(schema, options.include_attributes)
@@ -61,8 +61,8 @@ class TubeSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
-        from spark_source.schema import check_schema
-        from spark_source.stream_reader import TubeStreamReader
+        from spark_source.read.schema import check_schema
+        from spark_source.stream.stream_reader import TubeStreamReader
 
         options = self._read_options()
         check_schema(schema, options.include_attributes)
@@ -71,8 +71,8 @@ class TubeSource(DataSource):
         return TubeStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from spark_source.sink import TubeBatchWriter
-        from spark_source.sink_columns import find_columns
+        from spark_source.write.sink import TubeBatchWriter
+        from spark_source.write.sink_columns import find_columns
 
         options = self._write_options()
         if overwrite:
@@ -80,8 +80,8 @@ class TubeSource(DataSource):
         return TubeBatchWriter(options, find_columns(schema, options.topic))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from spark_source.sink import TubeStreamWriter, check_streams
-        from spark_source.sink_columns import find_columns
+        from spark_source.write.sink import TubeStreamWriter, check_streams
+        from spark_source.write.sink_columns import find_columns
 
         options = self._write_options()
         check_streams()
@@ -90,16 +90,16 @@ class TubeSource(DataSource):
         return TubeStreamWriter(options, find_columns(schema, options.topic))
 
     def _read_options(self) -> SourceOptions:
-        from spark_source.access import check_here
-        from spark_source.options import read_options
+        from spark_source.options.access import check_here
+        from spark_source.options.source_options import read_options
 
         options = read_options(self._given)
         check_here(options)
         return options
 
     def _write_options(self) -> SinkOptions:
-        from spark_source.access import check_here
-        from spark_source.sink_options import write_options
+        from spark_source.options.access import check_here
+        from spark_source.options.sink_options import write_options
 
         options = write_options(self._given)
         check_here(options)
@@ -110,7 +110,7 @@ class TubeSource(DataSource):
 
         Tasks have the reader, which brings what they need; they are sent no options of this object.
         """
-        from spark_source.options import GivenOptions
+        from spark_source.options.source_options import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}
 

@@ -24,7 +24,7 @@ settings.load_profile("unhurried")
 @pytest.fixture(scope="session")
 def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one SparkSession of a test run, with the Delta jars; two threads and 1 GB, which small machines have."""
-    from tubeclient_cli.session import make_session
+    from tubeclient_cli.common.session import make_session
 
     # Spark's Python workers are to be this very Python, not the first "python3" on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsets_store.schema import COLUMNS
-from spark_source.schema import spark_schema
+from spark_source.read.schema import spark_schema
 from tests.test_packaging import run_python
 from tools.generate_docs import PAGES as GENERATED
 

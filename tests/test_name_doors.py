@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from offsets_store import GroupKey
-from spark_source.options import parse_given, parse_options
-from spark_source.sink_columns import SinkColumns
-from spark_source.sink_options import write_options
-from spark_source.sink_rows import MessageMaker
+from spark_source.options.sink_options import write_options
+from spark_source.options.source_options import parse_given, parse_options
+from spark_source.write.sink_columns import SinkColumns
+from spark_source.write.sink_rows import MessageMaker
 from tubeclient import (
     Admin,
     BrokerInfo,
@@ -35,7 +35,7 @@ from tubeclient import (
     fetch_view,
 )
 from tubeclient_cli.app import app
-from tubeclient_cli.settings import IngestSettings
+from tubeclient_cli.ingest.settings import IngestSettings
 
 NOWHERE = ClientSettings(("127.0.0.1:1",), master_web_port=1, connect_timeout_ms=200, retry_limit_ms=1)
 SETTINGS = {"masterServers": "127.0.0.1:1", "consumerGroup": "etl", "subscribe": "clicks"}

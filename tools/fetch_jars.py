@@ -20,7 +20,7 @@ def resolve() -> str:
     """Start a session with Delta, write and read one small table, and return Delta's version."""
     import importlib.metadata
 
-    from tubeclient_cli.session import make_session
+    from tubeclient_cli.common.session import make_session
 
     with tempfile.TemporaryDirectory(prefix="fetch-jars-") as folder:
         confs = {"spark.sql.shuffle.partitions": "1", "spark.sql.warehouse.dir": folder}

@@ -16,9 +16,9 @@ with brought_by("cli"):
 
 from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.offsets import offsets_app
-from tubeclient_cli.pairs import pairs
-from tubeclient_cli.plan_command import plan
+from tubeclient_cli.common.pairs import pairs
+from tubeclient_cli.offsets.command import offsets_app
+from tubeclient_cli.plan.command import plan
 
 __all__ = ["app", "ingest", "main"]
 
@@ -179,7 +179,7 @@ def _ingest(
 ) -> int:
     import contextlib
 
-    from tubeclient_cli.settings import load_settings
+    from tubeclient_cli.ingest.settings import load_settings
 
     settings = load_settings(file, overrides)
 
@@ -188,10 +188,10 @@ def _ingest(
     from rich.console import Console
 
     from offsets_store import OffsetsTableError
-    from tubeclient_cli.display import Display, summary_line
-    from tubeclient_cli.ingest import run_ingest
-    from tubeclient_cli.progress import ProgressFile
-    from tubeclient_cli.session import end_session, has_ended, hush_py4j, make_session
+    from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
+    from tubeclient_cli.ingest.display import Display, summary_line
+    from tubeclient_cli.ingest.job import run_ingest
+    from tubeclient_cli.ingest.progress import ProgressFile
 
     stop = threading.Event()
     _stop_on_signals(stop)
@@ -232,7 +232,7 @@ def _ingest(
 
 def with_advice(cause: str) -> str:
     """`cause`, and what it means for this job where the source, which knows no target, cannot say that."""
-    from tubeclient_cli.sink_check import BEGIN_ANEW
+    from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
 
     return f"{cause}. {BEGIN_ANEW}" if cause.startswith(_DATA_LOSS) else cause
 

@@ -11,14 +11,14 @@ from typing import Final
 
 import pytest
 
-from spark_source.batch_reader import plan_batch
-from spark_source.cluster import TubeCluster
-from spark_source.node_partition import NodePartition
-from spark_source.offsets import Offsets
-from spark_source.options import SourceOptions, parse_options
-from spark_source.planner import StreamPlanner
-from spark_source.progress_table import ProgressTable
-from spark_source.task_read import read_node
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.plan.node_partition import NodePartition
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.read.task_read import read_node
+from spark_source.stream.batch_reader import plan_batch
+from spark_source.stream.planner import StreamPlanner
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.apache.spark_options import options
 from tests.embedded_tubemq.raw_client import RawClient

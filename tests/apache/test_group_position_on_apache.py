@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_source.node_partition import NodePartition
-from spark_source.options import parse_options
-from spark_source.stream_reader import TubeStreamReader
+from spark_source.options.source_options import parse_options
+from spark_source.plan.node_partition import NodePartition
+from spark_source.stream.stream_reader import TubeStreamReader
 from tests.apache import spark_options
 from tests.apache.java_client import JavaBalanceConsumer
 from tests.apache.server import ApacheTubeMQ

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.broker.offsets import Cursor
 from tests.apache.assorted import assert_read_back, send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer
 from tests.apache.java_gateway import JavaVM

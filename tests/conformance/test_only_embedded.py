@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.broker.offsets import Cursor
 from tests.conformance.cluster import EmbeddedCluster
 from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import drain, partition_of, take

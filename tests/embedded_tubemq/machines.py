@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from embedded_tubemq.broker import Broker, BrokerSettings
-from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
-from embedded_tubemq.master import Master, MasterSettings
-from embedded_tubemq.offsets import GroupOffsets
-from embedded_tubemq.peer import Peer
-from embedded_tubemq.stores import StoreDirectory
+from embedded_tubemq.broker.broker import Broker, BrokerSettings
+from embedded_tubemq.broker.offsets import GroupOffsets
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
+from embedded_tubemq.common.peer import Peer
+from embedded_tubemq.master.master import Master, MasterSettings
+from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload

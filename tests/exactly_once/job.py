@@ -14,7 +14,7 @@ from tests.exactly_once.processes import Child, Found, marked, send_signal
 from tests.exactly_once.spark_cluster import JAVA_OPTIONS
 from tests.exactly_once.zombie import Zombie
 from tests.waiting import wait_for
-from tubeclient_cli.checkpoint import parse_offset_log
+from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
 __all__ = ["SPARK", "Job"]
 

@@ -24,7 +24,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient_cli.sink_record import SinkRecord
+from tubeclient_cli.ingest.sink_record import SinkRecord
 
 __all__ = [
     "end_of_sink",

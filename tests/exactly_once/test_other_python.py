@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, none_left
 from tests.exactly_once.spark_cluster import SPARK_HOME, SparkCluster

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_source.offsets import Offsets
+from spark_source.offsets.offsets import Offsets
 from tests.exactly_once.job import Job
 from tests.exactly_once.looking import end_of_sink, newest_commit_of
 from tests.exactly_once.processes import Child, none_left
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.sink_record import SinkRecord
+from tubeclient_cli.ingest.sink_record import SinkRecord
 
 # Two processes, as a driver is several; the second one's command is that of a planner.
 WRITER = """

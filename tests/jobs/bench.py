@@ -11,11 +11,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from embedded_tubemq import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from offsets_store import OffsetsTable
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.ingest import IngestSettings, run_ingest
-from tubeclient_cli.progress import BatchEvent
+from tubeclient_cli.ingest.job import IngestSettings, run_ingest
+from tubeclient_cli.ingest.progress import BatchEvent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from embedded_tubemq import EmbeddedTubeMQ
-from embedded_tubemq.offsets import Cursor
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.broker.offsets import Cursor
+from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.processes import Child, none_left
 from tests.waiting import wait_for
 from tubeclient import reader_groups_of

@@ -6,7 +6,7 @@ import pytest
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.checkpoint import parse_offset_log
+from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
 
 def test_the_offset_log_is_read_as_spark_writes_it() -> None:

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.jobs.command import START_SECONDS, hold_next_batch, ingest, settings_file, started
 from tests.waiting import wait_for

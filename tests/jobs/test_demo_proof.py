@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from jobs.demo_proof import broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import flight_messages, tally
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress

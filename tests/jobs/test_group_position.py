@@ -10,8 +10,8 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.group_position import bring_up_to_date
-from tubeclient_cli.settings import IngestSettings
+from tubeclient_cli.ingest.group_position import bring_up_to_date
+from tubeclient_cli.ingest.settings import IngestSettings
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 KEY = GroupKey("g", ["clicks"])

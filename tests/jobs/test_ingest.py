@@ -12,15 +12,15 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import TopicConfig
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
-from spark_source.offsets import Offsets
+from spark_source.offsets.offsets import Offsets
 from tests.jobs.bench import KEYS, Bench
 from tubeclient.wire.payload import encode_payload
-from tubeclient_cli.ingest import IngestSettings, run_ingest
-from tubeclient_cli.progress import BatchEvent
-from tubeclient_cli.sink import DeltaSink
-from tubeclient_cli.sink_check import UnknownRows
+from tubeclient_cli.ingest.job import IngestSettings, run_ingest
+from tubeclient_cli.ingest.progress import BatchEvent
+from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.sink_check import UnknownRows
 
 pytestmark = pytest.mark.spark
 

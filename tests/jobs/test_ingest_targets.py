@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.jobs.bench import KEYS, Bench
-from tubeclient_cli.sink_check import OtherCluster, UnknownRows
+from tubeclient_cli.ingest.sink_check import OtherCluster, UnknownRows
 
 pytestmark = pytest.mark.spark
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import GroupKey, OffsetsTable
-from spark_source.cluster import TubeCluster
-from spark_source.options import parse_options
-from spark_source.planner import StreamPlanner
-from spark_source.progress_table import ProgressTable
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.source_options import parse_options
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.planner import StreamPlanner
 from tests.jobs.offsets_runner import GROUP, OffsetsCommands
 from tests.spark_source.feed import Feed
 from tubeclient.errors import DataLoss

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, PartitionProgress, PartRead
 from tests.jobs.offsets_runner import GROUP, OffsetsCommands, at
 from tubeclient.keys import PartitionKey

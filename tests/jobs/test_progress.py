@@ -13,9 +13,9 @@ from rich.console import Console
 
 from jobs.demo_chart import draw, read_progress
 from tubeclient.keys import PartitionKey, rows_behind
-from tubeclient_cli.display import Display, summary_line
-from tubeclient_cli.ingest import IngestSummary
-from tubeclient_cli.progress import BatchEvent, ProgressFile
+from tubeclient_cli.ingest.display import Display, summary_line
+from tubeclient_cli.ingest.job import IngestSummary
+from tubeclient_cli.ingest.progress import BatchEvent, ProgressFile
 
 SPARKS: dict[str, Any] = {
     "timestamp": "2026-03-04T05:06:07.500Z",

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.offset_spec import GroupPositions, OffsetSpec, resolve
-from spark_source.offsets import Offsets
+from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
+from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_cli.resume import ahead_of_sink, known_positions, start_text, starting_offsets
+from tubeclient_cli.ingest.resume import ahead_of_sink, known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)

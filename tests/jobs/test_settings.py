@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app, short_cause, with_advice
-from tubeclient_cli.session import REDACTION_REGEX
-from tubeclient_cli.settings import IngestSettings, load_settings
+from tubeclient_cli.common.session import REDACTION_REGEX
+from tubeclient_cli.ingest.settings import IngestSettings, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = {

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from spark_source.offsets import Offsets
+from spark_source.offsets.offsets import Offsets
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.sink import DeltaSink, OvertakenRun
-from tubeclient_cli.sink_history import SinkState, TakenOut
-from tubeclient_cli.sink_record import SinkRecord
+from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
+from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
+from tubeclient_cli.ingest.sink_record import SinkRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.offsets import Offsets
+from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.sink_check import (
+from tubeclient_cli.ingest.sink_check import (
     Batch,
     OtherCluster,
     RowsWouldBeMissing,
@@ -19,8 +19,8 @@ from tubeclient_cli.sink_check import (
     check_cluster,
     trusted,
 )
-from tubeclient_cli.sink_history import SinkState, TakenOut
-from tubeclient_cli.sink_record import SinkRecord
+from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
+from tubeclient_cli.ingest.sink_record import SinkRecord
 
 A, B, C = (PartitionKey(1, "clicks", number) for number in (0, 10_000, 20_000))
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.offsets import Offsets
+from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.sink_history import Commit, SinkState, TakenOut, state_of
-from tubeclient_cli.sink_record import SinkRecord
+from tubeclient_cli.ingest.sink_history import Commit, SinkState, TakenOut, state_of
+from tubeclient_cli.ingest.sink_record import SinkRecord
 
 A, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "views", 0)
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from spark_source.offsets import Offsets
+from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.sink_record import SinkRecord
+from tubeclient_cli.ingest.sink_record import SinkRecord
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}), 12, 30, ("10.0.0.1:8715",))

@@ -40,7 +40,7 @@ def java_ended_too() -> NoReturn:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, start: Callable[[], NoReturn]) -> Result:
-    monkeypatch.setattr("tubeclient_cli.session.make_session", lambda *_: start())
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: start())
     places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
     names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
     return CliRunner().invoke(app, ["ingest", *names, *places])

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.processes import marked, send_signal
 from tests.jobs.command import START_SECONDS, hold_next_batch, ingest, started
 

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from spark_source.cluster import TubeCluster
-from spark_source.options import parse_options
-from spark_source.planner import StreamPlanner
-from spark_source.progress_table import ProgressTable
-from spark_source.task_read import read_node
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.source_options import parse_options
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.read.task_read import read_node
+from spark_source.stream.planner import StreamPlanner
 from tests.waiting import wait_for
 
 __all__ = ["Query"]

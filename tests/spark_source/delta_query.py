@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.spark_source.other_driver import SMALL
-from tubeclient_cli.session import make_session
+from tubeclient_cli.common.session import make_session
 
 
 def main(options: dict[str, str], folder: Path) -> None:

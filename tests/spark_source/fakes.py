@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from offsets_store import OffsetsTable
-from spark_source.node_partition import NodePartition
-from spark_source.options import SourceOptions, parse_options
-from spark_source.planner import StreamPlanner
-from spark_source.progress_commits import PATIENCE, Patience
-from spark_source.progress_table import ProgressTable
+from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.plan.node_partition import NodePartition
+from spark_source.progress.progress_commits import PATIENCE, Patience
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.planner import StreamPlanner
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
@@ -226,7 +226,7 @@ class FakeBooks:
 
 def as_json(positions: Mapping[str, int]) -> dict[str, Any]:
     """Offsets as Spark hands them over; positions in rows."""
-    from spark_source.offsets import Offsets
+    from spark_source.offsets.offsets import Offsets
 
     return Offsets.of({key(name): rows * ROW for name, rows in positions.items()}).to_dict()
 

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from spark_source.source import TubeSource
-from spark_source.stream_reader import TubeStreamReader
+from spark_source.stream.stream_reader import TubeStreamReader
 from tests.spark_source.own_session import new_session
 
 if TYPE_CHECKING:

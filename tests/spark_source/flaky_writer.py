@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
-from spark_source.sink import TubeBatchWriter
 from spark_source.source import TubeSource
+from spark_source.write.sink import TubeBatchWriter
 from tests.spark_source.own_session import new_session
 
 if TYPE_CHECKING:

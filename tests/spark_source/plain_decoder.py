@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from spark_source.schema import arrow_schema
+from spark_source.read.schema import arrow_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.range_reader import Pack
 from tubeclient.wire.message_time import message_time_ms

@@ -7,8 +7,8 @@ from typing import Any
 
 from offsets_store import OffsetsTableError
 from offsets_store.storage import Conflict
-from spark_source.planner import StreamPlanner
-from spark_source.progress_commits import Patience
+from spark_source.progress.progress_commits import Patience
+from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, planner_with
 

@@ -17,14 +17,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
-from spark_source.batch_reader import TubeBatchReader
-from spark_source.node_partition import NodePartition
-from spark_source.offset_rule import OffsetRule
-from spark_source.planner_process import PLANNER_MODULE, set_up_planner_process
-from spark_source.sink import TubeBatchWriter, TubeStreamWriter
-from spark_source.stream_reader import TubeStreamReader
-from spark_source.task_read import attempt_name
-from spark_source.task_write import Written
+from spark_source.plan.node_partition import NodePartition
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read.task_read import attempt_name
+from spark_source.stream.batch_reader import TubeBatchReader
+from spark_source.stream.planner_process import PLANNER_MODULE, set_up_planner_process
+from spark_source.stream.stream_reader import TubeStreamReader
+from spark_source.write.sink import TubeBatchWriter, TubeStreamWriter
+from spark_source.write.task_write import Written
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
 
@@ -78,8 +78,8 @@ print(pyspark_tubeclient.DefaultSource.name(), pyspark_tubeclient.__all__)
 def test_planning_does_not_load_arrow() -> None:
     code = """
 import sys
-import spark_source.stream_reader, spark_source.planner, spark_source.cluster, spark_source.progress_table
-import spark_source.sink
+import spark_source.stream.stream_reader, spark_source.stream.planner, spark_source.cluster.cluster, spark_source.progress.progress_table
+import spark_source.write.sink
 print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
 """
     assert run_python(code).strip() == "[]"
@@ -225,7 +225,7 @@ def test_signals_and_garbage_are_left_alone_outside_of_the_planner() -> None:
 def test_sigterm_in_the_planner_becomes_an_ordinary_end() -> None:
     code = f"""
 import gc, os, signal, sys, types
-from spark_source.planner_process import set_up_planner_process
+from spark_source.stream.planner_process import set_up_planner_process
 sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
 assert set_up_planner_process()
 assert gc.get_threshold()[0] >= 100_000  # many partitions make many objects

@@ -17,8 +17,8 @@ from typing import Any, Protocol, cast
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.peer import NOBODY, Peer
-from embedded_tubemq.refusal import StandbyRefusal
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.refusal import StandbyRefusal
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
 from tubeclient.flows.effects import (
     ConnectionTo,

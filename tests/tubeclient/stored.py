@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from embedded_tubemq.broker import Broker
+from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.records import Record
+from embedded_tubemq.storage.records import Record
 from tubeclient import StoreKey
 from tubeclient.wire.payload import decode_payload
 

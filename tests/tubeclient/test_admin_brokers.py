@@ -11,12 +11,12 @@ import pytest
 
 from embedded_tubemq import DEFAULT_TOKEN
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.fake_web import serving
 from tubeclient import Admin, BrokerFailed, ClientSettings, PartitionKey, RunStatus, TransportError
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.keys import StoreFiles, StoreKey
-from tubeclient_cli.plan import lag_of
+from tubeclient_cli.plan.preview import lag_of
 
 ROW = 28
 FIRST, SECOND, THIRD = (PartitionKey(broker_id, "single", 0) for broker_id in (1, 2, 3))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq import DEFAULT_TOKEN
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.catalogue import TopicConfig
 from tests.tubeclient.fake_web import serving
 from tests.tubeclient.web_answers import ANSWERS
 from tubeclient import (

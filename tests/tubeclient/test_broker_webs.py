@@ -11,7 +11,7 @@ import pytest
 
 from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.moving import move_broker, move_web_port, swap_brokers
 from tests.tubeclient.fake_web import serving
 from tubeclient import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
-from embedded_tubemq.master import Master
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
+from embedded_tubemq.master.master import Master
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import GroupConflict, GroupForbidden
 from tubeclient.flows.hold_group import MembershipWishes, Waiting, hold_group

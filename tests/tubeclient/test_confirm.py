@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq.ownership import Reader
+from embedded_tubemq.broker.ownership import Reader
 from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack, TransportError
 from tubeclient.flows.effects import Flow

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
-from embedded_tubemq.peer import NOBODY, Peer
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient.errors import (
     ConfigurationError,

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.occupying import occupy
 from tubeclient import (
     ClientBalanceConsumer,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tests.forking import MULTI_THREADED, in_child
 from tests.waiting import wait_for
 from tubeclient import (

@@ -14,12 +14,12 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded_tubemq.broker import Broker
-from embedded_tubemq.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.offsets import GroupOffsets
-from embedded_tubemq.peer import NOBODY, Peer
-from embedded_tubemq.store import NewMessage, Store
-from embedded_tubemq.stores import StoreDirectory
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.broker.offsets import GroupOffsets
+from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.storage.store import NewMessage, Store
+from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
 from tubeclient.flows.effects import call, checked

@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
+from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.offsets import Cursor
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (

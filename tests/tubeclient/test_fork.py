@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.forking import MULTI_THREADED, Held, in_child
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq.ownership import Ownership
+from embedded_tubemq.broker.ownership import Ownership
 from tests.tubeclient.consuming import Bench, Client, several_packs
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import DataLoss, PartitionOccupied

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.broker import Broker
+from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack
 from tubeclient.flows.flow_rules import FlowRules

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tubeclient import (
     BrokerInfo,
     ClientSettings,

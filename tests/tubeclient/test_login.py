@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.catalogue import TopicConfig
 from tubeclient import (
     AuthenticationFailed,
     ClientSettings,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from embedded_tubemq.broker.offsets import Cursor
+from embedded_tubemq.broker.ownership import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.offsets import Cursor
-from embedded_tubemq.ownership import Reader as RivalReader
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import ClientBalanceConsumer, ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack

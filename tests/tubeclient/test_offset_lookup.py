@@ -14,7 +14,7 @@ import pytest
 
 from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy

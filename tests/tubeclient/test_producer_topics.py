@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.catalogue import TopicConfig
 from tests.waiting import wait_for
 from tubeclient import (
     AuthenticationFailed,

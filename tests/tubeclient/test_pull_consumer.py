@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.forking import MULTI_THREADED, in_child
 from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.broker.offsets import Cursor
+from embedded_tubemq.broker.ownership import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.offsets import Cursor
-from embedded_tubemq.ownership import Reader as RivalReader
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for

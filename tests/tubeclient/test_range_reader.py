@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.faults import ConnectionFault
-from embedded_tubemq.offsets import Cursor
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.common.faults import ConnectionFault
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (

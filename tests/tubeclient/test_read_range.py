@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded_tubemq.broker import Broker
-from embedded_tubemq.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.offsets import Cursor, GroupOffsets
-from embedded_tubemq.store import NewMessage, Store
-from embedded_tubemq.stores import StoreDirectory
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
+from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.storage.store import NewMessage, Store
+from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NoSuchPartition, TubeError
 from tubeclient.flows.effects import Emit, Sleep

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from embedded_tubemq.peer import NOBODY, Peer
+from embedded_tubemq.common.peer import NOBODY, Peer
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tubeclient.errors import DataLoss, DeadlineExceeded
 from tubeclient.wire.methods import Method

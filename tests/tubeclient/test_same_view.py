@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.catalogue import TopicConfig
 from tests.tubeclient.test_pull_following import Moves
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, PartitionKey, PullConsumer, assign

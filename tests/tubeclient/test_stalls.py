@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq.broker import Broker
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.offsets import Cursor
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client, several_packs
 from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack

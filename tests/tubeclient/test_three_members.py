@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq.broker import Broker
-from embedded_tubemq.catalogue import TopicConfig
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.offsets import Cursor
+from embedded_tubemq.common.catalogue import TopicConfig
 from tests.tubeclient.member_process import GROUP
 from tests.tubeclient.three_members import Owners, stop_one_of_three
 from tubeclient import ClientSettings, PartitionKey

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.catalogue import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.store import NewMessage
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tests.waiting import wait_for
 from tubeclient import ClientBalanceConsumer, ClientSettings, NotAvailable, PartitionKey, PullConsumer, assign
 from tubeclient.wire.methods import Method

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from embedded_tubemq.catalogue import BrokerState, Catalogue, TopicConfig
-from embedded_tubemq.master import Master
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
+from embedded_tubemq.master.master import Master
 from tests.tubeclient.simulation import Simulation
 from tubeclient.errors import GroupConflict
 from tubeclient.flows.effects import Flow, Sleep

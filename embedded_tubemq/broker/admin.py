@@ -1,0 +1,233 @@
+"""The broker's HTTP calls, as functions from parameters to JSON. None asks for a token.
+
+Shapes are those of TubeMQ's BrokerAdminServlet.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.broker.offsets import Cursor, StoreBounds
+from embedded_tubemq.common.admin import AdminError, Parameters, failed, succeeded
+from embedded_tubemq.storage.store import Store
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey
+from tubeclient.wire.payload import decode_payload, java_string_hash
+
+__all__ = ["BrokerAdmin"]
+
+UNKNOWN = -2
+MAX_SNAPSHOT = 50
+
+
+class BrokerAdmin:
+    """The calls of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._calls: dict[str, Callable[[Parameters], dict[str, Any]]] = {
+            "admin_query_pubinfo": self._pub_info,
+            "admin_query_group_offset": self._group_offset,
+            "admin_query_offset": self._offsets,
+            "admin_set_offset": self._set_offset,
+            "admin_manual_set_current_offset": self._set_current_offset,
+            "admin_clone_offset": self._clone_offset,
+            "admin_rmv_offset": self._remove_offset,
+            "admin_snapshot_message": self._snapshot,
+        }
+
+    def call(self, parameters: Parameters) -> dict[str, Any]:
+        """Carry out the call that the parameter `method` names."""
+        try:
+            method = parameters.text("method")
+            if method not in self._calls:
+                raise AdminError(f"unknown method {method}")
+            return self._calls[method](parameters)
+        except AdminError as error:
+            return failed(error)
+
+    # Queries
+
+    def _pub_info(self, parameters: Parameters) -> dict[str, Any]:
+        data = []
+        for topic in self._topics(parameters.texts("topicName")):
+            # A topic whose stores were never used is left out, as TubeMQ does.
+            items = [
+                {"partitionId": partition, "offsetMin": first, "offsetMax": end, "dataMin": data, "dataMax": data_end}
+                for store_id in range(topic.stores)
+                if (store := self._broker.stores.existing(topic.name, store_id))
+                for first, end, data, data_end in [(*store.bounds, store.data_min, store.data_max)]
+                for partition in topic.partition_ids_of(store_id)
+            ]
+            if items:
+                data.append({"topicName": topic.name, "offsetInfo": items, "itemCount": len(items)})
+        return succeeded("Success!", dataSet=data, dataCount=len(data))
+
+    def _group_offset(self, parameters: Parameters) -> dict[str, Any]:
+        cursor, store = self._cursor_and_store(parameters)
+        fields = {
+            "tmpOffset": self._broker.offsets.in_flight(cursor),
+            "minOffset": store.min_offset,
+            "maxOffset": store.max_offset,
+            "minDataOffset": store.data_min,
+            "maxDataOffset": store.data_max,
+        }
+        if parameters.switch("requireRealOffset", False):
+            offsets = self._broker.offsets
+            if offsets.committed(cursor) is None:
+                offsets.reset(cursor, 0, StoreBounds(0, 0))  # asking creates the position, in TubeMQ too
+            reader = self._broker.ownership.owner(cursor)
+            read_to = max(reader.data_position, -1) if reader else -1
+            fields["zkOffset"] = offsets.committed(cursor) or 0
+            fields["curReadDataOffset"] = read_to
+            fields["curRdDltDataOffset"] = store.data_max - read_to if read_to >= 0 else -1
+        return succeeded("OK!", **fields)
+
+    def _offsets(self, parameters: Parameters) -> dict[str, Any]:
+        groups, topics = parameters.texts("groupName"), parameters.texts("topicName")
+        data = []
+        for group in self._booked_groups(groups):
+            info = []
+            for topic in self._topics(topics or self._booked_topics(group)):
+                if topic.name in self._booked_topics(group):
+                    items = [
+                        self._offset_json(Cursor(group, topic.name, partition)) for partition in topic.partition_ids()
+                    ]
+                    info.append({"topicName": topic.name, "offsets": items, "partCount": len(items)})
+            data.append({"groupName": group, "subInfo": info, "topicCount": len(info)})
+        return succeeded("Success!", dataSet=data, totalCnt=len(data))
+
+    def _offset_json(self, cursor: Cursor) -> dict[str, int]:
+        committed = self._broker.offsets.committed(cursor)
+        reader = self._broker.ownership.owner(cursor)
+        store = self._broker.stores.existing(cursor.topic, cursor.partition_id // MAX_STORE_PARTITIONS)
+        read_to = reader.data_position if reader and reader.data_position >= 0 else UNKNOWN
+        return {
+            "partitionId": cursor.partition_id,
+            "curOffset": UNKNOWN if committed is None else committed,
+            "flightOffset": UNKNOWN if committed is None else self._broker.offsets.in_flight(cursor),
+            "curDataOffset": read_to,
+            "offsetLag": UNKNOWN if committed is None or store is None else store.max_offset - committed,
+            "dataLag": UNKNOWN if read_to < 0 or store is None else store.data_max - read_to,
+            "offsetMax": UNKNOWN if store is None else store.max_offset,
+            "dataMax": UNKNOWN if store is None else store.data_max,
+        }
+
+    def _snapshot(self, parameters: Parameters) -> dict[str, Any]:
+        topic, partition = parameters.text("topicName"), parameters.number("partitionId", -1)
+        count = max(parameters.number("msgCount", 3), 1)
+        if count > MAX_SNAPSHOT:
+            raise AdminError(f"msgCount {count} is more than {MAX_SNAPSHOT}")
+        partition = 0 if partition == -1 else partition
+        store = self._store(topic, partition)
+        hashes = {java_string_hash(tag) for tag in parameters.texts("filterConds")}
+        start = max(store.min_offset, store.max_offset - MAX_SNAPSHOT * INDEX_ENTRY_BYTES)
+        found = [
+            decode_payload(record.payload, record.flag)
+            for record in store.records(start, store.max_offset)
+            if record.partition_id == partition and (not hashes or record.tag_hash in hashes)
+        ][-count:]
+        if not found:
+            raise AdminError(f"no message near the end of {topic}:{partition}", 401)
+        return succeeded(
+            "Success!",
+            dataSet=[
+                {"index": n, "data": base64.b64encode(body).decode(), "attr": attributes}
+                for n, (body, attributes) in enumerate(found)
+            ],
+        )
+
+    # Changes
+
+    def _set_offset(self, parameters: Parameters) -> dict[str, Any]:
+        groups = parameters.texts("groupName", required=True)
+        parameters.text("modifyUser")
+        wanted: dict[tuple[str, int], int] = {}
+        if parameters.switch("manualSet"):
+            wanted = self._manual_offsets(parameters.text("offsetJsonInfo"))
+        else:
+            for topic in self._topics(parameters.texts("topicName", required=True)):
+                for partition in topic.partition_ids():
+                    wanted[topic.name, partition] = self._store(topic.name, partition).max_offset
+        for group in groups:
+            self._reset(group, wanted)
+        return succeeded()
+
+    def _set_current_offset(self, parameters: Parameters) -> dict[str, Any]:
+        parameters.text("modifyUser")
+        offset = parameters.number("manualOffset")
+        cursor, store = self._cursor_and_store(parameters)
+        if not store.min_offset <= offset <= store.max_offset:
+            raise AdminError(f"manualOffset {offset} is not in [{store.min_offset}, {store.max_offset}]")
+        former = self._broker.offsets.reset(cursor, offset, store.bounds)
+        return succeeded(oldOffset=former)
+
+    def _clone_offset(self, parameters: Parameters) -> dict[str, Any]:
+        source = parameters.text("sourceGroupName")
+        targets = parameters.texts("targetGroupName", required=True)
+        topics = parameters.texts("topicName")
+        parameters.text("modifyUser")
+        wanted = {
+            (cursor.topic, cursor.partition_id): self._broker.offsets.committed(cursor) or 0
+            for cursor in self._broker.offsets.cursors()
+            if cursor.group == source and (not topics or cursor.topic in topics)
+        }
+        if not wanted:
+            raise AdminError(f"group {source} has no offsets for these topics on this broker")
+        for group in targets:
+            self._reset(group, wanted)
+        return succeeded()
+
+    def _remove_offset(self, parameters: Parameters) -> dict[str, Any]:
+        groups, topics = parameters.texts("groupName", required=True), parameters.texts("topicName")
+        parameters.text("modifyUser")
+        for cursor in self._broker.offsets.cursors():
+            if cursor.group in groups and (not topics or cursor.topic in topics):
+                self._broker.offsets.forget(cursor)
+        return succeeded(data=[])
+
+    def _manual_offsets(self, text: str) -> dict[tuple[str, int], int]:
+        try:
+            given = {PartitionKey.parse(key): int(value) for key, value in json.loads(text).items()}
+        except (ConfigurationError, ValueError, TypeError, AttributeError) as error:
+            raise AdminError(f"offsetJsonInfo is not {{'brokerId:topic:partitionId': offset, ...}}: {error}") from error
+        wanted = {
+            (key.topic, key.partition_id): offset
+            for key, offset in given.items()
+            if key.broker_id == self._broker.broker_id and self._broker.catalogue.topic(key.topic)
+        }
+        if not wanted:
+            raise AdminError("offsetJsonInfo names no partition of this broker")
+        return wanted
+
+    def _reset(self, group: str, wanted: dict[tuple[str, int], int]) -> None:
+        for (topic, partition), offset in wanted.items():
+            store = self._store(topic, partition)
+            self._broker.offsets.reset(Cursor(group, topic, partition), offset, store.bounds)
+
+    # Look-ups
+
+    def _topics(self, names: Iterable[str]) -> list[Any]:
+        wanted = set(names)
+        return [topic for topic in self._broker.catalogue.topics() if not wanted or topic.name in wanted]
+
+    def _booked_groups(self, names: list[str]) -> list[str]:
+        booked = sorted({cursor.group for cursor in self._broker.offsets.cursors()})
+        return [group for group in booked if not names or group in names]
+
+    def _booked_topics(self, group: str) -> set[str]:
+        return {cursor.topic for cursor in self._broker.offsets.cursors() if cursor.group == group}
+
+    def _cursor_and_store(self, parameters: Parameters) -> tuple[Cursor, Store]:
+        cursor = Cursor(parameters.text("groupName"), parameters.text("topicName"), parameters.number("partitionId"))
+        return cursor, self._store(cursor.topic, cursor.partition_id)
+
+    def _store(self, topic: str, partition: int) -> Store:
+        config = self._broker.catalogue.topic(topic)
+        if config is None or not config.has_partition(partition):
+            raise AdminError(f"there is no partition {topic}:{partition} on this broker")
+        return self._broker.stores.of_partition(topic, partition)

@@ -1,0 +1,293 @@
+"""A broker as a state machine: calls in, answers out, the time and the stores handed in.
+
+Ownership, positions and packs follow TubeMQ's broker step by step (source: BrokerServiceServer), because what it
+does at the edges is what clients must cope with. The order of checks is: 503, parameters 400, topic 403, not
+registered 411, other owner 412, then the call's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.message import Message
+
+from embedded_tubemq.broker.answer_bytes import Pieces
+from embedded_tubemq.broker.fetch import Fetcher
+from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
+from embedded_tubemq.broker.ownership import Ownership, Reader
+from embedded_tubemq.common.authentication import Authenticator
+from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
+from embedded_tubemq.common.codes import Code
+from embedded_tubemq.common.faults import Faults
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Refusal, checked_name
+from embedded_tubemq.storage.store import NewMessage, Store
+from embedded_tubemq.storage.stores import StoreDirectory
+from tubeclient.errors import ProtocolError
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import checksum, java_string_hash
+from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.strings import encode_subscription, parse_subscription
+
+__all__ = ["Broker", "BrokerSettings"]
+
+OP_REGISTER = 31
+OP_UNREGISTER = 32
+SIZE_TOLERANCE = 10 * 1024  # bytes a payload may exceed the topic's limit (TubeMQ allows attributes as much)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """`lease_ms` is how long an owner may be silent.
+
+    `users` maps names to passwords, none means that nobody is asked; with `check_visit_token` clients have to show one
+    that the master gave.
+    """
+
+    lease_ms: int = 30_000
+    users: dict[str, str] = field(default_factory=dict)
+    check_visit_token: bool = False
+
+
+class Broker:
+    """One broker; `offsets` and `stores` outlive it."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        catalogue: Catalogue,
+        stores: StoreDirectory,
+        offsets: GroupOffsets,
+        settings: BrokerSettings | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.catalogue = catalogue
+        self.stores = stores
+        self.offsets = offsets
+        self.settings = settings or BrokerSettings()
+        self.faults = faults or Faults()
+        self.ownership = Ownership(self.settings.lease_ms)
+        self._fetcher = Fetcher(stores, offsets, self.faults)
+        self._authenticator = Authenticator(self.settings.users)
+        self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
+            Method.SEND_MESSAGE: self._send,
+            Method.PARTITION_REGISTER: self._register,
+            Method.PARTITION_HEARTBEAT: self._heartbeat,
+            Method.COMMIT_OFFSET: self._commit,
+        }
+        self.methods = frozenset(self._calls) | {Method.GET_MESSAGES}
+        """The calls it answers."""
+
+    def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
+        """Answer one call with a message."""
+        answer = self.serve(method, request, now_ms, peer)
+        if isinstance(answer, Message):
+            return answer
+        return broker_pb2.GetMessageResponseB2C.FromString(answer.joined())
+
+    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
+        """Answer one call; a fetch that succeeds as bytes, which is what makes it fast."""
+        forced = self.faults.take_forced(method)
+        try:
+            if forced is not None:
+                raise Refusal(forced.code, "forced by a fault", wait_ms=forced.wait_ms)
+            self._check_open(method)
+            if method is Method.GET_MESSAGES:
+                return self._fetch(request, now_ms)
+            return self._calls[method](request, now_ms, peer)
+        except Refusal as refusal:
+            return _refused(method, refusal)
+
+    def tick(self, now_ms: int) -> None:
+        """Free the partitions of silent owners.
+
+        What they had fetched and not committed is rolled back. To be called every second.
+        """
+        for cursor in self.ownership.expire(now_ms):
+            self.offsets.commit(cursor, consumed=False)
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted: its readers have to register again, its messages are gone, committed offsets stay."""
+        for cursor in self.ownership.release_topic(topic):
+            self.offsets.commit(cursor, consumed=False)
+        self.stores.delete_topic(topic)
+
+    # Producers
+
+    def _send(self, request: Any, now_ms: int, peer: Peer) -> Message:
+        self._authenticate(request, now_ms)
+        checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
+        topic = self._topic_of_partition(request.topicName, request.partitionId)
+        payload: bytes = request.data
+        if not payload:
+            raise Refusal(Code.BAD_REQUEST, "the message is empty")
+        if len(payload) > topic.max_message_bytes + SIZE_TOLERANCE:
+            raise Refusal(
+                Code.BAD_REQUEST,
+                f"a message of {len(payload)} bytes; topic {topic.name} takes {topic.max_message_bytes}",
+            )
+        if request.checkSum not in (-1, checksum(payload)):
+            raise Refusal(
+                Code.FORBIDDEN, f"checksum {request.checkSum} does not fit the message, {checksum(payload)} does"
+            )
+        tag = request.msgType.strip()
+        message = NewMessage(
+            request.partitionId, payload, request.flag, java_string_hash(tag) if tag else -1, request.sentAddr
+        )
+        appended = self.stores.of_partition(topic.name, request.partitionId).append(message, now_ms)
+        return broker_pb2.SendMessageResponseB2P(
+            success=True,
+            errCode=Code.SUCCESS,
+            errMsg=str(appended.message_id),  # old clients read the id from here
+            requireAuth=self._authenticator.enabled,
+            messageId=appended.message_id,
+            appendTime=now_ms,
+            appendOffset=appended.index_offset,
+        )
+
+    # Consumers
+
+    def _register(self, request: Any, now_ms: int, peer: Peer) -> Message:
+        self._authenticate(request, now_ms)
+        cursor, client_id = self._cursor_and_client(request)
+        if request.opType == OP_UNREGISTER:
+            return self._unregister(request, cursor, client_id)
+        if request.opType != OP_REGISTER:
+            raise Refusal(Code.BAD_REQUEST, f"opType {request.opType} is neither {OP_REGISTER} nor {OP_UNREGISTER}")
+        store = self.stores.of_partition(cursor.topic, cursor.partition_id)
+        tags = {tag.strip() for tag in request.filterCondStr if tag.strip()}
+        reader = Reader(
+            client_id,
+            tuple(sorted(map(java_string_hash, tags))) if tags else None,
+            request.qryPriorityId if request.HasField("qryPriorityId") else -2,
+            0,
+            peer,
+        )
+        self.ownership.take(cursor, reader, now_ms)
+        wanted = request.currOffset if request.HasField("currOffset") else -1
+        position = self.offsets.register(cursor, store.bounds, request.readStatus, wanted)
+        return broker_pb2.RegisterResponseB2C(
+            success=True,
+            errCode=Code.SUCCESS,
+            errMsg="OK!",
+            currOffset=position,
+            maxOffset=self._announced_end(reader, store, now_ms),
+        )
+
+    def _unregister(self, request: Any, cursor: Cursor, client_id: str) -> Message:
+        self.ownership.owned_by(cursor, client_id)
+        self.offsets.commit(cursor, consumed=request.readStatus == 0)
+        self.ownership.release(cursor)
+        return broker_pb2.RegisterResponseB2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
+
+    def _heartbeat(self, request: Any, now_ms: int, peer: Peer) -> Message:
+        self._authenticate(request, now_ms)
+        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
+        group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
+        priority = request.qryPriorityId if request.HasField("qryPriorityId") else -2
+        failures = []
+        for text in request.partitionInfo:
+            try:
+                broker, key = parse_subscription(text)
+            except ProtocolError as error:
+                raise Refusal(Code.BAD_REQUEST, str(error)) from error
+            try:
+                reader = self.ownership.owned_by(Cursor(group, key.topic, key.partition_id), client_id)
+            except Refusal as refusal:
+                failures.append(f"{int(refusal.code)}:{encode_subscription(broker, key)}")
+                continue
+            self.ownership.extend(reader, now_ms)
+            reader.priority = priority  # as TubeMQ does: a heartbeat without it resets what the reader registered with
+        return broker_pb2.HeartBeatResponseB2C(
+            success=True,
+            errCode=Code.SUCCESS,
+            errMsg="OK!",
+            hasPartFailure=bool(failures),
+            failureInfo=failures,
+            requireAuth=self._authenticator.enabled,
+        )
+
+    def _fetch(self, request: Any, now_ms: int) -> Pieces:
+        cursor, client_id = self._cursor_and_client(request)
+        reader = self.ownership.owned_by(cursor, client_id)
+        self.ownership.extend(reader, now_ms)
+        return self._fetcher.fetch(
+            cursor,
+            reader,
+            self._topic(cursor.topic),
+            now_ms,
+            manual=request.manualCommitOffset,
+            last_consumed=request.lastPackConsumed,
+        )
+
+    def _commit(self, request: Any, now_ms: int, peer: Peer) -> Message:
+        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
+        group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
+        topic = self._topic_of_partition(request.topicName, request.partitionId)
+        cursor = Cursor(group, topic.name, request.partitionId)
+        reader = self.ownership.owner(cursor)
+        if reader is None or reader.client_id != client_id:
+            raise Refusal(
+                Code.UNAUTHORIZED,
+                f"{client_id} is not registered for {topic.name}:{request.partitionId} in group {group}",
+            )
+        consumed = request.lastPackConsumed if request.HasField("lastPackConsumed") else True
+        store = self.stores.of_partition(cursor.topic, cursor.partition_id)
+        return broker_pb2.CommitOffsetResponseB2C(
+            success=True,
+            errCode=Code.SUCCESS,
+            errMsg="OK!",
+            currOffset=self.offsets.commit(cursor, consumed=consumed),
+            maxOffset=self._announced_end(reader, store, now_ms),
+        )
+
+    # Checks
+
+    def _check_open(self, method: Method) -> None:
+        stopped = self.faults.stop_writing if method is Method.SEND_MESSAGE else self.faults.stop_reading
+        if stopped:
+            raise Refusal(Code.SERVICE_UNAVAILABLE, "this service of the broker is stopped")
+
+    def _authenticate(self, request: Any, now_ms: int) -> None:
+        if self.settings.check_visit_token and not self.catalogue.visit_tokens.accepts(
+            request.authInfo.visitAuthorizedToken
+        ):
+            raise Refusal(Code.CERTIFICATE_FAILURE, "the visit token is not one that the master gave")
+        if self._authenticator.enabled:
+            self._authenticator.check_joined(request.authInfo.authAuthorizedToken, now_ms)
+
+    def _cursor_and_client(self, request: Any) -> tuple[Cursor, str]:
+        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
+        group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
+        return Cursor(group, self._topic(request.topicName).name, request.partitionId), client_id
+
+    def _topic(self, name: str) -> TopicConfig:
+        topic = self.catalogue.topic(name.strip())
+        if topic is None:
+            raise Refusal(Code.FORBIDDEN, f"topic {name} does not exist on this broker")
+        return topic
+
+    def _topic_of_partition(self, name: str, partition_id: int) -> TopicConfig:
+        topic = self._topic(name)
+        if not topic.has_partition(partition_id):
+            raise Refusal(Code.FORBIDDEN, f"topic {topic.name} has no partition {partition_id}")
+        return topic
+
+    def _announced_end(self, reader: Reader, store: Store, now_ms: int) -> int:
+        # Register and commit look at the whole priority here, a fetch at one of its digits: so TubeMQ, so filtered
+        # readers are told the real end.
+        if 0 < reader.priority <= 1:
+            return self._fetcher.visible_end(reader, store, now_ms)
+        return store.max_offset
+
+
+def _refused(method: Method, refusal: Refusal) -> Message:
+    fields = {"success": False, "errCode": int(refusal.code), "errMsg": refusal.text}
+    if "currOffset" in method.spec.response.DESCRIPTOR.fields_by_name:
+        fields["currOffset"] = -1
+    if method is Method.GET_MESSAGES:
+        fields |= {"minLimitTime": refusal.wait_ms, "escFlowCtrl": False, "currDataDlt": -1}
+    return method.spec.response(**fields)

@@ -1,0 +1,86 @@
+"""One fetch: from the group's position to an answer full of messages, and what that does to the position."""
+
+from __future__ import annotations
+
+from embedded_tubemq.broker.answer_bytes import Pieces, encode_fetch_answer
+from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
+from embedded_tubemq.broker.ownership import Reader
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.common.codes import Code
+from embedded_tubemq.common.faults import Faults
+from embedded_tubemq.common.refusal import Refusal
+from embedded_tubemq.storage.packs import FIRST_FETCH_BYTES, LATER_FETCH_BYTES, choose_pack, entry_budget
+from embedded_tubemq.storage.records import CHECKSUM_BYTE_IN_WIRE
+from embedded_tubemq.storage.store import Store
+from embedded_tubemq.storage.stores import StoreDirectory
+from tubeclient.keys import INDEX_ENTRY_BYTES
+
+__all__ = ["Fetcher"]
+
+_SLOW_ENTRIES = 10
+"""A filtered reader is asked to slow down when fewer than this many budgets of index entries are left."""
+
+
+class Fetcher:
+    """Fetches for one broker."""
+
+    def __init__(self, stores: StoreDirectory, offsets: GroupOffsets, faults: Faults) -> None:
+        self._stores = stores
+        self._offsets = offsets
+        self._faults = faults
+
+    def visible_end(self, reader: Reader, store: Store, now_ms: int) -> int:
+        """Offset behind the last message this reader may see.
+
+        Everybody sees everything unless a fault delays filtered readers.
+        """
+        delay = self._faults.filtered_delay_ms
+        if delay and reader.tag_hashes is not None and reader.sees_flushed_only:
+            return store.end_before(now_ms - delay + 1)
+        return store.max_offset
+
+    def fetch(
+        self, cursor: Cursor, reader: Reader, topic: TopicConfig, now_ms: int, *, manual: bool, last_consumed: bool
+    ) -> Pieces:
+        """Answer a fetch, or refuse it with 404."""
+        store = self._stores.of_partition(cursor.topic, cursor.partition_id)
+        position, readable = self._offsets.begin_read(cursor, store.bounds, manual=manual, last_consumed=last_consumed)
+        if not readable:
+            raise Refusal(Code.NOT_FOUND, f"offset {position} is the end")
+        # In manual mode a position can end up below the start again, where nothing is served any more.
+        position = max(position, store.min_offset)
+        end = self.visible_end(reader, store, now_ms)
+        if position >= end:
+            raise Refusal(Code.NOT_FOUND, f"offset {position} is the end of what this reader may see")
+        budget = entry_budget(topic.partitions, filtered=reader.tag_hashes is not None)
+        entries = store.entries(position, min(end, position + budget * INDEX_ENTRY_BYTES))
+        if self._faults.half_packs:
+            entries = entries[: (len(entries) + 1) // 2]
+        limit = LATER_FETCH_BYTES if reader.data_position >= 0 else FIRST_FETCH_BYTES
+        pack = choose_pack(entries, cursor.partition_id, reader.tag_hashes, limit, store.data_min)
+        index_bytes = pack.entries_read * INDEX_ENTRY_BYTES
+        self._offsets.end_read(cursor, index_bytes, manual=manual, empty=pack.empty)
+        if pack.data_end is not None:
+            # Only TubeMQ's memory answers so, and what is in memory has not expired.
+            if pack.empty and self._faults.advancing_404 and position + index_bytes >= end:
+                raise Refusal(Code.NOT_FOUND, "no message of this partition up to the end")
+            reader.data_position = pack.data_end
+        messages = store.wire_bytes(pack)
+        if messages and self._faults.corrupt_checksums:
+            self._faults.corrupt_checksums -= 1
+            messages = _with_wrong_checksum(messages)
+        return encode_fetch_answer(
+            messages,
+            start=position,
+            max_offset=end,
+            # Over entries without data the reader's place in the data file stays, also the one that stands for none.
+            data_lag=store.data_max - reader.data_position,
+            slow=reader.tag_hashes is not None
+            and end - position - index_bytes < _SLOW_ENTRIES * budget * INDEX_ENTRY_BYTES,
+        )
+
+
+def _with_wrong_checksum(wire: memoryview) -> memoryview:
+    changed = bytearray(wire)
+    changed[CHECKSUM_BYTE_IN_WIRE] ^= 1
+    return memoryview(changed)

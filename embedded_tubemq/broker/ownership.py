@@ -1,0 +1,102 @@
+"""Who reads which partition: one owner per group and partition, kept by a lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embedded_tubemq.broker.offsets import Cursor
+from embedded_tubemq.common.codes import Code
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.refusal import Refusal
+
+__all__ = ["DEFAULT_PRIORITY", "NO_DATA_POSITION", "Ownership", "Reader"]
+
+DEFAULT_PRIORITY = 300
+"""Where unfiltered readers read from (hundreds digit) and filtered ones (the rest).
+
+3 memory too, up to 1 flushed data only.
+"""
+
+
+NO_DATA_POSITION = -2
+"""TBaseConstants.META_VALUE_UNDEFINED; lags count from it as if it were a place."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """The owner of a partition, as it registered."""
+
+    client_id: str
+    tag_hashes: tuple[int, ...] | None
+    priority: int
+    deadline_ms: int
+    peer: Peer = NOBODY
+    data_position: int = NO_DATA_POSITION
+    """Where in the data file the last fetch ended that met any data."""
+
+    @property
+    def sees_flushed_only(self) -> bool:
+        """Whether this reader does not see what is still in memory."""
+        priority = self.priority if self.priority > 0 else DEFAULT_PRIORITY
+        return (priority // 100 if self.tag_hashes is None else priority % 100) <= 1
+
+
+class Ownership:
+    """The owners of one broker's partitions. A client is its id: two connections with one id are the same client."""
+
+    def __init__(self, lease_ms: int) -> None:
+        self.lease_ms = lease_ms
+        self._readers: dict[Cursor, Reader] = {}
+
+    def take(self, cursor: Cursor, reader: Reader, now_ms: int) -> None:
+        """Make `reader` the owner.
+
+        Another owner is a 410; one whose lease ran out is removed, so that the next attempt succeeds.
+        """
+        owner = self._readers.get(cursor)
+        if owner is not None and owner.client_id != reader.client_id:
+            if now_ms >= owner.deadline_ms:
+                del self._readers[cursor]
+                raise Refusal(Code.PARTITION_OCCUPIED, f"the lease of {owner.client_id} ran out just now; try again")
+            raise Refusal(Code.PARTITION_OCCUPIED, f"{owner.client_id} reads {_readable(cursor)}")
+        reader.deadline_ms = now_ms + self.lease_ms
+        self._readers[cursor] = reader
+
+    def owner(self, cursor: Cursor) -> Reader | None:
+        """The owner, if there is one."""
+        return self._readers.get(cursor)
+
+    def owned_by(self, cursor: Cursor, client_id: str) -> Reader:
+        """The owner, who must be `client_id`: 411 where nobody is registered, 412 where somebody else is."""
+        owner = self._readers.get(cursor)
+        if owner is None:
+            raise Refusal(Code.HB_NO_NODE, f"{client_id} is not registered for {_readable(cursor)}")
+        if owner.client_id != client_id:
+            raise Refusal(Code.DUPLICATE_PARTITION, f"{owner.client_id} reads {_readable(cursor)}, not {client_id}")
+        return owner
+
+    def extend(self, reader: Reader, now_ms: int) -> None:
+        """A sign of life."""
+        reader.deadline_ms = now_ms + self.lease_ms
+
+    def release(self, cursor: Cursor) -> None:
+        """The partition is free."""
+        self._readers.pop(cursor, None)
+
+    def release_topic(self, topic: str) -> list[Cursor]:
+        """The topic is gone: free all its partitions; returns them."""
+        gone = [cursor for cursor in self._readers if cursor.topic == topic]
+        for cursor in gone:
+            del self._readers[cursor]
+        return gone
+
+    def expire(self, now_ms: int) -> list[Cursor]:
+        """Free the partitions of owners that were silent for too long; returns them."""
+        gone = [cursor for cursor, reader in self._readers.items() if now_ms >= reader.deadline_ms]
+        for cursor in gone:
+            del self._readers[cursor]
+        return gone
+
+
+def _readable(cursor: Cursor) -> str:
+    return f"{cursor.topic}:{cursor.partition_id} in group {cursor.group}"

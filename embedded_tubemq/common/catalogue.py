@@ -1,0 +1,221 @@
+"""What the cluster consists of: topics, brokers, and the version numbers that tell clients when to ask again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from embedded_tubemq.common.flow_rules import FlowRuleTexts
+from embedded_tubemq.common.peer import Peer
+from embedded_tubemq.common.visit_tokens import VisitTokens
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
+
+__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "TopicConfig"]
+
+DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
+"""A cluster's default for the largest payload, attributes included (TubeMQ's maxMsgSizeInMB = 1)."""
+
+_TOPIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic, the same on every broker: `stores` stores of `partitions` partitions each.
+
+    `authorized_groups` None lets every group read; `allowed_tags` restricts groups, by name, to some filter tags.
+    """
+
+    name: str
+    stores: int = 1
+    partitions: int = 1
+    accept_publish: bool = True
+    accept_subscribe: bool = True
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    authorized_groups: frozenset[str] | None = None
+    allowed_tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _TOPIC_NAME.fullmatch(self.name):
+            raise ConfigurationError(
+                f"{self.name!r} is no topic name: a letter, then letters, digits, '_' and '-', at most 64 characters"
+            )
+        if not (1 <= self.stores <= 1000 and 1 <= self.partitions < MAX_STORE_PARTITIONS):
+            raise ConfigurationError(
+                f"topic {self.name} cannot have {self.stores} stores of {self.partitions} partitions: "
+                f"1 to 1000 stores, 1 to {MAX_STORE_PARTITIONS - 1} partitions"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> TopicConfig:
+        """Read "name", "name:stores" or "name:stores:partitions"."""
+        name, *numbers = text.split(":")
+        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+            raise ConfigurationError(f"{text!r} is no topic; write name:stores:partitions, as in flights:2:4")
+        stores, partitions = [*map(int, numbers), 1, 1][:2]
+        return cls(name, stores, partitions)
+
+    def has_partition(self, partition_id: int) -> bool:
+        """Whether the id is one of this topic's."""
+        store, number = divmod(partition_id, MAX_STORE_PARTITIONS)
+        return 0 <= store < self.stores and number < self.partitions
+
+    def partition_ids(self) -> list[int]:
+        """All partition ids, in order."""
+        return [partition for store in range(self.stores) for partition in self.partition_ids_of(store)]
+
+    def partition_ids_of(self, store: int) -> range:
+        """The partition ids of one store, in order."""
+        first = store * MAX_STORE_PARTITIONS
+        return range(first, first + self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Fields that outlive the process."""
+        return {
+            "name": self.name,
+            "stores": self.stores,
+            "partitions": self.partitions,
+            "acceptPublish": self.accept_publish,
+            "acceptSubscribe": self.accept_subscribe,
+            "maxMessageBytes": self.max_message_bytes,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TopicConfig:
+        """What `to_json` gave."""
+        return cls(
+            data["name"],
+            data["stores"],
+            data["partitions"],
+            data["acceptPublish"],
+            data["acceptSubscribe"],
+            data["maxMessageBytes"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker as the master sees it."""
+
+    info: BrokerInfo
+    web_port: int
+    online: bool = True
+    tls_port: int = 0
+    """0 where it speaks no TLS."""
+
+    def info_for(self, peer: Peer) -> BrokerInfo:
+        """Where this peer finds it."""
+        return self.info._replace(port=self.tls_port) if peer.tls else self.info
+
+
+class Catalogue:
+    """Topics and brokers.
+
+    Each change gives the lists a version that no earlier one had, as TubeMQ's millisecond timestamps do.
+    """
+
+    def __init__(self, now_ms: int, topics: Iterable[TopicConfig] = ()) -> None:
+        self._topics: dict[str, TopicConfig] = {}
+        self._brokers: dict[int, BrokerState] = {}
+        self.broker_version = now_ms
+        self.topic_version = now_ms
+        self.visit_tokens = VisitTokens(now_ms)
+        self.flow_rules = FlowRuleTexts()
+        for topic in topics:
+            self._topics[topic.name] = topic
+
+    def topics(self) -> list[TopicConfig]:
+        """All topics by name."""
+        return [self._topics[name] for name in sorted(self._topics)]
+
+    def topic(self, name: str) -> TopicConfig | None:
+        """The topic of that name."""
+        return self._topics.get(name)
+
+    def brokers(self) -> list[BrokerState]:
+        """All brokers by id, also those that are down."""
+        return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
+
+    def broker(self, broker_id: int) -> BrokerState | None:
+        """The broker with that id."""
+        return self._brokers.get(broker_id)
+
+    def put_topic(self, topic: TopicConfig) -> None:
+        """Add a topic or replace its configuration; it may grow, never shrink."""
+        former = self._topics.get(topic.name)
+        if former and (topic.stores < former.stores or topic.partitions < former.partitions):
+            raise ConfigurationError(
+                f"topic {topic.name} has {former.stores} stores of {former.partitions} partitions and cannot shrink to "
+                f"{topic.stores} of {topic.partitions}; delete it and create it again"
+            )
+        if topic != former:
+            self._topics[topic.name] = topic
+            self.topic_version += 1
+
+    def grow_topic(self, name: str, stores: int | None = None, partitions: int | None = None) -> TopicConfig:
+        """Give a topic more stores, or more partitions per store; returns it."""
+        former = self._topics.get(name)
+        if former is None:
+            raise ConfigurationError(f"there is no topic {name} to grow")
+        grown = replace(former, stores=stores or former.stores, partitions=partitions or former.partitions)
+        self.put_topic(grown)
+        return grown
+
+    def remove_topic(self, name: str) -> None:
+        """Forget a topic."""
+        if self._topics.pop(name, None) is None:
+            raise ConfigurationError(f"there is no topic {name} to delete")
+        self.topic_version += 1
+
+    def put_broker(self, state: BrokerState) -> None:
+        """Add a broker or say that it moved, went down or came back.
+
+        Readers' lists change too, as they show who can be read from.
+        """
+        if self._brokers.get(state.info.broker_id) != state:
+            self._brokers[state.info.broker_id] = state
+            self.broker_version += 1
+            self.topic_version += 1
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Forget a broker: no list names it any more."""
+        del self._brokers[broker_id]
+        self.broker_version += 1
+        self.topic_version += 1
+
+    def renew_versions(self, now_ms: int) -> None:
+        """Start new version numbers, as a master does that was started again."""
+        self.broker_version = max(self.broker_version + 1, now_ms)
+        self.topic_version = max(self.topic_version + 1, now_ms)
+        self.visit_tokens.restart(now_ms)
+
+    def consumer_layouts(self, names: Iterable[str]) -> list[TopicLayout]:
+        """How the topics lie, for readers.
+
+        Every broker is listed, those that cannot be read from as not subscribable.
+        """
+        return [
+            TopicLayout(
+                topic.name,
+                broker.info.broker_id,
+                topic.stores,
+                topic.partitions,
+                broker.online and topic.accept_subscribe,
+            )
+            for topic in map(self._topics.get, sorted(names))
+            if topic
+            for broker in self.brokers()
+        ]
+
+    def producer_layouts(self, name: str) -> list[TopicLayout]:
+        """How one topic lies, for producers: only brokers that take messages."""
+        topic = self._topics.get(name)
+        if topic is None or not topic.accept_publish:
+            return []
+        return [
+            TopicLayout(name, broker.info.broker_id, topic.stores, topic.partitions)
+            for broker in self.brokers()
+            if broker.online
+        ]

@@ -1,0 +1,52 @@
+"""The HTTP interfaces on aiohttp: any path, GET or a posted form, one answer in JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from embedded_tubemq.common.admin import AdminError, Parameters, failed
+from tubeclient.wire.web_json import write_json
+
+__all__ = ["HttpServer"]
+
+_LOG = logging.getLogger("embedded_tubemq")
+_STOP_SECONDS = 1.0
+
+
+class HttpServer:
+    """One interface: hands the parameters of each request to `call`."""
+
+    def __init__(self, call: Callable[[Parameters], dict[str, Any]]) -> None:
+        self._call = call
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port, which the system chooses where `port` is 0."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_STOP_SECONDS)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def stop(self) -> None:
+        """Stop listening and close all connections."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        values = dict(request.query)
+        if request.method == "POST":
+            values.update({key: value for key, value in (await request.post()).items() if isinstance(value, str)})
+        try:
+            answer = self._call(Parameters(values))
+        except Exception as error:
+            _LOG.exception("%s failed", request.path)
+            answer = failed(AdminError(f"internal error: {error}", 500))
+        return web.Response(body=write_json(answer), content_type="application/json", charset="utf-8")

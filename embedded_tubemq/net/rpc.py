@@ -1,0 +1,105 @@
+"""From a request's stream to an answer's stream: the step between frames and state machines; no sockets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from google.protobuf.message import Message
+
+from embedded_tubemq.broker.answer_bytes import Pieces, encode_response
+from embedded_tubemq.common.faults import ConnectionFault, Faults
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.refusal import StandbyRefusal
+from tubeclient.errors import ProtocolError
+from tubeclient.wire.envelope import Request, decode_request, encode_error, parse_message
+from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
+
+__all__ = ["Endpoint", "Machine", "Reply"]
+
+_LOG = logging.getLogger("embedded_tubemq")
+
+# Java class names by the version of the request; source: MixUtils.replaceClassNamePrefix.
+_PACKAGES = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}
+_CURRENT_PACKAGE = "org.apache.inlong.tubemq."
+_HANDLER_FAILED = "java.lang.reflect.InvocationTargetException"
+
+
+class Machine(Protocol):
+    """What an endpoint puts on the network: a master or a broker."""
+
+    faults: Faults
+
+    @property
+    def methods(self) -> frozenset[Method]:
+        """The calls it answers."""
+
+    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
+        """Answer one call."""
+
+
+class Reply(NamedTuple):
+    """What goes back: a stream, and what a fault does to the connection (`stream` None: nothing is sent)."""
+
+    stream: Pieces | None
+    fault: ConnectionFault | None = None
+    delay_ms: int = 0
+
+
+class Endpoint:
+    """Answers the requests of all connections to one server."""
+
+    def __init__(self, machine: Machine, clock: Callable[[], int]) -> None:
+        self._machine = machine
+        self._clock = clock
+
+    def answer(self, stream: bytes, peer: Peer) -> Reply:
+        """Answer one request."""
+        delay_ms = self._machine.faults.answer_delay_ms
+        try:
+            request = decode_request(stream)
+        except ProtocolError as error:
+            return Reply(_error("java.io.IOException", str(error), fatal=True), None, delay_ms)
+        method = method_of(request.method_id)
+        if method is None:
+            text = f"unknown method {request.method_id}"
+            return Reply(_error("java.lang.UnsupportedOperationException", text, fatal=True), None, delay_ms)
+        fault = self._machine.faults.take_connection_fault(method)
+        if fault is ConnectionFault.DROP_BEFORE:
+            return Reply(None, fault)
+        answer = self._call(method, request, peer)
+        if fault in (ConnectionFault.DROP_AFTER, ConnectionFault.SILENCE):
+            return Reply(None, fault, delay_ms)
+        return Reply(answer, fault, delay_ms)
+
+    def _call(self, method: Method, request: Request, peer: Peer) -> Pieces:
+        if method not in self._machine.methods or not _service_fits(method, request.service):
+            text = f"service {request.service} does not offer method {request.method_id}"
+            return _error("java.lang.UnsupportedOperationException", text)
+        try:
+            message = parse_message(method.spec.request, request.body)
+        except ProtocolError as error:
+            return _error("java.io.IOException", str(error), fatal=True)
+        try:
+            answer = self._machine.serve(method, message, self._clock(), peer)
+        except StandbyRefusal as refusal:
+            package = _PACKAGES.get(request.protocol_version, _CURRENT_PACKAGE)
+            return _error(package + "corerpc.exception.StandbyException", str(refusal))
+        except Exception:
+            # As TubeMQ answers when a handler throws: the class of the reflection layer, and no text.
+            _LOG.exception("%s from %s failed", method.name, peer.address)
+            return _error(_HANDLER_FAILED, "")
+        if isinstance(answer, Message):
+            answer = Pieces(answer.SerializeToString(), b"")
+        return encode_response(request.method_id, answer)
+
+
+def _error(exception_name: str, text: str, *, fatal: bool = False) -> Pieces:
+    return Pieces(encode_error(exception_name, text, fatal=fatal), b"")
+
+
+def _service_fits(method: Method, service: int) -> bool:
+    if method is Method.SEND_MESSAGE:
+        return service in (BROKER_READ, BROKER_WRITE)
+    return service == method.spec.service

@@ -1,0 +1,79 @@
+"""Bringing a store's two files into agreement after the process died while it wrote.
+
+A record whose index entry is missing is indexed again; whatever is incomplete behind that is cut off. Neither was
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import NamedTuple
+
+from embedded_tubemq.storage.records import (
+    HEADER_BYTES,
+    INDEX_ENTRY,
+    WIRE_PREFIX_BYTES,
+    decode_record,
+    encode_index_entry,
+)
+from tubeclient.keys import INDEX_ENTRY_BYTES
+
+__all__ = ["Recovered", "recover"]
+
+_LOG = logging.getLogger("embedded_tubemq")
+
+
+class Recovered(NamedTuple):
+    """Where both files end now, in bytes."""
+
+    index_end: int
+    data_end: int
+
+
+def recover(index_fd: int, data_fd: int) -> Recovered:
+    """Repair the files and return their ends. Only the end is looked at: earlier bytes were written before it."""
+    index_size, data_size = os.fstat(index_fd).st_size, os.fstat(data_fd).st_size
+    index_end = index_size - index_size % INDEX_ENTRY_BYTES
+    data_end = 0
+    while index_end:
+        last = _end_of_entry(index_fd, data_fd, index_end - INDEX_ENTRY_BYTES, data_size)
+        if last is not None:
+            data_end = last
+            break
+        index_end -= INDEX_ENTRY_BYTES
+    if index_end != index_size:
+        os.ftruncate(index_fd, index_end)
+    index_end, data_end = _index_again(index_fd, data_fd, index_end, data_end, data_size)
+    if data_end != data_size:
+        os.ftruncate(data_fd, data_end)
+    if (index_end, data_end) != (index_size, data_size):
+        _LOG.warning(
+            "store repaired: index %d -> %d bytes, data %d -> %d bytes", index_size, index_end, data_size, data_end
+        )
+    return Recovered(index_end, data_end)
+
+
+def _end_of_entry(index_fd: int, data_fd: int, offset: int, data_size: int) -> int | None:
+    """Where the record of the entry at `offset` ends; None where entry and record do not belong together."""
+    _, position, size, _, _ = INDEX_ENTRY.unpack(os.pread(index_fd, INDEX_ENTRY_BYTES, offset))
+    # A size from a damaged entry may be anything: it is not read before it is known to fit.
+    if position < 0 or size < HEADER_BYTES + WIRE_PREFIX_BYTES or position + size > data_size:
+        return None
+    record = decode_record(os.pread(data_fd, size, position))
+    if record is None or record.index_offset != offset or record.size != size:
+        return None
+    return int(position + size)
+
+
+def _index_again(index_fd: int, data_fd: int, index_end: int, data_end: int, data_size: int) -> tuple[int, int]:
+    """Write the entries of whole records behind `data_end`; the new ends."""
+    if data_end == data_size:
+        return index_end, data_end
+    tail = os.pread(data_fd, data_size - data_end, data_end)
+    start = 0
+    while (record := decode_record(tail, start)) is not None and record.index_offset == index_end:
+        os.write(index_fd, encode_index_entry(record, data_end + start))
+        index_end += INDEX_ENTRY_BYTES
+        start += record.size
+    return index_end, data_end + start

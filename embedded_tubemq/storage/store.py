@@ -1,0 +1,220 @@
+"""One store: an append-only index file and data file that all partitions of a (topic, store id) share.
+
+A record is written before its index entry, and both before the message is acknowledged: what was acknowledged
+survives the death of the process. Positions survive everything else too: the state file says from which offset on
+the store still answers.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedded_tubemq.broker.offsets import StoreBounds
+from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.gather import gather
+from embedded_tubemq.storage.packs import Pack
+from embedded_tubemq.storage.records import INDEX_DTYPE, Record, decode_record, encode_index_entry, encode_record
+from embedded_tubemq.storage.recovery import recover
+from tubeclient.keys import INDEX_ENTRY_BYTES
+
+__all__ = ["Appended", "NewMessage", "Store"]
+
+_ID_FACTOR = 0x9E37_79B9_7F4A_7C15
+_ID_MASK = (1 << 63) - 1
+_ID_INVERSE = pow(_ID_FACTOR, -1, _ID_MASK + 1)
+_LOAD_BATCH = 2000
+
+
+class NewMessage(NamedTuple):
+    """A message to append."""
+
+    partition_id: int
+    payload: bytes
+    flag: int = 0
+    tag_hash: int = -1
+    sender_ip: int = 0
+
+
+class Appended(NamedTuple):
+    """Where a message went."""
+
+    message_id: int
+    index_offset: int  # bytes
+
+
+class Store:
+    """Files of one store in `folder`, made when they are missing and repaired when they end in the middle of something.
+
+    Offsets are bytes of the index file, multiples of 28; positions are bytes of the data file. Not for several threads.
+    The files of a store that was not closed are closed once nobody has it any more.
+    """
+
+    def __init__(self, folder: Path, now_ms: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._state_path = folder / "state.json"
+        self._index_fd = os.open(folder / "index", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._close_files = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
+        self._close_files.atexit = False  # a thread may still be at work then, and the process lets go of all anyway
+        recovered = recover(self._index_fd, self._data_fd)
+        self.max_offset = recovered.index_end
+        self.data_max = recovered.data_end
+        state = json.loads(self._state_path.read_text()) if self._state_path.exists() else {}
+        self.min_offset = min(state.get("minOffset", 0), self.max_offset)
+        self.data_min = min(state.get("dataMin", 0), self.data_max)
+        """Position of the oldest record that is still served; the index may begin before it, or behind it."""
+        self._map: mmap.mmap | None = None
+        # Ids are unique within a store, also after a tail was lost, and not in order, as TubeMQ's are: a counter that
+        # starts at the time, or behind the last id where clocks went back, times an odd number.
+        last = self._decoded(self.entries(max(0, self.max_offset - INDEX_ENTRY_BYTES), self.max_offset))
+        self._last_id = max([now_ms << 20, *(record.message_id * _ID_INVERSE & _ID_MASK for record in last)])
+
+    @property
+    def bounds(self) -> StoreBounds:
+        """Smallest and end offset."""
+        return StoreBounds(self.min_offset, self.max_offset)
+
+    def append(self, message: NewMessage, now_ms: int) -> Appended:
+        """Append one message; it is in the files when this returns."""
+        return self.append_all([message], now_ms)[0]
+
+    def append_all(self, messages: Iterable[NewMessage], now_ms: int) -> list[Appended]:
+        """Append messages in order, many with one write."""
+        appended: list[Appended] = []
+        data: list[bytes] = []
+        index: list[bytes] = []
+        offset, position = self.max_offset, self.data_max
+        for message in messages:
+            self._last_id += 1
+            message_id = self._last_id * _ID_FACTOR & _ID_MASK
+            record = Record(
+                message.partition_id,
+                offset,
+                now_ms,
+                message.sender_ip,
+                message.tag_hash,
+                message_id,
+                message.flag,
+                message.payload,
+            )
+            data.append(encode_record(record))
+            index.append(encode_index_entry(record, position))
+            appended.append(Appended(message_id, offset))
+            offset += INDEX_ENTRY_BYTES
+            position += record.size
+            if len(data) == _LOAD_BATCH:
+                self._write(data, index, offset, position)
+                data, index = [], []
+        if data:
+            self._write(data, index, offset, position)
+        return appended
+
+    def entries(self, start: int, end: int) -> NDArray[Any]:
+        """Index entries of [start, end), as far as they exist (`INDEX_DTYPE`)."""
+        end = min(end, self.max_offset)
+        if start >= end:
+            return np.empty(0, INDEX_DTYPE)
+        return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
+
+    def wire_bytes(self, pack: Pack) -> memoryview:
+        """The chosen messages, ready for the wire, one after the other."""
+        if pack.empty:
+            return memoryview(b"")
+        return gather(self._mapped(int(pack.ends[-1])), pack.starts, pack.ends)
+
+    def records(self, start: int, end: int) -> list[Record]:
+        """The records of [start, end) that are still there, decoded one by one."""
+        entries = self.entries(start, end)
+        return self._decoded(entries[entries["position"] >= self.data_min])
+
+    def end_before(self, received_ms: int) -> int:
+        """Offset behind the last message that was received before `received_ms`."""
+        times = self.entries(0, self.max_offset)["received_ms"]
+        return int(np.searchsorted(times, received_ms)) * INDEX_ENTRY_BYTES
+
+    def expire(self, up_to: int) -> None:
+        """Serve nothing below the offset `up_to` any more; the newest messages cannot be skipped beyond the end."""
+        self.min_offset = max(self.min_offset, self._bounded(up_to))
+        self.expire_data(up_to)
+
+    def expire_data(self, up_to: int) -> None:
+        """Forget the records below the offset `up_to`, and keep their index entries.
+
+        TubeMQ's brokers drop segments of the two files each by its own age (source: MsgFileStore.runClearupPolicy).
+        """
+        self.data_min = max(self.data_min, self._position(self._bounded(up_to)))
+        self._write_state()
+
+    def truncate(self, end: int) -> None:
+        """Lose everything from the offset `end` on, as a broker does that dies before it flushed.
+
+        Offsets are then given out again.
+        """
+        end = max(self.min_offset, end - end % INDEX_ENTRY_BYTES)
+        if end >= self.max_offset:
+            return
+        position = self._position(end)
+        os.ftruncate(self._index_fd, end)
+        os.ftruncate(self._data_fd, position)
+        self.max_offset, self.data_max = end, position
+        if self.data_min > position:
+            self.data_min = position
+            self._write_state()
+
+    def close(self) -> None:
+        """Close the files; the store is of no further use."""
+        self._unmap()
+        self._close_files()
+
+    def _bounded(self, offset: int) -> int:
+        return min(offset - offset % INDEX_ENTRY_BYTES, self.max_offset)
+
+    def _write_state(self) -> None:
+        state = {"minOffset": self.min_offset, "dataMin": self.data_min}
+        write_atomically(self._state_path, json.dumps(state).encode())
+
+    def _decoded(self, entries: NDArray[Any]) -> list[Record]:
+        raw = (os.pread(self._data_fd, int(entry["size"]), int(entry["position"])) for entry in entries)
+        return [record for record in map(decode_record, raw) if record is not None]
+
+    def _position(self, offset: int) -> int:
+        """Where in the data file the record of an offset begins, or the next one will."""
+        entries = self.entries(offset, offset + INDEX_ENTRY_BYTES)
+        return int(entries["position"][0]) if len(entries) else self.data_max
+
+    def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
+        _write_fully(self._data_fd, b"".join(data))
+        _write_fully(self._index_fd, b"".join(index))
+        self.max_offset, self.data_max = offset, position
+
+    def _mapped(self, end: int) -> mmap.mmap:
+        """The data file as memory, at least up to `end`."""
+        if self._map is None or len(self._map) < end:
+            self._unmap()
+            self._map = mmap.mmap(self._data_fd, self.data_max, access=mmap.ACCESS_READ)
+        return self._map
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+def _close_all(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _write_fully(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

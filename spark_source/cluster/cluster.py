@@ -1,0 +1,215 @@
+"""What planning asks of a cluster, as protocols, and the client that answers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
+from spark_source.offsets.offset_spec import Bounds
+from spark_source.offsets.timestamps import TimeLookup
+from spark_source.options.access import AccessOptions, check_here, credentials, tls_settings
+from spark_source.options.source_options import SourceOptions
+from tubeclient.admin import Admin
+from tubeclient.broker_webs import BrokerWebs
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
+from tubeclient.group import GroupMembership, fetch_view
+from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+from tubeclient.names import reader_groups_of
+from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.settings import ClientSettings
+from tubeclient.store_growth import StoreGrowth
+
+__all__ = [
+    "Cluster",
+    "Lookup",
+    "Membership",
+    "PositionBooks",
+    "Told",
+    "TubeCluster",
+    "check_scope",
+    "client_settings",
+    "node_count",
+    "reader_groups",
+    "scope",
+    "view_of",
+]
+
+_log = logging.getLogger(__name__)
+
+
+class Membership(Protocol):
+    """A group's nodes, held at the master; see tubeclient.group.GroupMembership."""
+
+    def join(self, patience_ms: float) -> ClusterView: ...
+    def view(self) -> ClusterView: ...
+    def refreshed_view(self, timeout_ms: float) -> ClusterView: ...
+    @property
+    def visit_token(self) -> int | None: ...
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Told(Protocol):
+    """What brokers say at one look; see tubeclient.offset_lookup.OffsetLook."""
+
+    @property
+    def bounds(self) -> Mapping[StoreKey, Bounds]: ...
+    @property
+    def silent(self) -> Mapping[int, TubeError]: ...
+    @property
+    def growth(self) -> Mapping[StoreKey, StoreGrowth]: ...
+
+
+class Lookup(TimeLookup, Protocol):
+    """First and last offsets, and positions of groups; see tubeclient.offset_lookup.OffsetLookup."""
+
+    def bounds(self, view: ClusterView) -> Mapping[StoreKey, Bounds]: ...
+    def look(self, view: ClusterView) -> Told: ...
+    def group_positions(self, view: ClusterView, consumer_group: str) -> Mapping[PartitionKey, int]: ...
+    def close(self) -> None: ...
+
+
+class PositionBooks(Protocol):
+    """The positions of groups on the brokers, told and set; see tubeclient.broker_webs.BrokerWebs."""
+
+    def require(self, view: ClusterView, what_for: str) -> None: ...
+    def group_positions(self, view: ClusterView, group: str) -> Mapping[PartitionKey, int]: ...
+    def set_group_positions(
+        self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
+    ) -> None: ...
+
+
+class Cluster(Protocol):
+    """How the planner and batch reads reach a cluster. Nothing is contacted before a method is called."""
+
+    def fetch_view(self) -> ClusterView:
+        """The cluster's layout, without joining the group."""
+        ...
+
+    def membership(self, source_count: int) -> Membership:
+        """The group's nodes, not joined yet."""
+        ...
+
+    def lookup(self) -> Lookup:
+        """A new lookup; to be closed."""
+        ...
+
+    def position_books(self) -> PositionBooks:
+        """The brokers' books on groups; for one thread at a time."""
+        ...
+
+
+class TubeCluster:
+    """The cluster that the options name."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._settings = client_settings(options)
+
+    def fetch_view(self) -> ClusterView:
+        options = self._options
+        topics = options.topics if options.subscribe_pattern is None else self._matching_topics()
+        return fetch_view(self._settings, topics, reader_groups(options), options.filters) if topics else NOTHING
+
+    def membership(self, source_count: int) -> Membership:
+        options = self._options
+
+        def for_topics(topics: Sequence[str]) -> GroupMembership:
+            return GroupMembership(
+                self._settings,
+                options.consumer_group,
+                topics,
+                source_count,
+                filters=options.filters,
+                client_name="spark",
+                refresh_interval_ms=options.partition_refresh_interval_ms,
+            )
+
+        if options.subscribe_pattern is None:
+            return for_topics(options.topics)
+        return PatternMembership(self._matching_topics, for_topics, options.partition_refresh_interval_ms)
+
+    def lookup(self) -> Lookup:
+        return OffsetLookup(self._settings, reader_groups(self._options))
+
+    def position_books(self) -> PositionBooks:
+        return BrokerWebs(self._settings)
+
+    def _matching_topics(self) -> list[str]:
+        try:
+            names = Admin(self._settings).topic_names()
+        except TransportError as error:
+            raise ConnectError(
+                f"subscribePattern needs the list of topics, which only a master's web port gives: {error}. Check "
+                "masterWebPort, or name the topics with subscribe"
+            ) from error
+        return [name for name in names if self._options.reads_topic(name)]
+
+
+def client_settings(options: AccessOptions) -> ClientSettings:
+    """Return how to reach the cluster; the same for planner and tasks, reads and writes.
+
+    ConfigurationError: a file or variable that the options name is not there on this machine.
+    """
+    check_here(options)
+    return ClientSettings(
+        options.master_servers,
+        master_web_port=options.master_web_port,
+        rpc_timeout_ms=options.rpc_timeout_ms,
+        retry_limit_ms=options.retry_limit_ms,
+        credentials=credentials(options),
+        tls=tls_settings(options),
+    )
+
+
+def reader_groups(options: SourceOptions) -> tuple[str, ...]:
+    """Return the groups to read under."""
+    return options.reader_groups or reader_groups_of(options.consumer_group)
+
+
+def scope(options: SourceOptions, view: ClusterView) -> list[PartitionKey]:
+    """Return the partitions that are read, sorted, whether or not they can be read at this moment."""
+    return list(filter(options.selector(), view.partitions()))
+
+
+def view_of(view: ClusterView, partitions: Iterable[PartitionKey]) -> ClusterView:
+    """Return `view` without the brokers that have none of `partitions`: nobody need wait for them."""
+    return view.without(view.brokers.keys() - {key.broker_id for key in partitions})
+
+
+def check_scope(options: SourceOptions, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
+    """Raise ConfigurationError for a topic, or a partition of `assign`, that the cluster does not have.
+
+    Those in `known` it once had: whether it may be without them is a matter of failOnDataLoss.
+    """
+    there = view.partitions()
+    missing = sorted(set(options.topics) - {key.topic for key in (*there, *known)})
+    if missing:
+        raise ConfigurationError(
+            f"no broker of the cluster has topic {missing[0]}; create and deploy it, or take it out of subscribe"
+        )
+    strange = sorted(set(options.assigned_keys).difference(there, known))
+    if strange:
+        raise ConfigurationError(
+            f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "
+            f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}"
+        )
+
+
+def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> int:
+    """Return sourceCount, or its default: as many as can read at once, at most this machine's cores.
+
+    The planner's process is told nothing of the session, so this machine, the driver's, has to speak for the cluster.
+    """
+    if options.source_count is not None:
+        return options.source_count
+    cores = os.cpu_count() or 1
+    # Without any partition yet, there may be many tomorrow, and the count stays.
+    readers = options.max_readers_per_partition if options.backlog_takeover else 1
+    count = min(len(partitions) * readers or cores, cores)
+    _log.info("sourceCount is not set and becomes %d; on a cluster, set it to the cores that shall read", count)
+    return count

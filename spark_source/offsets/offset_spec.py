@@ -1,0 +1,248 @@
+"""Where to begin, and where a batch read ends: the option values `earliest`, `latest`, `group` and JSON.
+
+    earliest
+    {"1:clicks:0": 2800, "1:clicks:1": "earliest", "default": "latest"}
+
+JSON maps partition keys (brokerId:topic:partitionId) to offsets. As in Kafka's source -2 stands for earliest and -1 for
+latest; unlike there, "default" speaks for all partitions that are not named. Offsets as a query's progress shows them,
+by store and runs of partition ids, are understood too.
+
+What a broker that is down would have to be asked for has no offset yet: such partitions wait, see Offsets.waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, NamedTuple, Protocol
+
+from spark_source.offsets.json_object import json_object
+from spark_source.offsets.offsets import Offsets, checked_offset
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey, StoreKey
+
+__all__ = ["Bounds", "GroupFallback", "GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The place of a partition's first message of a timestamp's minute or later."""
+
+    timestamp_ms: int
+    """Milliseconds since 1970."""
+
+
+Place = int | Literal["earliest", "latest", "group"] | Moment
+"""One partition's place: an offset, or a word or a time for one."""
+
+GroupFallback = Literal["earliest", "latest", "error"]
+"""What to do where `group` finds no position."""
+
+_log = logging.getLogger(__name__)
+
+_NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
+_WORDS: dict[str, Place] = {"earliest": "earliest", "latest": "latest", "group": "group"}
+_DEFAULT = "default"
+
+
+class Bounds(Protocol):
+    """The first offset that a store still holds, and the one after its last."""
+
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+
+
+class GroupPositions(NamedTuple):
+    """Where a group stands."""
+
+    positions: Mapping[PartitionKey, int]
+    undecided: frozenset[str] = frozenset()
+    """Topics of which not all were asked who may know a position."""
+    waiting: Mapping[PartitionKey, str] = {}
+    """Partitions of which the group is known to wait for an offset, and the place; see Offsets.waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSpec:
+    """The parsed value of startingOffsets or endingOffsets, or of an option that names times instead."""
+
+    option: str
+    """The option's name, for messages."""
+    default: Place | None
+    """The place of all partitions not named; None: each has to be named."""
+    named: tuple[tuple[PartitionKey, Place], ...] = ()
+    """Partitions with a place of their own, sorted by key."""
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> OffsetSpec:
+        """Read an option's value; ConfigurationError says what is wrong with it."""
+        word = _WORDS.get(text.strip().lower())
+        if word is not None:
+            return cls(option, word)
+        entries = json_object(text, option)
+        if entries is None:
+            raise ConfigurationError(
+                f"{option} is {text!r}; write earliest, latest, group, or JSON from partition keys to offsets, as "
+                'in {"1:clicks:0": 2800, "default": "earliest"}'
+            )
+        default: Place | None = None
+        named: dict[PartitionKey, Place] = {}
+        for key, value in entries.items():
+            if key == _DEFAULT:
+                default = _place(value, f"{option}'s default entry")
+            elif isinstance(value, dict):
+                offsets = Offsets.from_dict({key: value})
+                named.update(offsets)
+                named.update({waiting: _of_text(text) for waiting, text in offsets.waiting.items()})
+            else:
+                named[PartitionKey.parse(key)] = _place(value, f"{key} in {option}")
+        return cls(option, default, tuple(sorted(named.items())))
+
+    @classmethod
+    def of_waiting(cls, waiting: Mapping[PartitionKey, str]) -> OffsetSpec:
+        """Where partitions begin that wait; see Offsets.waiting."""
+        return cls("startingOffsets", None, tuple(sorted((key, _of_text(text)) for key, text in waiting.items())))
+
+    @property
+    def text(self) -> str:
+        """One text for equal specs; tells a query's start from another's."""
+        places: dict[str, Place | None] = {str(key): place for key, place in self.named}
+        return json.dumps({**places, _DEFAULT: self.default}, default=asdict)
+
+    def unknown(self, partitions: Iterable[PartitionKey]) -> list[PartitionKey]:
+        """Return the named partitions that are not among `partitions`, sorted."""
+        return sorted({key for key, _ in self.named}.difference(partitions))
+
+    def without_unknown(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
+        """Return this spec without named partitions that are not among `partitions`; warns if there are any."""
+        unknown = self.unknown(partitions)
+        if not unknown:
+            return self
+        _log.warning(
+            "failOnDataLoss is false, going on without what %s names and the topics do not have: %s",
+            self.option,
+            _some(unknown),
+        )
+        return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
+
+    def with_known(self, known: Mapping[PartitionKey, int]) -> OffsetSpec:
+        """Return this spec with `known` positions for partitions that it says nothing of."""
+        new = {} if self.default is not None else {**known, **dict(self.named)}
+        return replace(self, named=tuple(sorted(new.items()))) if new else self
+
+    def with_new_from_earliest(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
+        """Return this spec as a beginning at offsets that were reached before: where it names offsets in a topic, those
+        of `partitions` in it that it does not name came later, and `latest` by default would leave out what they hold.
+        """
+        if self.default != "latest":
+            return self
+        named = dict(self.named)
+        known_topics = {key.topic for key, place in self.named if isinstance(place, int)}
+        new: dict[PartitionKey, Place] = {
+            key: "earliest" for key in partitions if key.topic in known_topics and key not in named
+        }
+        return replace(self, named=tuple(sorted({**named, **new}.items()))) if new else self
+
+    @property
+    def by_time(self) -> bool:
+        """Whether any partition's place is a time."""
+        return any(isinstance(place, Moment) for place in (self.default, *dict(self.named).values()))
+
+    def uses(self, word: Place) -> bool:
+        """Whether any partition's place is `word`."""
+        return word == self.default or any(place == word for _, place in self.named)
+
+
+def _place(value: object, where: str) -> Place:
+    found = _WORDS.get(value) if isinstance(value, str) else _NUMBERS.get(value) if isinstance(value, int) else None
+    return checked_offset(value, where) if found is None else found
+
+
+def resolve(
+    spec: OffsetSpec,
+    partitions: Iterable[PartitionKey],
+    bounds: Mapping[StoreKey, Bounds],
+    group_positions: Callable[[], GroupPositions],
+    fallback: GroupFallback = "error",
+) -> Offsets:
+    """Return the offset of each of `partitions`; places that are times have to be found before.
+
+    `group_positions` is called once, and only if `group` is asked for. A partition that it does not know is read from
+    its beginning if the group has a position elsewhere in the topic (then this partition is new), and by `fallback`
+    else. ConfigurationError: a named partition does not exist, or one that exists has no place.
+
+    Where `bounds` do not have a partition's store, and for `group` where that is undecided, the partition waits; one
+    that the group waits for goes on to, at the same place. One
+    that is to begin at the store's first offset is left out: it enters there as new ones do.
+    """
+    keys = sorted(partitions)
+    named = dict(spec.named)
+    unknown = spec.unknown(keys)
+    if unknown:
+        raise ConfigurationError(
+            f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}. "
+            "Correct it, or, where partitions or their broker were taken away, set failOnDataLoss=false to start "
+            "without them: a stream goes on at the named offsets when such a broker is back"
+        )
+    missing = [key for key in keys if key not in named] if spec.default is None else []
+    if missing:
+        raise ConfigurationError(
+            f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default" for all others'
+        )
+    positions, undecided, waited = group_positions() if spec.uses("group") else GroupPositions({})
+    known_topics = {key.topic for key in (*positions, *waited)}
+    lost = [
+        key
+        for key in keys
+        if fallback == "error"
+        and named.get(key, spec.default) == "group"
+        and key.topic not in known_topics
+        and key.topic not in undecided
+    ]
+    if lost:
+        raise ConfigurationError(
+            f"{spec.option} is group, but neither the offsets table nor the brokers know a position of the group "
+            f"for {_some(lost)}; set groupFallback to earliest or latest, or {spec.option} to another value"
+        )
+    without: Place = "latest" if fallback == "latest" else "earliest"
+    resolved: dict[PartitionKey, int] = {}
+    waiting: dict[PartitionKey, str] = {}
+    for key in keys:
+        place = named.get(key, spec.default)
+        held = bounds.get(key.store)
+        if place == "group":
+            if key in positions:
+                place = positions[key]
+            elif key in waited:
+                waiting[key] = waited[key]
+                continue
+            elif key.topic not in undecided or (key.topic in known_topics and held is not None):
+                place = "earliest" if key.topic in known_topics else without
+        if isinstance(place, int):
+            resolved[key] = place
+        elif place == "group" or (held is None and place != "earliest"):
+            assert place is not None
+            waiting[key] = _text_of(place)
+        elif held is not None:
+            assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
+            resolved[key] = held.max_offset if place == "latest" else held.min_offset
+    return Offsets(resolved).with_waiting(waiting)
+
+
+def _text_of(place: Place) -> str:
+    return f"timestamp {place.timestamp_ms}" if isinstance(place, Moment) else str(place)
+
+
+def _of_text(text: str) -> Place:
+    """The place that `_text_of` wrote."""
+    word, _, number = text.partition(" ")
+    return Moment(int(number)) if number else _WORDS[word]
+
+
+def _some(keys: list[PartitionKey]) -> str:
+    shown = ", ".join(str(key) for key in keys[:3])
+    return f"{shown} and {len(keys) - 3} more partitions" if len(keys) > 3 else shown or "no partition"

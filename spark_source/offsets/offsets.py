@@ -1,0 +1,290 @@
+"""Where a query stands: one immutable map from partitions to offsets, with one text.
+
+Spark compares offsets as text: two texts for one map would be "new data", and an endless row of empty batches. And the
+text is written to the checkpoint for every batch, so it is kept small: partitions of a store that stand at the same
+offset, which is the normal case, are written as one run of partition ids.
+
+    {"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}}
+
+The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text.
+
+A partition whose broker was down when the query began may have no offset yet. It waits, and in the place of its offset
+stands what will become one (`waiting`): {"2:flights:0": {"0-3": "latest"}}.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey, StoreKey
+
+__all__ = ["Offsets", "Run", "checked_offset"]
+
+_WAITING: Final = re.compile(r"latest|group|timestamp \d+")
+"""What stands in the place of an offset; see spark_source.offsets.offset_spec."""
+
+
+def checked_offset(value: object, where: str) -> int:
+    """Return `value` if it is an index offset: a whole multiple of 28 bytes from 0 on. `where` names it in the
+    error."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"the offset {value!r} of {where} is not a whole number")
+    if value < 0 or value % INDEX_ENTRY_BYTES:
+        raise ConfigurationError(
+            f"the offset {value} of {where} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on; TubeMQ counts "
+            f"offsets in bytes of the index, {INDEX_ENTRY_BYTES} for each message"
+        )
+    return value
+
+
+class Run(NamedTuple):
+    """Neighbouring partitions of a store that stand at one offset."""
+
+    first: int
+    """Partition id."""
+    last: int
+    """Partition id; the last one that belongs to the run."""
+    offset: int
+
+    @property
+    def ids(self) -> range:
+        """All partition ids of the run."""
+        return range(self.first, self.last + 1)
+
+
+class Offsets(Mapping[PartitionKey, int]):
+    """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps, equal texts.
+
+    Kept by store and run, as they are written: a query of 10 000 partitions has some hundred stores. As a map it knows
+    the partitions that have an offset; those that wait for one are in `waiting`.
+    """
+
+    __slots__ = ("_dict", "_positions", "_runs", "_spans", "waiting")
+
+    def __init__(self, positions: Mapping[PartitionKey, int]) -> None:
+        checked = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
+        runs: dict[StoreKey, list[Run]] = {}
+        for key, at in checked.items():
+            _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
+        self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
+        self.waiting: Mapping[PartitionKey, str] = {}
+        """Partitions that have no offset yet, sorted, and the text of the place where they are to begin."""
+        self._positions: dict[PartitionKey, int] | None = checked
+        self._dict: dict[str, dict[str, Any]] | None = None
+        self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
+
+    @classmethod
+    def of(cls, positions: Mapping[PartitionKey, int]) -> Offsets:
+        """Return `positions` as Offsets; ConfigurationError where an offset is not a multiple of 28 from 0 on."""
+        return positions if isinstance(positions, Offsets) else cls(positions)
+
+    @classmethod
+    def of_runs(
+        cls, runs: Mapping[StoreKey, Iterable[Run]], waiting: Mapping[PartitionKey, str] | None = None
+    ) -> Offsets:
+        """Return the offsets of stores in any order, whose runs are sorted, share no partition and are offsets; they
+        need not be as long as they could. `waiting` are other partitions.
+        """
+        joined: dict[StoreKey, Sequence[Run]] = {}
+        for store in sorted(runs):
+            of_store = list(runs[store])
+            if len(of_store) > 1:
+                apart, of_store = of_store, []
+                for run in apart:
+                    _append(of_store, *run)
+            if of_store:
+                joined[store] = of_store
+        made = cls.__new__(cls)
+        made._runs, made._positions, made._dict, made._spans = joined, None, None, None  # type: ignore[misc]
+        made.waiting = dict(sorted(waiting.items())) if waiting else {}
+        return made
+
+    def with_waiting(self, waiting: Mapping[PartitionKey, str]) -> Offsets:
+        """Return these offsets, with just those of `waiting` as partitions without one that have none here."""
+        return (
+            self
+            if not (waiting or self.waiting)
+            else Offsets.of_runs(self._runs, {key: place for key, place in waiting.items() if key not in self})
+        )
+
+    @classmethod
+    def from_dict(cls, stores: object) -> Offsets:
+        """Read what `to_dict` returns; ConfigurationError naming the store or partition for anything else."""
+        if not isinstance(stores, Mapping):
+            raise ConfigurationError(f"offsets are a JSON object of stores, not {stores!r}")
+        parsed: dict[StoreKey, list[Run]] = {}
+        waiting: dict[PartitionKey, str] = {}
+        for store_text, runs in stores.items():
+            store = _parse_store(store_text)
+            if not isinstance(runs, Mapping):
+                raise ConfigurationError(
+                    f"the offsets of store {store} are a JSON object of partition ids, not {runs!r}"
+                )
+            for run_text, offset in runs.items():
+                first, last = _parse_run(store, run_text)
+                if isinstance(offset, str) and _WAITING.fullmatch(offset):
+                    ids = range(first, last + 1)
+                    waiting.update((PartitionKey(store.broker_id, store.topic, number), offset) for number in ids)
+                    continue
+                at = checked_offset(offset, f"{store}, partitions {run_text}")
+                parsed.setdefault(store, []).append(Run(first, last, at))
+        for store, of_store in parsed.items():
+            of_store.sort()
+            for one, other in itertools.pairwise(of_store):
+                if other.first <= one.last:
+                    twice = PartitionKey(store.broker_id, store.topic, other.first)
+                    raise ConfigurationError(f"the offsets name partition {twice} twice")
+        made = cls.of_runs(parsed, waiting)
+        for key in waiting:
+            if key in made:
+                raise ConfigurationError(f"the offsets name partition {key} twice")
+        return made
+
+    @classmethod
+    def parse(cls, text: str) -> Offsets:
+        """Read what `to_json` returns; ConfigurationError for anything else."""
+        try:
+            stores = json.loads(text)
+        except ValueError as error:
+            raise ConfigurationError(f"offsets that are not JSON: {error}") from error
+        return cls.from_dict(stores)
+
+    @property
+    def runs(self) -> Mapping[StoreKey, Sequence[Run]]:
+        """The runs of each store, as long as can be; stores and runs are sorted."""
+        return self._runs
+
+    @property
+    def spans(self) -> Mapping[StoreKey, Sequence[tuple[int, int]]]:
+        """First and last id of the runs, by store: as a PartitionSet's, unless neighbours stand apart."""
+        if self._spans is None:
+            self._spans = {store: [(run.first, run.last) for run in runs] for store, runs in self._runs.items()}
+        return self._spans
+
+    def __getitem__(self, key: PartitionKey) -> int:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[PartitionKey]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return sum(len(run.ids) for runs in self._runs.values() for run in runs)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Offsets):
+            return self._runs == other._runs and self.waiting == other.waiting
+        return super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash((*((store, *runs) for store, runs in self._runs.items()), *self.waiting.items()))
+
+    def __repr__(self) -> str:
+        return f"Offsets({self.to_json()})"
+
+    def as_dict(self) -> dict[PartitionKey, int]:
+        """Return a dict of the same content, in the order of the keys."""
+        return dict(self._by_key)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the canonical form, fit for json.dumps: by run an offset, or the place of partitions that wait. It is
+        shared: do not change it."""
+        if self._dict is None:
+            texts: dict[str, dict[str, int | str]] = {
+                str(store): {_run_text(run.first, run.last): run.offset for run in runs}
+                for store, runs in self._runs.items()
+            }
+            for store, first, last, place in _runs_of(self.waiting):
+                texts.setdefault(str(store), {})[_run_text(first, last)] = place
+            self._dict = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
+        return self._dict
+
+    def to_json(self) -> str:
+        """Return the canonical text, as Spark's planner process writes it for `to_dict`."""
+        return json.dumps(self.to_dict())
+
+    def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
+        """Return these offsets with those of `newer` laid over them; who waits in one of them goes on to, unless it has
+        an offset in the other."""
+        waiting = newer.waiting if isinstance(newer, Offsets) else {}
+        return Offsets({**self._by_key, **newer}).with_waiting({**self.waiting, **waiting})
+
+    def without(self, partitions: Collection[PartitionKey]) -> Offsets:
+        """Return these offsets without `partitions`, waiting ones included."""
+        kept = Offsets({key: at for key, at in self.items() if key not in partitions})
+        return kept.with_waiting({key: place for key, place in self.waiting.items() if key not in partitions})
+
+    def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
+        """Return these offsets raised to `low` and then lowered to `high` where those name the partition."""
+        return Offsets(
+            {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
+        ).with_waiting(self.waiting)
+
+    def overtaken_by(self, others: Mapping[PartitionKey, int]) -> list[PartitionKey]:
+        """Return the partitions, sorted, that are further on in `others`; those that are unknown here do not count."""
+        return sorted(key for key, at in others.items() if at > self.get(key, at))
+
+    @property
+    def _by_key(self) -> dict[PartitionKey, int]:
+        if self._positions is None:
+            self._positions = {
+                PartitionKey(store.broker_id, store.topic, number): run.offset
+                for store, runs in self._runs.items()
+                for run in runs
+                for number in run.ids
+            }
+        return self._positions
+
+
+def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
+    """Add partitions behind those that are there, to the last run if they continue it."""
+    if runs and runs[-1].offset == offset and runs[-1].last + 1 == first:
+        runs[-1] = Run(runs[-1].first, last, offset)
+    else:
+        runs.append(Run(first, last, offset))
+
+
+def _runs_of(waiting: Mapping[PartitionKey, str]) -> Iterator[tuple[StoreKey, int, int, str]]:
+    """Neighbours of one place: store, first and last partition id, place. `waiting` is sorted."""
+    numbered = enumerate(waiting.items())
+    for (store, place, _), some in itertools.groupby(
+        numbered, lambda one: (one[1][0].store, one[1][1], one[1][0].partition_id - one[0])
+    ):
+        ids = [key.partition_id for _, (key, _) in some]
+        yield store, ids[0], ids[-1], place
+
+
+def _run_text(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _parse_store(text: object) -> StoreKey:
+    parts = text.split(":") if isinstance(text, str) else []
+    if len(parts) != 3 or not (parts[0].isdecimal() and parts[1] and parts[2].isdecimal()):
+        raise ConfigurationError(
+            f"{text!r} is not a store; offsets are keyed by brokerId:topic:storeId, as in 1:clicks:0"
+        )
+    return StoreKey(int(parts[0]), parts[1], int(parts[2]))
+
+
+def _parse_run(store: StoreKey, text: object) -> tuple[int, int]:
+    """Return the first and the last partition id of a run, "3" or "0-3"."""
+    first, dash, last = text.partition("-") if isinstance(text, str) else ("", "", "")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise ConfigurationError(
+            f'{text!r} in store {store} is no run of partition ids; write "3", or "0-3" for 0 to 3'
+        )
+    low, high = int(first), int(last) if dash else int(first)
+    if high < low:
+        raise ConfigurationError(f"the run of partition ids {text!r} in store {store} ends before it starts")
+    if low // MAX_STORE_PARTITIONS != store.store_id or high // MAX_STORE_PARTITIONS != store.store_id:
+        lowest = store.store_id * MAX_STORE_PARTITIONS
+        raise ConfigurationError(
+            f"the partition ids {text!r} are not of store {store}, whose ids are {lowest} to "
+            f"{lowest + MAX_STORE_PARTITIONS - 1}"
+        )
+    return low, high

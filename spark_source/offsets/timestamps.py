@@ -1,0 +1,139 @@
+"""Where to begin and where to end by time: the options' values, and the search that makes offsets of them.
+
+    startingTimestamp            1700000000000
+    startingOffsetsByTimestamp   {"1:clicks:0": 1700000000000, "default": 1700000060000}
+
+Timestamps are milliseconds since 1970, as in Kafka's source, and count to the minute, as producers' times do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, Literal, Protocol
+
+from spark_source.offsets.json_object import json_object
+from spark_source.offsets.offset_spec import Bounds, Moment, OffsetSpec, Place
+from tubeclient.errors import ConfigurationError, NoMessageTime
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["TimeLookup", "Unmatched", "check_order", "parse_timestamp", "parse_timestamps", "without_times"]
+
+_log = logging.getLogger(__name__)
+
+Unmatched = Literal["error", "latest"]
+"""What to do where no message is of the minute or later."""
+
+_DEFAULT: Final = "default"
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: larger numbers are no milliseconds."""
+
+
+class TimeLookup(Protocol):
+    """Who looks for times; see tubeclient.offset_lookup.OffsetLookup."""
+
+    def offsets_at(
+        self,
+        view: ClusterView,
+        timestamps_ms: Mapping[PartitionKey, int],
+        *,
+        time_zone: str,
+        bounds: Mapping[StoreKey, StoreBounds],
+    ) -> Mapping[PartitionKey, int | None]: ...
+
+
+def parse_timestamp(text: str, option: str) -> OffsetSpec:
+    """Read the value of an option that names one time for all partitions; ConfigurationError where it is none."""
+    try:
+        value: object = int(text)
+    except ValueError:
+        value = text
+    return OffsetSpec(option, _moment(value, option))
+
+
+def parse_timestamps(text: str, option: str) -> OffsetSpec:
+    """Read the value of an option that names a time for each partition; ConfigurationError says what is wrong."""
+    entries = json_object(text, option)
+    if not entries:
+        raise ConfigurationError(
+            f"{option} is {text!r}; write JSON from partition keys to milliseconds since 1970, as in "
+            '{"1:clicks:0": 1700000000000, "default": 1700000000000}'
+        )
+    default = _moment(entries.pop(_DEFAULT), f"{option}'s default entry") if _DEFAULT in entries else None
+    named = {PartitionKey.parse(key): _moment(value, f"{key} in {option}") for key, value in entries.items()}
+    return OffsetSpec(option, default, tuple(sorted(named.items())))
+
+
+def _moment(value: object, where: str) -> Moment:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_MS:
+        raise ConfigurationError(
+            f"the time {value!r} of {where} is not a number of milliseconds since 1970, as 1700000000000 is"
+        )
+    return Moment(value)
+
+
+def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
+    """ConfigurationError where any partition would begin at a later time than it ends."""
+    for key in (None, *dict(start.named), *dict(end.named)):
+        first, last = (dict(spec.named).get(key, spec.default) if key else spec.default for spec in (start, end))
+        if isinstance(first, Moment) and isinstance(last, Moment) and first.timestamp_ms > last.timestamp_ms:
+            raise ConfigurationError(
+                f"{end.option} {_written(last.timestamp_ms)} lies before {start.option} "
+                f"{_written(first.timestamp_ms)}{f' for partition {key}' if key else ''}; exchange or move them"
+            )
+
+
+def without_times(
+    spec: OffsetSpec,
+    partitions: Iterable[PartitionKey],
+    lookup: TimeLookup,
+    view: ClusterView,
+    bounds: Mapping[StoreKey, Bounds],
+    time_zone: str,
+    unmatched: Unmatched,
+) -> OffsetSpec:
+    """Return `spec` with offsets in place of times: looked for within `bounds`, by clocks of `time_zone`. The times of
+    stores that `bounds` do not have stay.
+
+    ConfigurationError: messages carry no time, or none is of the minute or later and `unmatched` is error.
+    """
+    keys = sorted(partitions)
+    if not spec.by_time or spec.unknown(keys):
+        return spec  # names that are unknown are said by who resolves it
+    named = dict(spec.named)
+    places = {key: named.get(key, spec.default) for key in keys}
+    timestamps_ms = {
+        key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment) and key.store in bounds
+    }
+    within = {store: StoreBounds(held.min_offset, held.max_offset) for store, held in bounds.items()}
+    try:
+        found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=within)
+    except NoMessageTime as error:
+        raise ConfigurationError(
+            f"{spec.option} goes by the times that producers write on messages, but {error}. Let the producers of "
+            f"topic {error.partition.split(':')[1]} set it, or give offsets with {_offsets_option(spec)} instead"
+        ) from error
+    missing = [key for key, at in found.items() if at is None]
+    if missing and unmatched == "error":
+        others = f" (and {len(missing) - 1} more partitions like it)" if len(missing) > 1 else ""
+        raise ConfigurationError(
+            f"{spec.option} is {_written(timestamps_ms[missing[0]])}, but partition {missing[0]} has no message of "
+            f"that minute or later{others}. Name an earlier time, or set startingOffsetsByTimestampStrategy to latest "
+            "to begin there with what comes next"
+        )
+    _log.info("%s: %d partitions looked at, %d without a message so late", spec.option, len(found), len(missing))
+    stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
+    pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
+    return replace(spec, default=None, named=tuple(sorted(pinned.items())))
+
+
+def _offsets_option(spec: OffsetSpec) -> str:
+    return "startingOffsets" if spec.option.startswith("starting") else "endingOffsets"
+
+
+def _written(timestamp_ms: int) -> str:
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return f"{timestamp_ms} ({moment:%Y-%m-%d %H:%M} UTC)"

@@ -1,0 +1,209 @@
+"""From an option's text to its value. Each raises ValueError with the rest of the sentence "<option> ..."."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from spark_source.offsets.json_object import json_object
+from tubeclient.errors import ConfigurationError
+from tubeclient.names import checked_filters, group_name, topic_name, why_no_group
+from tubeclient.settings import parse_master_servers
+
+__all__ = [
+    "boolean",
+    "choice",
+    "duration_ms",
+    "filters",
+    "groups",
+    "integer",
+    "location",
+    "own_group",
+    "partition_keys",
+    "password",
+    "pattern",
+    "servers",
+    "text",
+    "topic",
+    "topics",
+    "user",
+    "zone",
+]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_DURATION = re.compile(r"(\d+)\s*([a-z]+)", re.IGNORECASE)
+_UNITS_MS: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+
+def text(value: str) -> str:
+    """Any text that is not blank."""
+    if not value.strip():
+        raise ValueError("is blank; leave it out or give it a value")
+    return value.strip()
+
+
+def password(value: str) -> str:
+    """Any text, blanks at its ends included. Its option is a secret: the error is not shown."""
+    if not value:
+        raise ValueError("is empty")
+    return value
+
+
+def user(value: str) -> str:
+    """A user's name."""
+    if not re.fullmatch(r"\S+", value.strip()):
+        raise ValueError(f"is {value!r}; a user's name has no blanks")
+    return value.strip()
+
+
+def location(value: str) -> str:
+    """A path or URI, without credentials in it: Spark shows it in plans."""
+    bare = text(value)
+    found = urlsplit(bare)
+    if found.scheme and (found.password is not None or found.query):
+        raise ValueError(
+            "holds a password or a query, which would be seen in plans; write the bare URI, and give access with "
+            "storageOption.*"
+        )
+    return bare
+
+
+def own_group(value: str) -> str:
+    """The name of a group that keeps a place of its own."""
+    found = _usable(group_name, value)
+    why = why_no_group(found)
+    if why is not None:
+        raise ValueError(f"is {found}, {why}")
+    return found
+
+
+def groups(value: str) -> tuple[str, ...]:
+    """Names of groups separated by commas, each once, in the given order."""
+    return _names(group_name, value)
+
+
+def topics(value: str) -> tuple[str, ...]:
+    """Topic names separated by commas, sorted."""
+    return tuple(sorted(_names(topic_name, value)))
+
+
+def pattern(value: str) -> re.Pattern[str]:
+    """A regular expression for whole names of topics."""
+    try:
+        return re.compile(text(value))
+    except re.error as error:
+        raise ValueError(f"is {value!r}, which is no Python regular expression: {error}") from None
+
+
+def topic(value: str) -> str:
+    """One topic's name."""
+    found = topics(value)
+    if len(found) != 1:
+        raise ValueError(f"is {value!r}; write one topic, or leave it out and name topics in the column topic")
+    return found[0]
+
+
+def boolean(value: str) -> bool:
+    """true or false."""
+    if value.strip().lower() not in ("true", "false"):
+        raise ValueError(f"is {value!r}; write true or false")
+    return value.strip().lower() == "true"
+
+
+def integer(low: int, high: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `low` to `high`."""
+
+    def parse(value: str) -> int:
+        number = int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else None
+        if number is None or number < low or (high is not None and number > high):
+            limits = f"from {low} on" if high is None else f"from {low} to {high}"
+            raise ValueError(f"is {value!r}; write a whole number {limits}")
+        return number
+
+    return parse
+
+
+def duration_ms(low_ms: int) -> Callable[[str], int]:
+    """Return a parser of durations as Spark writes them, "10s" or "15 minutes", to milliseconds from `low_ms` on."""
+
+    def parse(value: str) -> int:
+        match = _DURATION.fullmatch(value.strip())
+        unit = _UNITS_MS.get(match[2].lower()) if match else None
+        if match is None or unit is None:
+            raise ValueError(f"is {value!r}; write a number and a unit, as in 500ms, 10s, 15m, 2h")
+        if int(match[1]) * unit < low_ms:
+            raise ValueError(f"is {value!r}; the least is {low_ms}ms")
+        return int(match[1]) * unit
+
+    return parse
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """Return a parser of one of `words`, in any case."""
+
+    def parse(value: str) -> str:
+        if value.strip().lower() not in words:
+            raise ValueError(f"is {value!r}; write one of {', '.join(words)}")
+        return value.strip().lower()
+
+    return parse
+
+
+def servers(value: str, *, tls: bool = False) -> tuple[str, ...]:
+    """Addresses "host:port" separated by commas; without a port the master's usual one, 8715, or 8716 over TLS."""
+    return _usable(partial(parse_master_servers, tls=tls), value)
+
+
+def zone(value: str) -> str:
+    """The name of a time zone that this machine knows."""
+    try:
+        return ZoneInfo(value.strip()).key
+    except (ValueError, KeyError, OSError) as error:
+        raise ValueError(f"is {value!r}; write a zone of the IANA data base, as in UTC or Asia/Shanghai") from error
+
+
+def partition_keys(value: str) -> tuple[str, ...]:
+    """A JSON list of partition keys, as texts; their form is checked by whoever makes keys of them."""
+    try:
+        keys = json.loads(value)
+    except ValueError:
+        keys = None
+    if not isinstance(keys, list) or not keys or not all(isinstance(key, str) for key in keys):
+        raise ValueError(f'is {value!r}; write a JSON list of partition keys, as in ["1:clicks:0", "1:clicks:1"]')
+    return tuple(keys)
+
+
+def filters(value: str) -> Mapping[str, frozenset[str]]:
+    """JSON from topics to lists of tags."""
+    entries = json_object(value, "filters")
+    if not entries:
+        raise ValueError(f'is {value!r}; write JSON from topics to lists of tags, as in {{"clicks": ["web", "app"]}}')
+    for topic, tags in entries.items():
+        if not isinstance(tags, list) or not tags:
+            raise ValueError(f"gives topic {topic!r} no list of tags; leave a topic out to read all of it")
+    return _usable(checked_filters, dict(sorted(entries.items())))
+
+
+def _names(rule: Callable[[str], str], value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_usable(rule, part) for part in text(value).split(",")))
+
+
+def _usable(rule: Callable[[T], U], value: T) -> U:
+    """What the client's own `rule` makes of the value."""
+    try:
+        return rule(value)
+    except ConfigurationError as error:
+        raise ValueError(f"is not usable: {error}") from None

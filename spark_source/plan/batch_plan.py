@@ -1,0 +1,92 @@
+"""The plan of a batch: which node reads which ranges, and why. What tasks are made of, the log tells and the offsets
+table keeps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.dealing import Deal
+from spark_source.plan.planning import PlainRange, ranges
+from spark_source.plan.takeover import TakenOver, take_over
+from tubeclient.keys import PartitionKey
+
+__all__ = ["BatchPlan", "Piece"]
+
+_LOGGED_RANGES = 20
+
+
+class Piece(NamedTuple):
+    """A part of a partition's range, and the node that reads it: an offsets table's PartRead, for those without one."""
+
+    node_id: int
+    start: int
+    """Index offset."""
+    end: int
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Who reads what between `start` and `end`. Its text is one line, cut short where there are many ranges."""
+
+    start: Offsets
+    end: Offsets
+    strategy: str
+    deal: Deal
+    by_node: Mapping[int, Sequence[PlainRange]]
+    """What each node reads; nodes with nothing to read are left out."""
+    taken: Sequence[TakenOver] = ()
+
+    @classmethod
+    def of(cls, options: SourceOptions, start: Offsets, end: Offsets, deal: Deal) -> BatchPlan:
+        """Plan the batch from `start` to `end`: the same whenever it is asked for by the same `deal`."""
+        by_node, taken = ranges(start, end, deal.by_store), list[TakenOver]()
+        if options.backlog_takeover:
+            by_node, taken = take_over(
+                by_node,
+                len(deal.by_node),
+                min_rows=options.backlog_takeover_min_rows,
+                max_readers=options.max_readers_per_partition,
+            )
+        return cls(start, end, options.assignment_strategy, deal, by_node, taken)
+
+    @cached_property
+    def shared(self) -> Mapping[PartitionKey, Sequence[Piece]]:
+        """The partitions that several nodes read in this batch: all pieces, in order."""
+        several = {one.partition for one in self.taken}
+        found: dict[PartitionKey, list[Piece]] = defaultdict(list)
+        for node, of_node in self.by_node.items() if several else ():
+            for key, start, end in of_node:
+                if key in several:
+                    found[key].append(Piece(node, start, end))
+        return {key: sorted(pieces, key=lambda piece: piece.start) for key, pieces in found.items()}
+
+    def why(self, key: PartitionKey) -> str:
+        """Why the partition is read by the node, or nodes, that read it."""
+        return f"{self.strategy}; backlog taken over" if key in self.shared else self.strategy
+
+    def __str__(self) -> str:
+        count = sum(map(len, self.by_node.values()))
+        if not count:
+            return f"nothing to read; partitions are dealt by {self.strategy}"
+        told: dict[int, list[str]] = defaultdict(list)
+        for (node, text), _ in zip(self._texts(), range(_LOGGED_RANGES), strict=False):
+            told[node].append(text)
+        nodes = "; ".join(f"node {node} reads {', '.join(texts)}" for node, texts in told.items())
+        more = f"; and {count - _LOGGED_RANGES} ranges more" if count > _LOGGED_RANGES else ""
+        of = f"{len(self.by_node)} of {len(self.deal.by_node)}"
+        return f"{count} ranges for {of} nodes, dealt by {self.strategy}: {nodes}{more}"
+
+    def _texts(self) -> Iterator[tuple[int, str]]:
+        owners = {(one.partition, one.start): one.owner for one in self.taken}
+        for node, of_node in self.by_node.items():
+            for key, start, end in of_node:
+                owner = owners.get((key, start))
+                whose = "" if owner is None else f" (backlog of node {owner})"
+                yield node, f"{key}[{start}, {end}){whose}"

@@ -1,0 +1,131 @@
+"""Which node of the group has which partitions, from batch to batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.offsets.partition_set import PartitionSet
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.losses import find_gone
+from spark_source.plan.planning import StoreNodes, entries_by_partition, nodes_by_store
+from tubeclient.assignment import Hints, assign, node_of
+from tubeclient.keys import PartitionKey, StoreKey
+
+__all__ = ["Deal", "Dealer"]
+
+_log = logging.getLogger(__name__)
+
+_LOGGED_MOVES = 20
+_BY_HISTORY = frozenset({"sticky", "backlog"})
+_BY_LAG = frozenset({"backlog"})
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Which node has which partitions."""
+
+    by_node: Sequence[Sequence[PartitionKey]]
+    node_of: Mapping[PartitionKey, int]
+
+    @classmethod
+    def of(
+        cls,
+        options: SourceOptions,
+        partitions: Sequence[PartitionKey],
+        source_count: int,
+        *,
+        previous: Mapping[PartitionKey, int] | None = None,
+        lag: Mapping[PartitionKey, int] | None = None,
+    ) -> Deal:
+        """Deal `partitions`, the full configured set, as the options say.
+
+        `previous` is the node that had each before, `lag` the index entries to read in each; strategies that need them
+        and are not given any begin with none.
+        """
+        hints: Hints = replace(options.assignment_hints, previous=previous or {}, lag=lag or {})
+        by_node = assign(options.assignment_strategy, partitions, source_count, hints)
+        return cls(by_node, node_of(by_node))
+
+    @cached_property
+    def by_store(self) -> Mapping[StoreKey, StoreNodes]:
+        """The same by store."""
+        return nodes_by_store(self.node_of)
+
+    def changes(self, former: Mapping[PartitionKey, int]) -> str:
+        """One line of what this deal is, and what became of each partition since `former`, its node then; empty at the
+        first deal.
+        """
+        sizes = [len(keys) for keys in self.by_node]
+        each = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
+        text = f"{len(self.node_of)} partitions to {len(sizes)} nodes, {each} each"
+        if not former:
+            return text
+        new, gone = self.node_of.keys() - former.keys(), former.keys() - self.node_of.keys()
+        moved = sorted(key for key, node in self.node_of.items() if former.get(key, node) != node)
+        text = f"{text}; {len(new)} are new, {len(gone)} are gone, {len(moved)} have moved to another node"
+        named = [f"{key} from {former[key]} to {self.node_of[key]}" for key in moved[:_LOGGED_MOVES]]
+        more = f" and {len(moved) - _LOGGED_MOVES} more" if len(moved) > _LOGGED_MOVES else ""
+        return f"{text}: {', '.join(named)}{more}" if moved else text
+
+
+class Dealer:
+    """Deals the partitions of one query anew where that is due: when there are others, and by what they have to read
+    before each batch for strategies that go by it, users' own among them.
+
+    `before` gives the nodes that partitions had in earlier runs, asked at once, if the strategy goes by that; `changed`
+    hears of each deal that differs from the one before.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        source_count: int,
+        before: Callable[[], Mapping[PartitionKey, int]],
+        changed: Callable[[Deal], None],
+    ) -> None:
+        strategy = options.assignment_strategy
+        self._options = options
+        self._source_count = source_count
+        self._before = before() if strategy in _BY_HISTORY or ":" in strategy else {}
+        self._changed = changed
+        self._by_lag = strategy in _BY_LAG or ":" in strategy
+        self._deal: Deal | None = None
+        self._dealt: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
+        self._batch: tuple[Offsets, Offsets] | None = None
+
+    def newest(self, configured: PartitionSet, offsets: Offsets) -> Deal:
+        """The deal of the configured partitions, and of those that only `offsets` know still."""
+        if self._deal is not None and self._is_of(configured, offsets):
+            return self._deal
+        return self._new(configured, offsets, {})
+
+    def of_batch(self, configured: PartitionSet, start: Offsets, end: Offsets) -> Deal:
+        """The deal by which the batch from `start` to `end` is read: for the same batch again, the same."""
+        if not self._by_lag:
+            return self.newest(configured, end)
+        if self._deal is None or self._batch != (start, end):
+            self._deal = self._new(configured, end, entries_by_partition(start, end))
+            self._batch = start, end
+        return self._deal
+
+    def _is_of(self, configured: PartitionSet, offsets: Offsets) -> bool:
+        return self._dealt is not None and self._dealt[0] is configured and self._dealt[1] == _gone(offsets, configured)
+
+    def _new(self, configured: PartitionSet, offsets: Offsets, lag: Mapping[PartitionKey, int]) -> Deal:
+        others = _gone(offsets, configured)
+        former = self._deal
+        previous = self._before if former is None else former.node_of
+        new = Deal.of(self._options, sorted({*configured, *others}), self._source_count, previous=previous, lag=lag)
+        self._deal, self._dealt, self._batch = new, (configured, others), None
+        if former is None or new.by_node != former.by_node:
+            _log.info("partitions are dealt by %s: %s", self._options.assignment_strategy, new.changes(previous))
+            self._changed(new)
+        return new
+
+
+def _gone(offsets: Offsets, configured: PartitionSet) -> frozenset[PartitionKey]:
+    return frozenset(one.partition for one in find_gone(offsets, configured, lambda _: True))

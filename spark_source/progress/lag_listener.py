@@ -1,0 +1,109 @@
+"""Lag of running queries, told to the driver: Spark shows no metrics of Python sources, but their offsets.
+
+listener = LagListener(print)
+spark.streams.addListener(listener)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from spark_source.offsets.lag import SourceLag
+from spark_source.offsets.offsets import Offsets
+from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["LagListener", "QueryLag"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLag(SourceLag):
+    """How far one source of a query was behind when a batch of it was planned."""
+
+    query_id: str
+    query_name: str | None
+    batch_id: int
+    source: int
+    """Number of the source in the query, from 0."""
+
+
+class LagListener(StreamingQueryListener):
+    """Tells `on_lag` after each batch how far the tubeclient sources of all queries are behind; others are passed over.
+
+    With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` is its option of that name,
+    `assignment_hints` what that option says as tubeclient.assignment.Hints. ConfigurationError for what they cannot be;
+    for `sticky` and `backlog` too, whose deals the offsets table tells. A strategy of your own has neither lag nor
+    history here. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the
+    query.
+    """
+
+    def __init__(
+        self,
+        on_lag: Callable[[QueryLag], None] | None = None,
+        *,
+        source_count: int | None = None,
+        assignment_strategy: str = "modulo",
+        assignment_hints: Hints = NO_HINTS,
+    ) -> None:
+        if ":" in assignment_strategy:  # as the source does, but there is no history here
+            assignment_hints = replace(assignment_hints, previous={}, lag={})
+        check_strategy(assignment_strategy, 1 if source_count is None else source_count, assignment_hints)
+        self._on_lag = on_lag or _write
+        self._source_count = source_count
+        self._deal = partial(assign, assignment_strategy, hints=assignment_hints)
+        self._last: dict[tuple[str, int], QueryLag] = {}
+
+    @property
+    def last(self) -> Mapping[tuple[str, int], QueryLag]:
+        """The last lag of each query that runs, by (query id, number of the source)."""
+        return dict(self._last)
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        for lag in self._lags(json.loads(event.progress.json)):
+            self._last[lag.query_id, lag.source] = lag
+            try:
+                self._on_lag(lag)
+            except Exception:
+                _log.exception("a callback for the lag of query %s failed", lag.query_id)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """The last lag still holds: nothing new has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        for key in [key for key in self._last if key[0] == str(event.id)]:
+            del self._last[key]
+
+    def _lags(self, progress: Mapping[str, Any]) -> Iterator[QueryLag]:
+        for number, source in enumerate(progress["sources"]):
+            try:
+                end, latest = Offsets.from_dict(source["endOffset"]), Offsets.from_dict(source["latestOffset"])
+            except (ConfigurationError, KeyError):
+                continue  # another kind of source
+            keys = {*latest, *end}
+            by_node = None if self._source_count is None else self._deal(keys, self._source_count)
+            lag = SourceLag.between(end, latest, by_node)
+            yield QueryLag(
+                lag.by_store,
+                lag.at_most_by_node,
+                lag.at_most_by_partition,
+                query_id=str(progress["id"]),
+                query_name=progress.get("name"),
+                batch_id=int(progress["batchId"]),
+                source=number,
+            )
+
+
+def _write(lag: QueryLag) -> None:
+    _log.debug("query %s, batch %d: %d rows behind", lag.query_name or lag.query_id, lag.batch_id, lag.rows_behind)

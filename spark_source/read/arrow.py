@@ -1,0 +1,166 @@
+"""From packs of messages to Arrow batches, a column at a time and several packs at once.
+
+Spark takes a batch as it is, after comparing the schema of the first one; so every batch is built with the one schema
+that Spark's converter gives. No Python code runs for each message unless it has attributes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read.attribute_columns import AttributeColumns, split_alike
+from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
+from spark_source.read.schema import arrow_schema
+from tubeclient.errors import CorruptMessage, DataLoss
+from tubeclient.flows.corrupt_place import corrupt_message, counted_place
+from tubeclient.flows.read_range import Pack
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.wire.payload import ATTRIBUTE_FLAG
+
+__all__ = ["PackDecoder"]
+
+_ROWS_FOR_COLUMNS: Final = 64
+"""Below, a look at each payload is cheaper than the calls for all of them."""
+
+
+class PackDecoder:
+    """Turns packs, whose checksums were verified, into Arrow batches; one decoder for one task, as it remembers texts.
+
+    `time_zone` is the zone of the producers' clocks: an IANA name. `is_alone` is asked where a partition that was alone
+    in its store when the batch was planned lacks messages: whether it still is.
+    """
+
+    def __init__(
+        self,
+        *,
+        include_attributes: bool,
+        time_zone: str,
+        fail_on_data_loss: bool = True,
+        is_alone: Callable[[PartitionKey], bool] = lambda _: True,
+    ) -> None:
+        self.schema: pa.Schema = arrow_schema(include_attributes)
+        self.missing: Counter[PartitionKey] = Counter()
+        """Messages that packs with known offsets should have had and had not; counted where that is no error."""
+        self.corrupt: tuple[Pack, int, str] | None = None
+        """Where a message could not be taken apart: its pack, its number there from 0, and what is wrong with it."""
+        self._include_attributes = include_attributes
+        self._fail_on_data_loss = fail_on_data_loss
+        self._is_alone = is_alone
+        self._joined: set[PartitionKey] = set()
+        """Partitions that others joined in their store since the batch was planned."""
+        self._texts = AttributeTexts(ZoneInfo(time_zone), with_others=include_attributes)
+        self._time_type = self.schema.field("messageTime").type
+        self._partition: PartitionKey | None = None
+        self._same: list[pa.Array] = []
+
+    def decode(self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
+        """Return the messages of packs of one partition, of `tags` only where there are any, as one batch.
+
+        CorruptMessage: a message cannot be taken apart. DataLoss: messages are missing.
+        """
+        ids = list(chain.from_iterable(pack.columns.ids for pack in packs))
+        rows = len(ids)
+        tagged, times_us, values, attributes = self._parts(packs)
+        columns = [same.slice(0, rows) for same in self._columns_of(packs[0].partition, rows)]
+        columns += [self._offsets(packs, rows, rule), pa.array(ids, pa.int64())]
+        columns += [tagged, times_us.cast(self._time_type), values]
+        if self._include_attributes:
+            columns.append(self._maps([NO_ATTRIBUTES] * rows) if attributes is None else attributes)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        # Brokers compare 32-bit hashes of tags only, so others can be among them.
+        return batch.filter(pc.is_in(tagged, pa.array(tags, pa.string()))) if tags else batch
+
+    def _columns_of(self, key: PartitionKey, rows: int) -> list[pa.Array]:
+        """The columns that are the same in all rows of a partition, for at least so many of them."""
+        if key != self._partition or rows > len(self._same[0]):
+            self._partition = key
+            self._same = [
+                pa.repeat(pa.scalar(key.topic, pa.string()), rows),
+                pa.repeat(pa.scalar(str(key), pa.string()), rows),
+                pa.repeat(pa.scalar(key.broker_id, pa.int32()), rows),
+                pa.repeat(pa.scalar(key.partition_id, pa.int32()), rows),
+            ]
+        return self._same
+
+    def _parts(self, packs: Sequence[Pack]) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array | None]:
+        """Return the columns messageType, messageTime in microseconds, value and, if wanted and there, attributes."""
+        payloads = list(chain.from_iterable(pack.columns.payloads for pack in packs))
+        flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
+        rows = len(payloads)
+        if not any(flags):
+            return pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64()), pa.array(payloads, pa.binary()), None
+        if rows >= _ROWS_FOR_COLUMNS and all(map(ATTRIBUTE_FLAG.__and__, flags)):
+            alike = split_alike(payloads, self._texts.time_us)
+            if alike is not None:
+                return alike.tags, alike.times_us, alike.bodies, self._alike_maps(alike, rows)
+        bodies: list[bytes] = []
+        attributes: list[Attributes] = []
+        for pack in packs:
+            before = len(bodies)
+            try:
+                self._texts.split(pack.columns.payloads, pack.columns.flags, bodies, attributes)
+            except CorruptMessage as error:
+                number = len(bodies) - before
+                self.corrupt = pack, number, str(error)
+                place = counted_place(pack.partition, pack.start, pack.end, len(pack), number)
+                raise corrupt_message(place, error) from error
+        return (
+            pa.array([found.tag for found in attributes], pa.string()),
+            pa.array([found.time_us for found in attributes], pa.int64()),
+            pa.array(bodies, pa.binary()),
+            self._maps(attributes) if self._include_attributes else None,
+        )
+
+    def _alike_maps(self, alike: AttributeColumns, rows: int) -> pa.Array | None:
+        if not self._include_attributes:
+            return None
+        width = len(alike.keys)
+        ends = pa.array(range(0, (rows + 1) * width, width) if width else [0] * (rows + 1), pa.int32())
+        return self._map_array(ends, pa.array(alike.keys * rows, pa.string()), alike.values)
+
+    def _maps(self, attributes: list[Attributes]) -> pa.Array:
+        maps = [found.others for found in attributes]
+        ends = accumulate(map(len, maps), initial=0)
+        keys = pa.array(list(chain.from_iterable(maps)), pa.string())
+        values = pa.array([value for others in maps for value in others.values()], pa.string())
+        return self._map_array(pa.array(list(ends), pa.int32()), keys, values)
+
+    def _map_array(self, ends: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+        return pa.MapArray.from_arrays(ends, keys, values, type=self.schema.field("attributes").type)
+
+    def _offsets(self, packs: Sequence[Pack], rows: int, rule: OffsetRule) -> pa.Array:
+        if rule is OffsetRule.UNKNOWN:
+            return pa.nulls(rows, pa.int64())
+        return pa.concat_arrays([self._offsets_of(pack, rule) for pack in packs])
+
+    def _offsets_of(self, pack: Pack, rule: OffsetRule) -> pa.Array:
+        rows = len(pack)
+        missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - rows
+        if missing == 0:
+            return pa.arange(pack.start, pack.end, INDEX_ENTRY_BYTES)
+        if rule is OffsetRule.ALWAYS and self._is_still_alone(pack.partition):
+            if self._fail_on_data_loss:
+                raise DataLoss(
+                    f"partition {pack.partition} has {rows} messages in its offsets [{pack.start}, {pack.end}), "
+                    f"where its index has {rows + missing}: the broker no longer has the others, or cannot read "
+                    "them. Start from offsets that the broker still holds, or set failOnDataLoss=false to go on "
+                    "without them",
+                    partition=str(pack.partition),
+                    wanted=pack.start,
+                    found=pack.end - rows * INDEX_ENTRY_BYTES,
+                )
+            self.missing[pack.partition] += missing
+        return pa.nulls(rows, pa.int64())
+
+    def _is_still_alone(self, key: PartitionKey) -> bool:
+        if key not in self._joined and not self._is_alone(key):
+            self._joined.add(key)
+        return key not in self._joined

@@ -1,0 +1,115 @@
+"""What a task does: read ranges of one node and hand Spark Arrow batches. A pure function of its ranges.
+
+Nothing here moves the group. Attempts of one task may run side by side, so each reads under a name of its own, in
+whichever reader group the partition is free.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_source.options.source_options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from spark_source.plan.node_partition import NodePartition
+    from tubeclient.keys import PartitionKey
+
+__all__ = ["attempt_name", "read_node"]
+
+_log = logging.getLogger(__name__)
+
+
+def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the messages of the partition's ranges, some ranges side by side, in batches of a size that suits Spark.
+
+    At most one batch and a few packs of each of these are in memory. Raises DataLoss, CorruptMessage, or what kept the
+    reader from going on for `retryLimit`.
+    """
+    # Here, not above: the planner loads this module too and has no use for them.
+    from spark_source.cluster.cluster import client_settings, reader_groups
+    from spark_source.read.arrow import PackDecoder
+    from spark_source.read.batch_sizes import gathered, regroup
+    from tubeclient.errors import CorruptMessage
+    from tubeclient.flows.corrupt_place import corrupt_message
+    from tubeclient.present_brokers import present_brokers
+    from tubeclient.range_reader import RangeReader, WantedRange
+
+    settings, groups = client_settings(options), reader_groups(options)
+    topics = sorted({key.topic for key, _, _ in partition.plain_ranges})
+    partition = replace(partition, brokers=tuple(present_brokers(settings, groups, partition.brokers, topics)))
+
+    def is_alone(key: PartitionKey) -> bool:
+        """Whether the partition, the first of its store, is still the only one there."""
+        return not reader.has_partition(partition.broker_of(key), key._replace(partition_id=key.partition_id + 1))
+
+    decoder = PackDecoder(
+        include_attributes=options.include_attributes,
+        time_zone=options.message_time_zone,
+        fail_on_data_loss=options.fail_on_data_loss,
+        is_alone=is_alone,
+    )
+    reader = RangeReader(
+        settings,
+        groups,
+        attempt_name(partition),
+        fail_on_data_loss=options.fail_on_data_loss,
+        visit_token=partition.visit_token,
+        store_sizes=partition.store_sizes,
+    )
+
+    wanted = [
+        WantedRange(partition.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
+        for one in partition.ranges
+    ]
+
+    def batches() -> Iterator[pyarrow.RecordBatch]:
+        with closing(reader.read_all(wanted)) as found:
+            for number, packs in gathered(found):
+                one = wanted[number]
+                yield decoder.decode(packs, partition.offset_rule_of(one.range.partition), one.filters)
+
+    try:
+        yield from regroup(batches())
+    except CorruptMessage as error:
+        if decoder.corrupt is None:
+            raise
+        pack, number, what = decoder.corrupt
+        tags = options.filters.get(pack.partition.topic, frozenset())
+        place = reader.place_of(partition.broker_of(pack.partition), pack, number, tags)
+        raise corrupt_message(place, what) from error
+    finally:
+        reader.close()
+    within: Counter[PartitionKey] = Counter()
+    for one in reader.losses:
+        if one.within_packs:
+            within[one.partition] += one.max_messages
+    lost = sum(one.max_messages for one in reader.losses if not one.within_packs)
+    # Of those both may count the same ones; what the decoder misses may be more, and be damaged.
+    lost += sum((within | decoder.missing).values())
+    if lost:
+        _log.warning(
+            "failOnDataLoss is false, node %d went on without at most %d messages in %d ranges",
+            partition.node_id,
+            lost,
+            len(reader.losses),
+        )
+
+
+def attempt_name(partition: NodePartition) -> str:
+    """Return what the brokers' pages show for this attempt: node, slice, batch and attempt number. Outside of a task,
+    node and slice."""
+    from pyspark import TaskContext
+
+    name = f"spark.n{partition.node_id}.s{partition.slice_number}"
+    context = TaskContext.get()
+    if context is None:
+        return name
+    batch = context.getLocalProperty("streaming.sql.batchId") or "none"
+    return f"{name}.b{batch}.a{context.attemptNumber()}"

@@ -1,0 +1,133 @@
+"""Batch reads: everything between two lists of offsets, planned once. Registers nothing under the user's group."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.node_partition import NodePartition
+from spark_source.read.task_read import read_node
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from spark_source.cluster.cluster import Cluster, Lookup
+    from spark_source.offsets.offset_spec import Bounds
+    from spark_source.progress.progress_table import ProgressTable
+    from tubeclient.keys import StoreKey
+    from tubeclient.metadata import ClusterView
+
+__all__ = ["TubeBatchReader", "plan_batch"]
+
+_log = logging.getLogger(__name__)
+
+
+class TubeBatchReader(DataSourceReader):
+    """One read of exact ranges. Opens nothing before Spark asks for partitions."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the tasks, which need no access to the offsets table."""
+        return {"_options": self._options.for_tasks()}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from spark_source.cluster.cluster import TubeCluster
+        from spark_source.progress.progress_table import ProgressTable
+
+        with contextlib.closing(ProgressTable(self._options)) as progress:
+            return plan_batch(self._options, TubeCluster(self._options), progress)
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        # Spark turns an empty list of partitions into one that holds nothing.
+        return read_node(self._options, partition) if isinstance(partition, NodePartition) else iter(())
+
+
+def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[NodePartition]:
+    """Return the tasks of a batch read, as the cluster is at this moment.
+
+    DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before
+    it begins. ConnectError: a broker does not answer for `retryLimit`. What is read in one go is whole, whatever
+    failOnDataLoss says.
+    """
+    from spark_source.cluster.cluster import check_scope, node_count, scope, view_of
+    from spark_source.offsets.offset_spec import GroupPositions, resolve
+    from spark_source.offsets.timestamps import without_times
+    from spark_source.plan.batch_plan import BatchPlan
+    from spark_source.plan.dealing import Deal
+    from spark_source.plan.losses import data_loss, find_lost
+    from spark_source.plan.planning import entries_by_partition
+    from spark_source.stream.batch_tasks import tasks_of
+    from spark_source.stream.group_positions import group_positions
+
+    view = cluster.fetch_view()
+    check_scope(options, view)
+    partitions = scope(options, view)
+    if not partitions:
+        _log.warning("no topic matches subscribePattern now; nothing is read")
+    asked = view_of(view, partitions)
+    lookup = cluster.lookup()
+    try:
+        bounds = _bounds_of_all(lookup, asked)
+        zone, spec = options.message_time_zone, options.start_of("batch")
+        chosen = spec if options.fail_on_data_loss else spec.without_unknown(partitions)
+        start = resolve(
+            without_times(chosen, partitions, lookup, view, bounds, zone, options.unmatched),
+            partitions,
+            bounds,
+            lambda: group_positions(options, asked, bounds, lookup, progress),
+            options.group_fallback,
+        )
+        lost = find_lost(start, bounds)
+        if lost:
+            # Nothing is called lost at the first look.
+            suspected = {one.identity for one in lost}
+            bounds = _bounds_of_all(lookup, asked)
+            lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
+        ending = without_times(options.end, partitions, lookup, view, bounds, zone, "latest")
+    finally:
+        lookup.close()
+    end = resolve(ending, partitions, bounds, lambda: GroupPositions({}))
+    for one in find_lost(end, bounds):
+        raise ConfigurationError(
+            f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
+            f"{one.low} to {one.high}; name an offset in there, or latest"
+        )
+    if lost and options.fail_on_data_loss:
+        raise data_loss(lost)
+    for one in lost:
+        _log.warning("failOnDataLoss is false, going on: %s", one)
+    start = start.clamp(
+        {key: bounds[key.store].min_offset for key in start}, {key: bounds[key.store].max_offset for key in start}
+    )
+    if options.end.by_time:
+        # Behind its end in time a partition has nothing to read, however it came to begin there.
+        end = end.clamp(start, {})
+    backward = [key for key in start if end[key] < start[key]]
+    if backward:
+        key = backward[0]
+        raise ConfigurationError(
+            f"endingOffsets {end[key]} of partition {key} lies before its beginning at {start[key]}; exchange or "
+            "move them"
+        )
+    dealt = Deal.of(options, partitions, node_count(options, partitions), lag=entries_by_partition(start, end))
+    plan = BatchPlan.of(options, start, end, dealt)
+    _log.info("batch read planned: %s", plan)
+    return tasks_of(options, plan, view)
+
+
+def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, Bounds]:
+    try:
+        return lookup.bounds(view)
+    except TransportError as error:
+        raise ConnectError(
+            f"a batch read needs all brokers of its partitions, and one does not tell its offsets: {error}. Read again "
+            "when it answers, raise retryLimit, or name the partitions of other brokers with assign"
+        ) from error

@@ -1,0 +1,75 @@
+"""What becomes of a batch's plan in Spark: tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_source.cluster.cluster import reader_groups
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.batch_plan import BatchPlan
+from spark_source.plan.node_partition import NodePartition
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.planning import PlainRange
+from spark_source.plan.slicing import slices
+from tubeclient.keys import BrokerInfo, StoreKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["tasks_of"]
+
+
+def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list[NodePartition]:
+    """Return one partition for each node with something to read, or for each slice of that where the options ask for
+    slices.
+
+    TubeError where the cluster no longer lists the broker of a range: it is never left out in silence.
+    """
+    rules = _offset_rules(options, plan.end, view)
+
+    def rules_of(of_task: Sequence[PlainRange]) -> dict[StoreKey, OffsetRule]:
+        stores = {partition.store for partition, _, _ in of_task} if rules else set()
+        return {store: rules[store] for store in sorted(stores & rules.keys())}
+
+    def brokers_of(of_task: Sequence[PlainRange]) -> tuple[BrokerInfo, ...]:
+        by_id = {partition.broker_id: partition for partition, _, _ in of_task}
+        return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
+
+    def sizes_of(of_task: Sequence[PlainRange]) -> dict[tuple[int, str], int]:
+        layouts = {(key.broker_id, key.topic): view.layout_of(key) for key, _, _ in of_task}
+        return {place: layout.partitions_per_store for place, layout in sorted(layouts.items()) if layout is not None}
+
+    cut = slices(
+        plan.by_node,
+        min_tasks=options.min_partitions,
+        max_rows=options.max_records_per_partition,
+        reader_groups=len(reader_groups(options)),
+    )
+    return [
+        NodePartition(
+            piece.node_id,
+            piece.ranges,
+            rules_of(piece.ranges),
+            brokers_of(piece.ranges),
+            piece.number,
+            view.visit_token,
+            sizes_of(piece.ranges),
+        )
+        for piece in cut
+    ]
+
+
+def _offset_rules(options: SourceOptions, end: Offsets, view: ClusterView) -> Mapping[StoreKey, OffsetRule]:
+    """Return the rule of each store whose messages' offsets can be known; the others are not named.
+
+    A replay has to give equal rows, and between a batch's first run and its replay partitions can be added to a store.
+    So what the recorded offsets say comes first: a store with one partition in them had one when the batch was planned.
+    """
+    if options.assigned:
+        return {}  # other partitions may share the store
+    rules = {}
+    for store, runs in end.runs.items():
+        if len(runs) == len(runs[0].ids) == 1 and not options.filters.get(store.topic):
+            layout = view.layout_of(store)
+            alone_now = layout is not None and layout.partitions_per_store == 1
+            rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE
+    return rules

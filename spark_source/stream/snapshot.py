@@ -1,0 +1,156 @@
+"""What the cluster looked like a moment ago. An idle query asks about 90 times a second; the brokers need not hear
+it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from spark_source.cluster.cluster import Lookup, Membership, scope, view_of
+from spark_source.offsets.offset_spec import Bounds
+from spark_source.offsets.offsets import Offsets, Run
+from spark_source.offsets.partition_set import PartitionSet
+from spark_source.options.source_options import SourceOptions
+from tubeclient.errors import TubeError
+from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+from tubeclient.store_growth import StoreGrowth
+
+__all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
+
+MIN_REFRESH_SECONDS = 0.5
+_MOST_TIME_SHARE = 0.1
+"""Of the planner's time for looking offsets up: asking a broker store by store may take long."""
+
+
+class Layout:
+    """What a query reads of a cluster as it was shown; settled once for each view."""
+
+    def __init__(self, options: SourceOptions, view: ClusterView) -> None:
+        self.view = view
+        self.configured = PartitionSet(scope(options, view))
+        """The partitions that the query reads, those that cannot be read at this moment included."""
+
+    @cached_property
+    def view_read(self) -> ClusterView:
+        """The view of the brokers that the query reads from."""
+        return view_of(self.view, self.configured)
+
+    @cached_property
+    def readable(self) -> PartitionSet:
+        """The partitions that can be read now."""
+        if all(layout.subscribable for layout in self.view.layouts):
+            return self.configured
+        return PartitionSet(key for key in self.configured if self.view.is_subscribable(key))
+
+    @cached_property
+    def unreadable(self) -> tuple[PartitionKey, ...]:
+        """The partitions that cannot."""
+        if self.readable is self.configured:
+            return ()
+        return tuple(key for key in self.configured if key not in self.readable)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Layout and bounds, looked up together."""
+
+    layout: Layout
+    bounds: Mapping[StoreKey, Bounds]
+    """Of the stores whose brokers told them: nothing is planned for others, nor called lost."""
+    silent: Mapping[int, TubeError]
+    """By broker id, why a broker did not tell of all its stores."""
+    last_bounds: Mapping[StoreKey, Bounds]
+    """The same as `bounds`, with what silent brokers told before."""
+    growth: Mapping[StoreKey, StoreGrowth]
+    """How the stores of `bounds` gained partitions while the query ran."""
+
+    @classmethod
+    def of(cls, options: SourceOptions, view: ClusterView, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
+        """Take a snapshot of the cluster that is shown as `view`; `before` is the last one."""
+        layout = before.layout if before is not None and before.view is view else Layout(options, view)
+        told = lookup.look(layout.view_read)
+        last = before.last_bounds if before is not None and told.silent else {}
+        kept = {store: held for store, held in last.items() if store in view.stores()}
+        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds}, told.growth)
+
+    @cached_property
+    def view_told(self) -> ClusterView:
+        """The view without brokers that are silent, or not read."""
+        return self.layout.view_read.without(self.silent.keys())
+
+    def untold_of(self, broker_id: int) -> list[PartitionKey]:
+        """The partitions of a silent broker whose stores it did not tell of, sorted."""
+        return [key for key in self.configured if key.broker_id == broker_id and key.store not in self.bounds]
+
+    @property
+    def view(self) -> ClusterView:
+        return self.layout.view
+
+    @property
+    def configured(self) -> PartitionSet:
+        """See Layout."""
+        return self.layout.configured
+
+    @cached_property
+    def latest(self) -> Offsets:
+        """The offset after the last of each partition, as far as its broker ever told it."""
+        return Offsets.of_runs(
+            {
+                store: [Run(first, last, self.last_bounds[store].max_offset) for first, last in spans]
+                for store, spans in self.configured.spans.items()
+                if store in self.last_bounds
+            }
+        )
+
+
+class SnapshotCache:
+    """Takes a snapshot no more often than twice a second where nothing comes, and less often where it takes long."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        membership: Membership,
+        lookup: Lookup,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._membership = membership
+        self._lookup = lookup
+        self._clock = clock
+        self._shown: ClusterView | None = None
+        self._view: ClusterView | None = None
+        self._held: Snapshot | None = None
+        self._fresh_until = self._rested_at = 0.0
+
+    @property
+    def held(self) -> Snapshot | None:
+        """The last snapshot, however old."""
+        return self._held
+
+    def get(self, *, fresh: bool = False, busy: bool = False) -> Snapshot:
+        """Return a snapshot, with `fresh` in any case a new one, with `busy` one that is as new as looking up leaves
+        time for. Raises what the membership or the lookup raises.
+
+        A membership that has ended is found at every call: a query that lost its group must not go on.
+        """
+        shown = self._membership.view()
+        began = self._clock()
+        if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
+            # Heartbeats bring a new token more often than the layout is looked at.
+            token = self._membership.visit_token
+            if self._shown is not shown or self._view is None or self._view.visit_token != token:
+                self._shown, self._view = shown, replace(shown, visit_token=token)
+            before = frozenset() if self._held is None else self._held.silent.keys()
+            self._held = Snapshot.of(self._options, self._view, self._lookup, self._held)
+            took = self._clock() - began
+            if self._held.silent.keys() - before:
+                began, took = (
+                    began + took,
+                    0.0,
+                )  # spent on waiting for a broker that falls silent, which is not repeated
+            self._rested_at = began + took + took / _MOST_TIME_SHARE
+            self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
+        return self._held

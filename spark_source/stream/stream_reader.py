@@ -1,0 +1,92 @@
+"""The streaming reader that Spark drives: a thin shell around the planner, and what tasks read.
+
+One class lives in three places. Spark's planner process asks it about offsets for a query's whole life; a second copy,
+made in a short-lived process, is pickled and sent to the tasks, and only ever reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.node_partition import NodePartition
+from spark_source.read.task_read import read_node
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from spark_source.stream.planner import StreamPlanner
+
+__all__ = ["TubeStreamReader"]
+
+
+class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Micro-batches of exact ranges. Opens nothing before Spark asks for offsets."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._planner: StreamPlanner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the tasks, which need neither the planner nor access to the offsets table."""
+        return {"_options": self._options.for_tasks(), "_planner": None}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planning().freeze_target()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        # Spark's Python API has no limit of several parts. That there is one at all tells this reader's default from
+        # triggers that want everything; where both are given, latestOffset knows the minimum by itself.
+        most, fewest = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
+        if most is not None:
+            return ReadMaxRows(most)
+        return ReadAllAvailable() if fewest is None else ReadMinRows(fewest)
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._planning().initial()
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """Spark before 4.2 gives neither argument."""
+        if start is None:
+            return self._planning().latest_from_here()
+        if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
+            raise ConfigurationError(f"a read limit of the kind {type(limit).__name__} is not supported by tubeclient")
+        return self._planning().latest(
+            start,
+            limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+            None if isinstance(limit, ReadAllAvailable) else self._options.min_offsets_per_trigger,
+        )
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._planner is None else self._planner.reported_latest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return self._planning().partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        return read_node(self._options, partition) if isinstance(partition, NodePartition) else iter(())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._planning().complete(end)
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+
+    def _planning(self) -> StreamPlanner:
+        if self._planner is None:
+            # Here, not above: tasks load this module too, and most of it is of no use to them.
+            from spark_source.cluster.cluster import TubeCluster
+            from spark_source.progress.progress_table import ProgressTable
+            from spark_source.stream.planner import StreamPlanner
+            from spark_source.stream.planner_process import set_up_planner_process
+
+            set_up_planner_process()
+            options = self._options
+            self._planner = StreamPlanner(options, TubeCluster(options), ProgressTable(options))
+        return self._planner

@@ -1,0 +1,56 @@
+"""Where a query with Trigger.AvailableNow ends: where the stores ended when it began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from spark_source.offsets.offset_spec import Bounds
+from spark_source.offsets.offsets import Offsets
+from spark_source.offsets.partition_set import PartitionSet
+from spark_source.stream.snapshot import Snapshot
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+
+__all__ = ["Reach", "Target"]
+
+
+class Reach(NamedTuple):
+    """What a batch may be planned of."""
+
+    partitions: PartitionSet
+    """That can be read now."""
+    bounds: Mapping[StoreKey, Bounds]
+    """Of the stores whose brokers answer now."""
+
+
+class Target:
+    """The partitions that there were, and the end of each store when its broker was heard first: at once, unless it was
+    down then."""
+
+    def __init__(self, frozen: Snapshot) -> None:
+        self.frozen = frozen
+        self.ends = {store: held.max_offset for store, held in frozen.bounds.items()}
+        self._last: tuple[Snapshot, Reach] | None = None
+
+    def within(self, recent: Snapshot) -> Reach:
+        """What is left of the target at a look: what the cluster has still, up to the target's ends."""
+        if self._last is None or self._last[0] is not recent:
+            there = self.frozen.configured
+            bounds: dict[StoreKey, Bounds] = {}
+            for store, held in recent.bounds.items():
+                if store in there.spans:
+                    end = self.ends.setdefault(store, held.max_offset)
+                    bounds[store] = StoreBounds(held.min_offset, max(held.min_offset, min(end, held.max_offset)))
+            partitions = PartitionSet(key for key in recent.layout.readable if key in there)
+            self._last = recent, Reach(partitions, bounds)
+        return self._last[1]
+
+    def left(self, reached: Offsets, recent: Snapshot) -> list[PartitionKey]:
+        """The target's partitions that were not read to its end because their broker does not answer."""
+        return [
+            key
+            for broker_id in recent.silent
+            for key in recent.untold_of(broker_id)
+            if key in self.frozen.configured
+            and (key not in reached or key.store not in self.ends or reached[key] < self.ends[key.store])
+        ]

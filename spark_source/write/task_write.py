@@ -1,0 +1,96 @@
+"""What a task of a write does: send its rows, and wait until the brokers have acknowledged each of them.
+
+A task that Spark repeats, or runs twice at once, sends its rows again: at least once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from spark_source.options.sink_options import SinkOptions
+from spark_source.write.sink_columns import SinkColumns
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tubeclient import OutgoingMessage, Producer
+
+__all__ = ["Written", "describe", "write_rows"]
+
+_PUBLISH_LIMIT_MS: Final = 10_000
+"""How long to wait for a topic that cannot be written: one that was deployed a moment ago may need some of it."""
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task has sent, by topic; all of it acknowledged."""
+
+    rows: Mapping[str, int]
+    payload_bytes: Mapping[str, int]
+    """Bodies and attributes."""
+
+
+def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+    """Send all rows; returns when every one has been acknowledged by a broker.
+
+    In memory are one batch, its messages, and what is on its way. Raises ConfigurationError for a row that cannot be
+    sent, before any of its batch is, and what kept the producer from delivering a message within `retryLimit`.
+    """
+    # Here, not above: the driver loads this module too and has no use for them.
+    from spark_source.cluster.cluster import client_settings
+    from spark_source.write.in_flight import MAX_MESSAGES, InFlight
+    from spark_source.write.sink_rows import MessageMaker
+    from tubeclient import Producer
+
+    settings = client_settings(options)
+    maker = MessageMaker(columns, options.topic, options.message_time_zone)
+    rows: dict[str, int] = {}
+    payload_bytes: dict[str, int] = {}
+    producer = Producer(settings, max_in_flight=MAX_MESSAGES)  # opens nothing before it publishes
+    in_flight = InFlight(producer, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms)
+
+    def send(batch: pyarrow.RecordBatch) -> None:  # of its own, so that its messages are gone when the next batch comes
+        first_row = maker.rows
+        messages = maker.make(batch)
+        new = {message.topic for message in messages}.difference(producer.topics)
+        if new:
+            producer.publish(new, timeout_ms=min(_PUBLISH_LIMIT_MS, options.retry_limit_ms))
+        _check_sizes(producer, messages, first_row)
+        in_flight.send(messages)
+        for message in messages:
+            rows[message.topic] = rows.get(message.topic, 0) + 1
+            payload_bytes[message.topic] = payload_bytes.get(message.topic, 0) + len(message.payload)
+
+    try:
+        for batch in batches:
+            send(batch)
+        in_flight.drain()
+    finally:
+        producer.close(timeout_ms=0)  # after an error nobody waits for what is on its way besides
+    return Written(rows, payload_bytes)
+
+
+def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
+    """Return what tasks have sent as one line: rows and bytes by topic. None stands for a task that failed."""
+    written = [message for message in messages if isinstance(message, Written)]
+    parts = [
+        f"{sum(one.rows.get(topic, 0) for one in written)} rows, "
+        f"{sum(one.payload_bytes.get(topic, 0) for one in written)} bytes to topic {topic}"
+        for topic in sorted({topic for one in written for topic in one.rows})
+    ]
+    return "; ".join(parts) or "no rows"
+
+
+def _check_sizes(producer: Producer, messages: Sequence[OutgoingMessage], first_row: int) -> None:
+    limits = {topic: producer.max_message_bytes(topic) for topic in producer.topics}
+    for number, message in enumerate(messages):
+        if len(message.payload) > limits[message.topic]:
+            raise ConfigurationError(
+                f"row {first_row + number} of this task cannot be sent: with its attributes it has "
+                f"{len(message.payload)} bytes, and topic {message.topic} takes {limits[message.topic]}"
+            )

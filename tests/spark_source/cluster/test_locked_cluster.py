@@ -1,0 +1,174 @@
+"""A cluster that is locked in every way, read through Spark: users, two-way TLS, visit tokens."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ
+from embedded_tubemq.net.tls import ServerTls
+from tests.certificates import Certificate, CertificateAuthority
+from tests.spark_source.feed import Feed
+from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SECRET = "hunter2-hunter2"
+KEY_SECRET = "hunter3-hunter3"
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Locked:
+    feed: Feed
+    folder: Path
+    """Holds the file `password`."""
+    access: dict[str, str]
+    """All options that it takes to be let in, passwords among them."""
+
+    def options(self, **more: object) -> dict[str, str]:
+        return {**self.feed.options("", startingOffsets="earliest", **more), **self.access}
+
+
+@pytest.fixture(scope="module")
+def locked_tube(
+    tmp_path_factory: pytest.TempPathFactory, authority: CertificateAuthority, server_certificate: Certificate
+) -> Iterator[EmbeddedTubeMQ]:
+    tls = ServerTls(server_certificate.certificate_file, server_certificate.key_file, client_ca_file=authority.ca_file)
+    folder = tmp_path_factory.mktemp("locked")
+    with EmbeddedTubeMQ(
+        folder, users={"alice": SECRET, "bob": sys.executable}, tls=tls, check_visit_token=True
+    ) as running_tube:
+        yield running_tube
+
+
+@pytest.fixture(scope="module")
+def own_certificate(authority: CertificateAuthority) -> Certificate:
+    return authority.issue("spark-client", password=KEY_SECRET)
+
+
+@pytest.fixture
+def locked(
+    locked_tube: EmbeddedTubeMQ,
+    authority: CertificateAuthority,
+    own_certificate: Certificate,
+    tmp_path: Path,
+) -> Locked:
+    (tmp_path / "password").write_text(SECRET + "\n")
+    access = {
+        "masterServers": locked_tube.master_tls_address,
+        "authUser": "alice",
+        "authPassword": SECRET,
+        "tls.caFile": authority.ca_file,
+        "tls.certificateFile": own_certificate.certificate_file,
+        "tls.keyFile": own_certificate.key_file,
+        "tls.keyPassword": KEY_SECRET,
+    }
+    return Locked(Feed.create(locked_tube, f"locked{next(_numbers)}", stores=2, partitions=1), tmp_path, access)
+
+
+@pytest.mark.parametrize("by_web", [True, False])
+def test_batch_and_stream_read_what_the_locks_guard(
+    delta_spark: SparkSession, locked: Locked, tmp_path: Path, by_web: bool
+) -> None:
+    """Offsets over HTTP, which asks nobody, or over the protocol, which does."""
+    feed = locked.feed
+    feed.send(60)
+    options = locked.options() if by_web else locked.options(masterWebPort=1)
+    assert sorted(bytes(row.value) for row in batch(delta_spark, options).collect()) == feed.sent
+    sink = Batches()
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.all == feed.sent
+
+
+def test_a_password_in_a_file_or_a_variable_is_read_by_every_process(delta_spark: SparkSession, locked: Locked) -> None:
+    """The variable is one that Spark's session was started with; bob's password is what stands in it."""
+    locked.feed.send(10)
+    kept = {name: value for name, value in locked.options().items() if name != "authPassword"}
+    by_file = {**kept, "authPasswordFile": str(locked.folder / "password")}
+    assert batch(delta_spark, by_file).count() == 10
+    by_variable = {**kept, "authUser": "bob", "authPasswordEnv": "PYSPARK_PYTHON"}
+    assert batch(delta_spark, by_variable).count() == 10
+    with pytest.raises(
+        Exception, match="authPasswordEnv names the environment variable TUBE_NOT_SET, which is not set"
+    ):
+        batch(delta_spark, {**kept, "authPasswordEnv": "TUBE_NOT_SET"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user and the password"),
+        ({"authUser": None, "authPassword": None}, r"415 .*Check the user and the password"),
+        ({"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPassword": None}, "client certificate, name one"),
+        ({"tls.keyPassword": "wrong-hunter3"}, "certificate_file .* and key_file .* cannot be used"),
+    ],
+)
+def test_who_lacks_a_key_is_told_so_and_reads_nothing(
+    delta_spark: SparkSession, locked: Locked, tmp_path: Path, change: dict[str, str | None], message: str
+) -> None:
+    locked.feed.send(10)
+    given = {**locked.options(retryLimit="1s"), **change}
+    options = {name: value for name, value in given.items() if value is not None}
+    sink = Batches()
+    with pytest.raises(Exception, match=message) as of_batch:
+        batch(delta_spark, options).collect()
+    with pytest.raises(Exception, match=message) as of_stream:
+        run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
+    assert sink.runs == 0
+    for caught in (of_batch, of_stream):
+        for secret in ("hunter2", "hunter3"):
+            assert secret not in str(caught.value)
+
+
+def test_tasks_of_later_batches_show_the_token_of_then(
+    delta_spark: SparkSession, locked: Locked, tmp_path: Path
+) -> None:
+    """Each start of the master makes a token, and brokers remember six."""
+    feed = locked.feed
+    feed.send(20)
+    sink = Batches()
+    with running(
+        stream(delta_spark, locked.options(partitionRefreshInterval="1s")), tmp_path / "checkpoint", sink
+    ) as query:
+        wait_for(lambda: len(sink.all) == 20, "the first batch")
+        held = feed.held()
+        for _ in range(7):
+            feed.tube.restart_master()
+        wait_for(lambda: feed.held() == held, "the query to have registered with the new master", seconds=60)
+        feed.send(20)
+        wait_for(lambda: len(sink.all) == 40 or query.exception(), "the batch after")
+        assert query.exception() is None
+    assert sink.all == feed.sent
+
+
+def test_passwords_are_in_no_plan_no_progress_and_no_checkpoint(
+    delta_spark: SparkSession, locked: Locked, tmp_path: Path
+) -> None:
+    locked.feed.send(10)
+    frame = stream(delta_spark, locked.options(offsetsTable=tmp_path / "offsets"))
+    sink = Batches()
+    with running(frame, tmp_path / "checkpoint", sink) as query:
+        wait_for(lambda: len(sink.all) == 10, "a batch")
+        wait_for(lambda: query.recentProgress, "its progress")
+        shown = query._jsq.explainInternal(True) + frame._jdf.queryExecution().toString()
+        shown += str(query.recentProgress) + str(query.status)
+    read = batch(delta_spark, locked.options())
+    assert read.count() == 10
+    shown += read._jdf.queryExecution().toString()
+    for folder in ("checkpoint", "offsets"):
+        shown += "".join(path.read_text(errors="replace") for path in (tmp_path / folder).rglob("*") if path.is_file())
+    assert "alice" in shown  # the options are shown
+    assert SECRET not in shown
+    assert KEY_SECRET not in shown

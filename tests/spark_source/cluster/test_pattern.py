@@ -1,0 +1,311 @@
+"""subscribePattern without sockets: which topics, when the group is joined or changed, and whose rows in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable
+from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
+from spark_source.options.source_options import SourceOptions, parse_options
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
+from tubeclient.errors import ClientClosed, ConfigurationError, ConnectError, DataLoss, NodeIdConflict, TopicNotDeployed
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
+from tubeclient.metadata import ClusterView
+
+LEAST = {"masterservers": "m", "consumergroup": "g"}
+
+
+def parse(**more: str) -> SourceOptions:
+    return parse_options({**LEAST, **more})
+
+
+# The option
+
+
+def test_a_topic_is_read_if_its_whole_name_matches() -> None:
+    options = parse(subscribepattern=r"clicks_\d+")
+    assert [name for name in ("clicks_1", "clicks_1x", "xclicks_1", "clicks_") if options.reads_topic(name)] == [
+        "clicks_1"
+    ]
+    assert options.topics == ()
+    reads = options.selector()
+    assert reads(PartitionKey(1, "clicks_7", 0))
+    assert not reads(PartitionKey(1, "clicks", 0))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"subscribepattern": "("},
+            r"option subscribePattern is '\(', which is no Python regular expression: missing \)",
+        ),
+        ({"subscribepattern": " "}, "option subscribePattern is blank"),
+        ({"subscribepattern": "a", "subscribe": "a"}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"subscribepattern": "a", "assign": '["1:a:0"]'}, "exactly one of subscribe, subscribePattern and assign"),
+        ({}, "exactly one of subscribe, subscribePattern and assign"),
+        (
+            {"subscribepattern": "a.*", "filters": '{"ab": ["x"], "b": ["x"]}'},
+            r"filters names topic b, which is not read; the topics are those that match 'a\.\*' as a whole",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_pattern_is_said(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse(**more)
+
+
+# The membership
+
+
+class FakeGroup:
+    """A group at a master: what happens to it is in `calls`."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+        self.refusal: Exception | None = None
+        self.topics: Sequence[str] = ()
+        self.visit_token: int | None = None
+
+    def make(self, topics: Sequence[str]) -> FakeGroup:
+        self.topics = topics
+        return self
+
+    def join(self, patience_ms: float) -> ClusterView:
+        self.calls.append(("join", *self.topics, patience_ms))
+        if self.refusal is not None:
+            raise self.refusal
+        self.visit_token = 7
+        return self.view()
+
+    def view(self) -> ClusterView:
+        return ClusterView.of([BrokerInfo(1, "h", 1)], [TopicLayout(topic, 1, 1, 1) for topic in self.topics])
+
+    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+        self.calls.append(("ask the master", timeout_ms))
+        return self.view()
+
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+        self.calls.append(("report", dict(held)))
+
+    def change_topics(self, topics: Sequence[str]) -> None:
+        self.topics = topics
+        self.calls.append(("change", *topics))
+
+    def close(self) -> None:
+        self.calls.append("leave")
+
+    @property
+    def changes(self) -> list[object]:
+        return [call for call in self.calls if call[0] != "report"]  # type: ignore[index]
+
+
+class Watched:
+    """A membership whose topics a test sets; each `later` is past the interval."""
+
+    def __init__(self, *topics: str) -> None:
+        self.topics: list[str] = list(topics)
+        self.fault: ConnectError | None = None
+        self.looks = 0
+        self.clock = FakeClock()
+        self.group = FakeGroup()
+        self.faults_left = 0
+        self.membership = PatternMembership(self._look, self.group.make, 30_000, self.clock, self._sleep)
+
+    def _look(self) -> list[str]:
+        self.looks += 1
+        if self.fault is not None:
+            raise self.fault
+        return self.topics
+
+    def _sleep(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.faults_left -= 1
+        if self.faults_left == 0:
+            self.fault = None
+
+    def later(self, *topics: str) -> list[str]:
+        self.topics = list(topics)
+        self.clock.now += 30
+        return self.seen()
+
+    def seen(self) -> list[str]:
+        return [layout.topic for layout in self.membership.view().layouts]
+
+
+def test_topics_that_appear_are_joined_for_at_the_next_look() -> None:
+    watched = Watched("a")
+    watched.membership.join(5)
+    watched.topics = ["b", "a"]
+    for _ in range(100):
+        assert watched.seen() == ["a"]
+    assert watched.looks == 1
+    assert watched.later("b", "a") == ["a", "b"]
+    assert watched.later("a", "b") == ["a", "b"]
+    assert watched.group.changes == [("join", "a", 5), ("change", "a", "b")]
+
+
+def test_a_group_is_joined_when_the_first_topic_appears(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    assert watched.membership.join(5) is NOTHING
+    assert watched.membership.visit_token is None
+    held = {0: [PartitionKey(1, "a", 0)]}
+    watched.membership.report(held)
+    assert watched.later() == []
+    assert watched.group.calls == []
+    assert watched.later("a") == ["a"]
+    assert watched.group.calls == [("join", "a", 5), ("report", held)]
+    assert watched.membership.visit_token == 7
+    assert caplog.text.count("no topic matches subscribePattern now") == 1
+
+
+def test_a_topic_is_given_up_when_two_looks_missed_it() -> None:
+    watched = Watched("a", "b")
+    watched.membership.join(0)
+    assert watched.later("a") == ["a", "b"]
+    assert watched.later("a", "b") == ["a", "b"]
+    assert watched.later("a") == ["a", "b"]
+    assert watched.later("a") == ["a"]
+    assert watched.group.changes == [("join", "a", "b", 0), ("change", "a")]
+
+
+def test_without_any_topic_left_the_group_is_left_and_joined_again() -> None:
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.later()
+    assert watched.later() == []
+    assert watched.later("c") == ["c"]
+    assert watched.group.changes == [("join", "a", 0), "leave", ("join", "c", 0)]
+
+
+def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.fault = ConnectError("no web port")
+    assert [watched.later("b") for _ in range(3)] == [["a"]] * 3
+    assert caplog.text.count("those known are read on: no web port") == 1
+    watched.fault = None
+    assert watched.later("a", "b") == ["a", "b"]
+
+
+def test_the_first_look_has_to_work() -> None:
+    watched = Watched()
+    watched.fault = ConnectError("no web port")
+    with pytest.raises(ConnectError):
+        watched.membership.join(0)
+
+
+def test_a_group_that_is_held_ends_it_and_a_topic_that_went_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched("a")
+    watched.group.refusal = TopicNotDeployed(431, "gone")
+    assert watched.membership.join(0) is NOTHING
+    assert "a topic went while it was joined for" in caplog.text
+    watched.group.refusal = NodeIdConflict(430, "held")
+    with pytest.raises(NodeIdConflict):
+        watched.later("a")
+    watched.membership.close()
+    assert watched.group.changes == [("join", "a", 0), "leave", ("join", "a", 0), "leave"]
+
+
+def test_a_new_look_is_taken_at_once_and_both_are_asked() -> None:
+    """Topics that came are changed over to before the master is asked how they lie."""
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.topics = ["a", "b"]
+    assert [layout.topic for layout in watched.membership.refreshed_view(60_000).layouts] == ["a", "b"]
+    assert watched.group.changes == [("join", "a", 0), ("change", "a", "b"), ("ask the master", 60_000)]
+    assert watched.looks == 2
+
+
+def test_a_new_look_that_fails_is_tried_again_and_not_for_ever() -> None:
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.fault, watched.faults_left = ConnectError("no web port"), 4
+    assert watched.membership.refreshed_view(60_000).layouts
+    assert watched.group.changes[-1] == ("ask the master", 58_000)
+    watched.fault, watched.faults_left = ConnectError("no web port"), -1
+    began = watched.clock.now
+    with pytest.raises(ConnectError, match="no web port"):
+        watched.membership.refreshed_view(3_000)
+    assert watched.clock.now - began == 3
+    watched.membership.close()
+    with pytest.raises(ClientClosed):
+        watched.membership.refreshed_view(3_000)
+
+
+def test_without_a_topic_a_new_look_asks_no_master() -> None:
+    watched = Watched()
+    watched.membership.join(0)
+    assert watched.membership.refreshed_view(3_000) is NOTHING
+
+
+def test_a_closed_one_joins_nothing_any_more() -> None:
+    watched = Watched("a")
+    watched.membership.join(0)
+    watched.membership.close()
+    with pytest.raises(ClientClosed):
+        watched.later("a", "b")
+    assert watched.group.changes == [("join", "a", 0), "leave"]
+
+
+# The planner
+
+
+def with_topic(cluster: FakeCluster, topic: str, rows: tuple[int, int]) -> None:
+    cluster.layouts = [*cluster.layouts, TopicLayout(topic, 1, 1, 1)]
+    cluster.rows[StoreKey(1, topic, 0)] = rows
+
+
+def test_a_topic_that_appears_is_read_from_its_beginning_wherever_the_query_began() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    cluster.layouts = []
+    one = planner(cluster, clock, subscribe=None, subscribePattern="t.*")
+    start = one.initial()
+    assert start == {}
+    assert one.latest(start, None) is start
+    assert one.partitions(start, start) == []
+    with_topic(cluster, "t2", (3, 9))
+    clock.now += 60
+    entered = one.latest(start, None)
+    assert entered == as_json({"1:t2:0": 3})
+    assert one.latest(entered, None) == as_json({"1:t2:0": 9})
+
+
+def test_a_topic_that_matches_and_is_gone_is_a_loss_and_one_that_does_not_match_is_left() -> None:
+    start = as_json({"1:t:0": 10, "1:t:1": 10, "1:other:0": 5})
+    assert planner(FakeCluster(), subscribe=None, subscribePattern="t").latest(start, None) == start
+    with pytest.raises(DataLoss, match="partition 1:other:0 was to be read from 140 on, but the cluster does not list"):
+        planner(FakeCluster(), subscribe=None, subscribePattern="t|o.*").latest(start, None)
+
+
+def test_without_a_partition_yet_the_nodes_are_as_many_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    cluster = FakeCluster()
+    cluster.layouts = []
+    planner(cluster, subscribe=None, subscribePattern="t", sourceCount=None).initial()
+    assert cluster.source_count == 3
+
+
+def test_the_offsets_tables_run_is_the_patterns_whatever_it_matches(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock, subscribe=None, subscribePattern="[t-z].*", offsetsTable=tmp_path)
+    one.complete(as_json({"1:t:0": 4, "1:t:1": 4, "1:old:0": 2}))
+    with_topic(cluster, "u", (0, 9))
+    clock.now += 60
+    one.complete(as_json({"1:t:0": 5, "1:t:1": 5, "1:u:0": 3}))
+    table = OffsetsTable(str(tmp_path))
+    kept = table.latest(GroupKey("g", pattern="[t-z].*"))
+    assert kept is not None
+    assert {str(row.partition): row.next_offset // ROW for row in kept.partitions} == {
+        "1:t:0": 5,
+        "1:t:1": 5,
+        "1:u:0": 3,
+    }
+    assert table.latest(GroupKey("g", ["t"])) is None
+    # Another run, of the pattern or of a topic's name, goes on from there.
+    for more in ({"subscribe": None, "subscribePattern": "[t-z].*"}, {"subscribe": "t,u"}):
+        began = planner(cluster, clock, startingOffsets="group", offsetsTable=tmp_path, **more).initial()
+        assert began == as_json({"1:t:0": 5, "1:t:1": 5, "1:u:0": 3})

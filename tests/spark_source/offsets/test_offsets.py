@@ -1,0 +1,177 @@
+"""The offsets' canonical text: one map, one text, small for many partitions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.offsets.offsets import Offsets, Run
+from tests.spark_source.examples import offset_maps
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey, StoreKey
+
+
+def key(text: str) -> PartitionKey:
+    return PartitionKey.parse(text)
+
+
+def test_text_is_by_store_and_by_run_of_partitions() -> None:
+    offsets = Offsets.of(
+        {
+            **{key(f"1:flights:{n}"): 2800 for n in range(4)},
+            key("1:flights:10000"): 560,
+            **{key(f"1:flights:{n}"): 588 for n in (10001, 10002, 10003)},
+        }
+    )
+    assert offsets.to_json() == '{"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}}'
+
+
+def test_ten_thousand_partitions_in_step_take_a_few_kilobytes() -> None:
+    offsets = Offsets.of(
+        {PartitionKey(b, "t", s * 10000 + n): 280 for b in range(10) for s in range(10) for n in range(100)}
+    )
+    assert len(offsets) == 10_000
+    assert len(offsets.to_json()) < 4_000
+
+
+def test_a_run_does_not_cross_stores_brokers_or_gaps() -> None:
+    offsets = Offsets.of({key("1:t:9999"): 28, key("1:t:10000"): 28, key("2:t:10001"): 28, key("1:t:10002"): 28})
+    assert offsets.to_dict() == {"1:t:0": {"9999": 28}, "1:t:1": {"10000": 28, "10002": 28}, "2:t:1": {"10001": 28}}
+
+
+@given(offset_maps)
+def test_text_and_back(positions: dict[PartitionKey, int]) -> None:
+    offsets = Offsets.of(positions)
+    assert offsets.as_dict() == positions
+    assert Offsets.parse(offsets.to_json()) == offsets
+    assert Offsets.from_dict(json.loads(json.dumps(offsets.to_dict()))) == offsets
+
+
+_places = st.dictionaries(
+    st.builds(PartitionKey, st.just(3), st.sampled_from(["a", "b"]), st.sampled_from([0, 1, 2, 3, 10_000])),
+    st.sampled_from(["latest", "group", "timestamp 60000"]),
+)
+
+
+@given(offset_maps, _places)
+def test_what_waits_has_a_text_and_is_no_position(
+    positions: dict[PartitionKey, int], waiting: dict[PartitionKey, str]
+) -> None:
+    waiting = {key: place for key, place in waiting.items() if key not in positions}
+    offsets = Offsets.of(positions).with_waiting(waiting)
+    assert (offsets.as_dict(), offsets.waiting) == (positions, waiting)
+    back = Offsets.parse(offsets.to_json())
+    assert (back, back.to_json()) == (offsets, offsets.to_json())
+    assert (offsets == Offsets.of(positions)) == (not waiting)
+    entered = offsets.merge(dict.fromkeys(list(waiting)[:1], 28))
+    assert len(entered) == len(offsets) + len(list(waiting)[:1])
+    assert entered.waiting == {key: waiting[key] for key in waiting if key not in entered}
+    assert offsets.without(waiting) == Offsets.of(positions)
+
+
+def test_what_waits_is_written_in_runs_beside_offsets() -> None:
+    waiting = {key(f"1:t:{number}"): "latest" for number in (1, 2, 4)}
+    offsets = Offsets.of({key("1:t:0"): 28, key("1:t:3"): 28}).with_waiting(waiting)
+    assert offsets.to_dict() == {"1:t:0": {"0": 28, "1-2": "latest", "3": 28, "4": "latest"}}
+    for wrong in ("soon", "-1", "timestamp", "earliest"):
+        with pytest.raises(ConfigurationError, match=f"the offset '{wrong}' of 1:t:0, partitions 1 is not a whole"):
+            Offsets.from_dict({"1:t:0": {"1": wrong}})
+    with pytest.raises(ConfigurationError, match="the offsets name partition 1:t:1 twice"):
+        Offsets.from_dict({"1:t:0": {"0-2": 28, "1": "latest"}})
+
+
+@given(offset_maps, offset_maps)
+def test_equal_maps_have_equal_texts_and_no_others(
+    one: dict[PartitionKey, int], other: dict[PartitionKey, int]
+) -> None:
+    assert (one == other) == (Offsets.of(one).to_json() == Offsets.of(other).to_json())
+
+
+@given(offset_maps, st.randoms(use_true_random=False))
+def test_text_does_not_depend_on_the_order_of_entries(positions: dict[PartitionKey, int], random: object) -> None:
+    items = list(positions.items())
+    random.shuffle(items)  # type: ignore[attr-defined]
+    assert Offsets.of(dict(items)).to_json() == Offsets.of(positions).to_json()
+
+
+@given(offset_maps)
+def test_text_is_sorted_and_shortest(positions: dict[PartitionKey, int]) -> None:
+    text = Offsets.of(positions).to_json()
+    assert json.dumps(json.loads(text), sort_keys=True) == text
+    split = {
+        store: {
+            str(n): at for run, at in runs.items() for n in range(int(run.split("-")[0]), int(run.split("-")[-1]) + 1)
+        }
+        for store, runs in json.loads(text).items()
+    }
+    assert Offsets.from_dict(split).to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "JSON object of stores"),
+        ("{", "not JSON"),
+        ('{"1:t": {"0": 0}}', "not a store"),
+        ('{"x:t:0": {"0": 0}}', "not a store"),
+        ('{"1:t:0": 28}', "JSON object of partition ids"),
+        ('{"1:t:0": {"a": 28}}', "no run of partition ids"),
+        ('{"1:t:0": {"3-": 28}}', "no run of partition ids"),
+        ('{"1:t:0": {"3-1": 28}}', "ends before it starts"),
+        ('{"1:t:0": {"10000": 28}}', "whose ids are 0 to 9999"),
+        ('{"1:t:1": {"9999-10000": 28}}', "whose ids are 10000 to 19999"),
+        ('{"1:t:0": {"9999-10000": 28}}', "whose ids are 0 to 9999"),
+        ('{"1:t:0": {"0-3": 28, "2": 28}}', "1:t:2 twice"),
+        ('{"1:t:0": {"0-3": 28, "3": 56}}', "1:t:3 twice"),
+        ('{"1:t:0": {"0": 27}}', "multiple of 28"),
+        ('{"1:t:0": {"0": -28}}', "multiple of 28"),
+        ('{"1:t:0": {"0": "28"}}', "whole number"),
+        ('{"1:t:0": {"0": true}}', "whole number"),
+    ],
+)
+def test_other_texts_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Offsets.parse(text)
+
+
+def test_of_refuses_what_is_no_offset() -> None:
+    with pytest.raises(ConfigurationError, match="30 of 1:t:0"):
+        Offsets.of({key("1:t:0"): 30})
+
+
+def test_overtaken_are_the_partitions_known_to_both_that_others_have_further() -> None:
+    mine = Offsets.of({key("1:t:0"): 28, key("1:t:1"): 56, key("1:t:2"): 56})
+    theirs = {key("1:t:2"): 84, key("1:t:0"): 56, key("1:t:1"): 56, key("1:t:9"): 28}
+    assert mine.overtaken_by(theirs) == [key("1:t:0"), key("1:t:2")]
+
+
+def test_merge_and_clamp() -> None:
+    a, b, c = key("1:t:0"), key("1:t:1"), key("1:t:2")
+    offsets = Offsets.of({a: 28, b: 56})
+    assert offsets.merge({b: 84, c: 0}) == {a: 28, b: 84, c: 0}
+    assert offsets.clamp({a: 56}, {b: 28}) == {a: 56, b: 28}
+    assert offsets.clamp({a: 84}, {a: 56}) == {a: 56, b: 56}
+    assert offsets == {a: 28, b: 56}
+
+
+@given(offset_maps)
+def test_runs_of_any_length_are_joined(positions: dict[PartitionKey, int]) -> None:
+    apart: dict[StoreKey, list[Run]] = {}
+    for one, at in sorted(positions.items(), reverse=True):
+        apart.setdefault(one.store, []).insert(0, Run(one.partition_id, one.partition_id, at))
+    joined, other = Offsets.of_runs(apart), Offsets.of(positions)
+    assert joined == other
+    assert hash(joined) == hash(other)
+    assert joined.to_json() == other.to_json()
+    assert (list(joined), len(joined)) == (sorted(positions), len(positions))
+    assert joined.as_dict() == positions
+    assert joined == positions
+
+
+def test_hash_follows_equality() -> None:
+    one, other = Offsets.of({key("1:t:0"): 28}), Offsets.parse('{"1:t:0": {"0": 28}}')
+    assert one == other
+    assert hash(one) == hash(other)

@@ -1,0 +1,183 @@
+"""Beginning and ending by time: the options, and what planning makes of them with a cluster in memory."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+
+import pytest
+
+from spark_source.options.source_options import SourceOptions
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.batch_reader import plan_batch
+from tests.spark_source.fakes import ROW, FakeCluster, as_json, options, planner
+from tubeclient.errors import ConfigurationError, NoMessageTime
+
+MINUTE = 60_000
+"""In the fake cluster row n is of minute n of 1970."""
+
+
+def batch(cluster: FakeCluster, **more: object) -> dict[str, tuple[int, int]]:
+    """Start and end in rows, by partition."""
+    chosen = options(**more)
+    return {
+        str(read.partition): (read.start // ROW, read.end // ROW)
+        for one in plan_batch(chosen, cluster, ProgressTable(chosen))
+        for read in one.ranges
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"startingTimestamp": 4 * MINUTE}, {"1:t:0": 4, "1:t:1": 4}),
+        ({"startingTimestamp": 5 * MINUTE - 1}, {"1:t:0": 4, "1:t:1": 4}),
+        ({"startingTimestamp": 0}, {"1:t:0": 2, "1:t:1": 2}),
+        ({"startingOffsetsByTimestamp": '{"1:t:0": 240000, "default": 360000}'}, {"1:t:0": 4, "1:t:1": 6}),
+        (
+            {
+                "startingTimestamp": 3 * MINUTE,
+                "startingOffsetsByTimestamp": '{"default": 240000}',
+                "startingOffsets": "latest",
+            },
+            {"1:t:0": 3, "1:t:1": 3},
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"default": 240000}', "startingOffsets": "earliest"},
+            {"1:t:0": 4, "1:t:1": 4},
+        ),
+        (
+            {"startingTimestamp": 10 * MINUTE, "startingOffsetsByTimestampStrategy": "Latest"},
+            {"1:t:0": 10, "1:t:1": 10},
+        ),
+    ],
+)
+def test_a_stream_begins_at_a_time(more: dict[str, object], expected: dict[str, int]) -> None:
+    cluster = FakeCluster(rows=(2, 10))
+    assert planner(cluster, None, messageTimeZone="Asia/Shanghai", **more).initial() == as_json(expected)
+    assert cluster.count("times of Asia/Shanghai") == 1
+
+
+def test_a_batch_lies_between_times_and_neighbours_share_no_message() -> None:
+    cluster = FakeCluster(partitions=1, rows=(2, 10))
+    cuts = [0, 5 * MINUTE, 5 * MINUTE + 59_999, 8 * MINUTE, 300 * MINUTE]
+    found = [batch(cluster, startingTimestamp=start, endingTimestamp=end) for start, end in itertools.pairwise(cuts)]
+    assert found == [{"1:t:0": (2, 5)}, {}, {"1:t:0": (5, 8)}, {"1:t:0": (8, 10)}]
+
+
+def test_a_batch_may_end_by_time_alone_and_each_partition_at_its_own() -> None:
+    cluster = FakeCluster(rows=(2, 10))
+    by_partition = '{"1:t:0": 240000, "default": 360000}'
+    assert batch(cluster, endingOffsetsByTimestamp=by_partition) == {"1:t:0": (2, 4), "1:t:1": (2, 6)}
+    assert batch(cluster, endingOffsetsByTimestamp=by_partition, endingTimestamp=180_000) == {
+        "1:t:0": (2, 3),
+        "1:t:1": (2, 3),
+    }
+    # Where a partition begins behind its end in time it has nothing to read.
+    assert batch(cluster, startingOffsets='{"1:t:0": 140, "default": -2}', endingTimestamp=180_000) == {"1:t:1": (2, 3)}
+
+
+def test_no_message_so_late_is_an_error_that_names_time_and_partition() -> None:
+    cluster = FakeCluster(rows=(2, 10))
+    message = (
+        r"startingTimestamp is 600000 \(1970-01-01 00:10 UTC\), but partition 1:t:0 has no message .*"
+        r"\(and 1 more partitions like it\).*startingOffsetsByTimestampStrategy to latest"
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        planner(cluster, startingTimestamp=600_000).initial()
+    with pytest.raises(ConfigurationError, match=message):
+        batch(cluster, startingTimestamp=600_000)
+
+
+@pytest.mark.parametrize(
+    ("more", "instead"),
+    [({"startingTimestamp": 1}, "startingOffsets"), ({"endingOffsetsByTimestamp": '{"default": 1}'}, "endingOffsets")],
+)
+def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object], instead: str) -> None:
+    cluster = FakeCluster()
+    cluster.timeless = NoMessageTime("the message with id 7 of partition 1:t:0 carries no time", partition="1:t:0")
+    message = rf"{next(iter(more))} goes by the times .* 1:t:0 carries no time\. .* of topic t set it, .* {instead} "
+    with pytest.raises(ConfigurationError, match=message):
+        batch(cluster, **more)
+    assert cluster.calls[-1] == "lookup closed"
+
+
+def test_partitions_that_are_not_there_and_those_that_are_not_named() -> None:
+    cluster = FakeCluster()
+    strange = '{"1:t:7": 240000, "default": 0}'
+    with pytest.raises(ConfigurationError, match="startingOffsetsByTimestamp names 1:t:7, which"):
+        planner(cluster, startingOffsetsByTimestamp=strange).initial()
+    assert cluster.count("times of UTC") == 0
+    accepted = planner(cluster, startingOffsetsByTimestamp=strange, failOnDataLoss=False)
+    assert accepted.initial() == as_json({"1:t:0": 0, "1:t:1": 0})
+    with pytest.raises(ConfigurationError, match='no entry for 1:t:1; add the missing ones, or "default"'):
+        planner(cluster, startingOffsetsByTimestamp='{"1:t:0": 240000}').initial()
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({}, 10), ({"startingTimestamp": 12 * MINUTE}, 12), ({"messageTimeZone": "Asia/Shanghai"}, 11)],
+)
+def test_the_first_answer_is_kept_for_the_same_question(
+    tmp_path: Path, changed: dict[str, object], expected: int
+) -> None:
+    asked = {
+        "startingTimestamp": 11 * MINUTE,
+        "startingOffsetsByTimestampStrategy": "latest",
+        "offsetsTable": tmp_path,
+    }
+    first = planner(FakeCluster(rows=(2, 10)), None, **asked)
+    assert first.initial() == as_json({"1:t:0": 10, "1:t:1": 10})
+    again = planner(FakeCluster(rows=(2, 20)), None, **{**asked, **changed})
+    assert again.initial() == as_json({"1:t:0": expected, "1:t:1": expected})
+
+
+def test_a_beginning_that_may_move_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        planner(FakeCluster(rows=(2, 10)), startingTimestamp=240_000).initial()
+        assert caplog.text == ""
+        latest = {"startingOffsetsByTimestampStrategy": "latest"}
+        planner(FakeCluster(rows=(2, 10)), None, startingTimestamp=240_000, **latest).initial()
+    assert "Set offsetsTable, which keeps the first answer" in caplog.text
+
+
+def checked(read: str, **more: object) -> SourceOptions:
+    chosen = options(**more)
+    chosen.check_stream() if read == "stream" else chosen.check_batch()
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"startingTimestamp": "yesterday"}, "the time 'yesterday' of startingTimestamp is not a number of millisec"),
+        ({"startingTimestamp": -1}, "the time -1 of startingTimestamp is not"),
+        ({"startingTimestamp": 1_700_000_000_000_000}, "the time 1700000000000000 of startingTimestamp is not"),
+        ({"endingTimestamp": 1.5}, "the time '1.5' of endingTimestamp"),
+        ({"startingOffsetsByTimestamp": "5"}, "startingOffsetsByTimestamp is '5'; write JSON from partition keys"),
+        ({"startingOffsetsByTimestamp": "{}"}, "startingOffsetsByTimestamp is '{}'; write JSON"),
+        ({"startingOffsetsByTimestamp": '{"default": "latest"}'}, "'latest' of startingOffsetsByTimestamp's default"),
+        ({"startingOffsetsByTimestamp": '{"1:t:0": true}'}, "the time True of 1:t:0 in startingOffsetsByTimestamp"),
+        ({"endingOffsetsByTimestamp": '{"t": 5}'}, "'t' is not a partition key"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "Strategy is 'earliest'; write one of error, latest"),
+        (
+            {"startingTimestamp": 120_000, "endingTimestamp": 60_000},
+            r"endingTimestamp 60000 \(1970-01-01 00:01 UTC\) lies before startingTimestamp 120000 .*; exchange",
+        ),
+        (
+            {"startingTimestamp": 120_000, "endingOffsetsByTimestamp": '{"1:t:1": 60000, "default": 120000}'},
+            "endingOffsetsByTimestamp 60000 .* lies before startingTimestamp 120000 .* for partition 1:t:1; exchange",
+        ),
+    ],
+)
+def test_wrong_times_are_refused_at_load(more: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        checked("batch", **more)
+
+
+def test_a_stream_has_no_end_in_time() -> None:
+    for name, value in (("endingTimestamp", 60_000), ("endingOffsetsByTimestamp", '{"default": 60000}')):
+        assert checked("batch", **{name: value}).end.option == name
+        with pytest.raises(ConfigurationError, match=f"{name} belongs to batch reads"):
+            checked("stream", **{name: value})

@@ -1,0 +1,179 @@
+"""Options for user and TLS: what goes where, what fits together, what this machine has; and no password anywhere."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyspark_tubeclient import DefaultSource
+from spark_source.cluster.cluster import client_settings
+from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.read.task_read import read_node
+from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, options, planner
+from tubeclient import Credentials, TlsSettings
+from tubeclient.errors import ConfigurationError
+
+SECRET = " hunter2 hunter2 "
+LEAST = {"masterservers": "a, b:9000", "consumergroup": "g", "subscribe": "t"}
+
+
+def parse(**more: str) -> SourceOptions:
+    return parse_options({**LEAST, **{name.replace("__", "."): value for name, value in more.items()}})
+
+
+def test_without_such_options_nobody_is_named_and_connections_are_plain() -> None:
+    settings = client_settings(parse())
+    assert (settings.credentials, settings.tls) == (None, None)
+    assert settings.master_servers == ("a:8715", "b:9000")
+
+
+def test_a_password_is_taken_as_it_is() -> None:
+    assert client_settings(parse(authuser=" alice ", authpassword=SECRET)).credentials == Credentials(
+        "alice", password=SECRET
+    )
+
+
+def test_where_a_password_stands_is_handed_on_and_not_what_stands_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "password"
+    file.write_text(SECRET)
+    monkeypatch.setenv("TUBE_PASSWORD", SECRET)
+    for more, expected in (
+        ({"authpasswordfile": str(file)}, Credentials("alice", password_file=str(file))),
+        ({"authpasswordenv": "TUBE_PASSWORD"}, Credentials("alice", password_env="TUBE_PASSWORD")),
+    ):
+        options = parse(authuser="alice", **more)
+        settings = client_settings(options)
+        assert settings.credentials == expected
+        for sent in (options, options.for_tasks(), settings):
+            assert SECRET.encode() not in pickle.dumps(sent)
+
+
+def test_tls_options_are_the_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ca", "own", "key"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("KEY_PASSWORD", SECRET)
+    ca, own, key = (str(tmp_path / name) for name in ("ca", "own", "key"))
+    options = parse(
+        tls__cafile=ca,
+        tls__certificatefile=own,
+        tls__keyfile=key,
+        tls__keypasswordenv="KEY_PASSWORD",
+        tls__checkhostname="false",
+    )
+    settings = client_settings(options)
+    assert settings.tls == TlsSettings(ca, own, key, key_password_env="KEY_PASSWORD", check_hostname=False)
+    assert settings.master_servers == ("a:8716", "b:9000")
+    assert client_settings(parse(tls__certificatefile=own, tls__keypassword=SECRET)).tls == TlsSettings(
+        certificate_file=own, key_password=SECRET
+    )
+
+
+def test_tls_can_be_turned_on_alone_and_off_again() -> None:
+    assert client_settings(parse(tls__enabled="true")).tls == TlsSettings()
+    assert client_settings(parse(tls__enabled="false", tls__cafile="/nowhere")).tls is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"authuser": "a b", "authpassword": SECRET}, "option authUser is 'a b'; a user's name has no blanks"),
+        ({"authuser": "alice"}, "authUser is given without a password; add one of authPassword, authPasswordFile"),
+        ({"authpassword": SECRET}, "authPassword is given without authUser"),
+        ({"authpasswordenv": "X"}, "authPasswordEnv is given without authUser"),
+        (
+            {"authuser": "alice", "authpassword": SECRET, "authpasswordenv": "X"},
+            "authPassword and authPasswordEnv are given together; give one of them",
+        ),
+        ({"authuser": "alice", "authpassword": ""}, "option authPassword has a value that cannot be used"),
+        ({"tls__keyfile": "/x"}, "tls.keyFile is given without tls.certificateFile"),
+        ({"tls__keypassword": SECRET}, "tls.keyPassword is given without tls.certificateFile"),
+        (
+            {"tls__certificatefile": "/x", "tls__keypassword": SECRET, "tls__keypasswordfile": "/y"},
+            "tls.keyPassword and tls.keyPasswordFile are given together",
+        ),
+        ({"tls__enabled": "yes"}, "option tls.enabled is 'yes'; write true or false"),
+        ({"tls__cafil": "/x"}, r"option tls.cafil is unknown; did you mean tls.caFile\?"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        parse(**more)
+    assert SECRET.strip() not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"authuser": "a", "authpasswordfile": "/no/file"}, "authPasswordFile names /no/file, which cannot be read"),
+        ({"authuser": "a", "authpasswordenv": "NO_SUCH"}, "authPasswordEnv names .* NO_SUCH, .*spark.executorEnv.NO_S"),
+        ({"tls.cafile": "/no/ca"}, r"tls.caFile names /no/ca, .*\(No such file or directory\).* every executor's"),
+        ({"tls.certificatefile": "/no/c"}, "tls.certificateFile names /no/c"),
+    ],
+)
+def test_what_this_machine_does_not_have_is_found_by_load_and_by_tasks(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        DefaultSource({**LEAST, **more}).schema()  # load asks for it
+    with pytest.raises(ConfigurationError, match=message):
+        client_settings(parse_options({**LEAST, **more}).for_tasks())
+
+
+def test_passwords_in_options_show_nowhere_and_reach_only_those_who_sign() -> None:
+    options = parse(authuser="alice", authpassword=SECRET, tls__certificatefile="/x", tls__keypassword=SECRET)
+    assert SECRET not in repr(options)
+    assert "alice" in repr(options)
+    assert client_settings(parse(authuser="alice", authpassword=SECRET).for_tasks()).credentials == Credentials(
+        "alice", password=SECRET
+    )
+    source = DefaultSource({**LEAST, "authuser": "alice", "authpassword": SECRET})
+    for shown in (source, vars(source), source.reader(source.schema()), vars(source.reader(source.schema()))):
+        assert SECRET not in repr(shown)
+
+
+def test_each_batchs_tasks_get_the_newest_visit_token() -> None:
+    """The layout need not have been looked at since: heartbeats bring tokens too."""
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    start, end = as_json({"1:t:0": 0}), as_json({"1:t:0": 4})
+    seen = []
+    for cluster.visit_token in (None, 7, 8):
+        clock.now += 1
+        seen += [part.visit_token for part in one.partitions(start, end)]
+    assert seen == [None, 7, 8]
+
+
+def test_a_task_shows_the_token_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+
+    class Recorder:
+        losses = ()
+
+        def __init__(self, *_: object, visit_token: int | None = None, **__: object) -> None:
+            shown.append(visit_token)
+
+        def read_all(self, wanted: object) -> Iterator[tuple[int, object]]:
+            yield from ()
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("tubeclient.range_reader.RangeReader", Recorder)
+    cluster = FakeCluster()
+    cluster.visit_token = 7
+    for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
+        assert list(read_node(options(), task)) == []
+    assert shown == [7]
+
+
+def test_a_visit_token_does_not_make_another_batch_of_it() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    start, end = as_json({"1:t:0": 0}), as_json({"1:t:0": 4})
+    first = one.partitions(start, end)
+    cluster.visit_token = 7
+    clock.now += 1
+    assert one.partitions(start, end) == first

@@ -1,0 +1,92 @@
+"""assignmentStrategy and assignmentHints: what they may say, and that partitions are dealt so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.plan.dealing import Deal
+from tubeclient.assignment import NO_HINTS, STRATEGIES, Assignment, Hints, assign
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+KEYS = [PartitionKey(broker_id, "clicks", number) for broker_id in (1, 2) for number in range(3)]
+
+
+def options(**given: str) -> SourceOptions:
+    return parse_options(
+        {"masterservers": "localhost:8715", "consumergroup": "etl", "subscribe": "clicks", "sourcecount": "2", **given}
+    )
+
+
+@pytest.mark.parametrize("strategy", ["modulo", "hash_modulo", "averagely", "averagely_by_circle", "consistent_hash"])
+def test_partitions_are_dealt_by_the_strategy(strategy: str) -> None:
+    assert Deal.of(options(assignmentstrategy=strategy.upper()), KEYS, 2).by_node == assign(strategy, KEYS, 2)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_all_are_offered(strategy: str) -> None:
+    hints = f'{{"rooms": {{"1": "a", "2": "a"}}, "nodeRooms": {{"0": "a", "1": "a"}}, "plan": {plan_of(KEYS)}}}'
+    dealt = Deal.of(options(assignmentstrategy=strategy, assignmenthints=hints), KEYS, 2).by_node
+    assert sorted(key for node in dealt for key in node) == KEYS
+
+
+def plan_of(keys: Sequence[PartitionKey]) -> str:
+    return json.dumps({str(key): int(key == KEYS[4]) for key in keys})
+
+
+def test_hints_reach_the_strategy() -> None:
+    by_room = options(
+        assignmentstrategy="machine_room_nearby",
+        assignmenthints='{"rooms": {"1": "west", "2": "east"}, "nodeRooms": {"0": "east", "1": "west"}}',
+    )
+    assert Deal.of(by_room, KEYS, 2).by_node == [KEYS[3:], KEYS[:3]]
+    planned = options(assignmentstrategy="config", assignmenthints=f'{{"plan": {plan_of(KEYS)}}}')
+    assert Deal.of(planned, KEYS, 2).by_node == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
+    ring = options(assignmentstrategy="consistent_hash", assignmenthints='{"virtualNodes": 1}')
+    assert Deal.of(ring, KEYS, 2).by_node == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))
+
+
+def test_tasks_are_sent_no_plan() -> None:
+    planned = options(assignmentstrategy="config", assignmenthints='{"plan": {"1:clicks:0": 0}}')
+    assert planned.for_tasks().assignment_hints == NO_HINTS
+
+
+def all_to_the_last(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
+    return [*([] for _ in range(source_count - 1)), list(keys)]
+
+
+def test_a_strategy_of_ones_own() -> None:
+    named = options(assignmentstrategy=f" {__name__}:all_to_the_last ")
+    assert Deal.of(named, KEYS, 2).by_node == [[], KEYS]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"assignmentstrategy": "stick"},
+            "option assignmentStrategy is 'stick'; write one of averagely, .*sticky, or package.module:function",
+        ),
+        ({"assignmentstrategy": f"{__name__}:none"}, "has no none"),
+        ({"assignmentstrategy": "machine_room"}, "machine_room needs the hint rooms"),
+        ({"assignmenthints": "east"}, "option assignmentHints is 'east'; write JSON of rooms"),
+        ({"assignmenthints": '{"room": {}}'}, "has 'room', which is no hint"),
+        ({"assignmenthints": '{"rooms": ["east"]}'}, r"has rooms \['east'\]; write an object from broker ids to rooms"),
+        ({"assignmenthints": '{"rooms": {"1": 7}}'}, "has 7 in rooms; write an object from broker ids"),
+        ({"assignmenthints": '{"nodeRooms": {"first": "east"}}'}, "has the id 'first'; write a whole number"),
+        ({"assignmenthints": '{"plan": {"clicks:0": 1}}'}, "'clicks:0' is not a partition key"),
+        (
+            {"assignmenthints": '{"plan": {"1:clicks:0": true}}'},
+            "has True in plan; write an object from",
+        ),
+        ({"assignmenthints": '{"virtualNodes": 0}'}, "has virtualNodes 0; write a whole number from 1 on"),
+        ({"assignmenthints": '{"rooms": {"1": "a", "1": "b"}}'}, "assignmentHints names '1' twice"),
+    ],
+)
+def test_what_is_wrong_is_said_at_load(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        options(**given)

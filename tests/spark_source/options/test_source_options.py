@@ -1,0 +1,318 @@
+"""Options: every wrong one is refused by name before anything is contacted, and secrets are never shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pickle
+from typing import Literal
+
+import pytest
+
+from spark_source.options.row import OptionRow
+from spark_source.options.sink_options import SinkOptions, write_options
+from spark_source.options.source_options import SourceOptions, parse_given, parse_options
+from spark_source.options.table import OPTIONS, find_row, markdown
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+LEAST = {"masterservers": "127.0.0.1:8715", "consumergroup": "g", "subscribe": "t"}
+
+
+def parse(**more: str) -> SourceOptions:
+    return parse_options({**LEAST, **more})
+
+
+def test_the_least_options_and_all_defaults() -> None:
+    options = parse_options(LEAST)
+    assert options.master_servers == ("127.0.0.1:8715",)
+    assert (options.consumer_group, options.topics) == ("g", ("t",))
+    assert options.source_count is None
+    assert options.assignment_strategy == "modulo"
+    assert options.start_of("stream").default == "latest"
+    assert options.start_of("batch").default == "earliest"
+    assert options.ending.default == "latest"
+    assert options.max_offsets_per_trigger is None
+    assert options.fail_on_data_loss is True
+    assert options.include_attributes is False
+    assert options.message_time_zone == "UTC"
+    assert options.offsets_table is None
+    assert options.reader_groups is None
+    assert options.master_web_port == 8080
+    assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (8_000, 40_000)
+    assert options.group_fallback == "error"
+
+
+@pytest.mark.parametrize("row", OPTIONS, ids=lambda row: row.name)
+def test_the_documentation_names_every_word_that_an_option_takes(row: OptionRow) -> None:
+    """An option that takes one of some words says so when it is given another."""
+    try:
+        row.parse("?")
+    except ValueError as error:
+        words = str(error).partition("; write one of ")[2].removesuffix(", or package.module:function of your own")
+        for word in filter(None, words.split(", ")):
+            assert f"`{word}`" in row.doc + row.default_doc
+
+
+def test_names_come_in_any_case_and_values_are_parsed() -> None:
+    options = parse_options(
+        {
+            "MasterServers": "a, b:9000 ,a:8715",
+            "consumergroup": " g ",
+            "SUBSCRIBE": "t2, t1,t2",
+            "filters": '{"t1": ["y", "x", "y"]}',
+            "sourceCount": "4",
+            "assignmentstrategy": "Hash_Modulo",
+            "maxoffsetspertrigger": "1000",
+            "failondataloss": "FALSE",
+            "includeattributes": "true",
+            "messagetimezone": "Asia/Shanghai",
+            "offsetsTable": " /lake/o ",
+            "offsetstablemode": "Strict",
+            "offsetcommitinterval": "10 s",
+            "storageoption.aws_region": "eu",
+            "readergroups": "r1,r2",
+            "partitionrefreshinterval": "2 minutes",
+            "rpctimeout": "1500ms",
+            "groupjointimeout": "0s",
+            "retrylimit": "2m",
+            "masterwebport": "8081",
+            "groupfallback": "earliest",
+        }
+    )
+    assert options.master_servers == ("a:8715", "b:9000")
+    assert options.consumer_group == "g"
+    assert options.topics == ("t1", "t2")
+    assert options.filters == {"t1": frozenset({"x", "y"})}
+    assert (options.source_count, options.assignment_strategy) == (4, "hash_modulo")
+    assert options.max_offsets_per_trigger == 1000
+    assert (options.fail_on_data_loss, options.include_attributes) == (False, True)
+    assert options.message_time_zone == "Asia/Shanghai"
+    assert options.offsets_table == "/lake/o"
+    assert (options.offsets_table_mode, options.offset_commit_interval_ms) == ("strict", 10_000)
+    assert dict(options.storage_options) == {"aws_region": "eu"}
+    assert options.reader_groups == ("r1", "r2")
+    assert options.partition_refresh_interval_ms == 120_000
+    assert (options.rpc_timeout_ms, options.group_join_timeout_ms, options.retry_limit_ms) == (1_500, 0, 120_000)
+    assert options.master_web_port == 8081
+    assert options.group_fallback == "earliest"
+
+
+def test_assign_names_partitions_and_with_them_the_topics() -> None:
+    options = parse_options(
+        {"masterservers": "m", "consumergroup": "g", "assign": '["1:b:10000", "2:a:3", "1:b:10000"]'}
+    )
+    assert options.assigned_keys == (PartitionKey(1, "b", 10000), PartitionKey(2, "a", 3))
+    assert options.topics == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"sourcecuont": "3"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
+        ({"maxOffsetPerTriger": "3"}, "did you mean maxOffsetsPerTrigger"),
+        ({"storageoptions.key": "3"}, "did you mean storageOption"),
+        ({"zzz": "3"}, "option zzz is unknown; there are masterServers, masterWebPort"),
+        ({"path": "/x"}, "has no path"),
+        ({"storageoption.": "x", "offsetstable": "o"}, r"option storageoption\. is unknown"),
+        ({"masterservers": " "}, "masterServers"),
+        ({"masterservers": "a:b"}, "masterServers"),
+        ({"consumergroup": "a b"}, "option consumerGroup is not usable: 'a b' is no group: .* no blanks"),
+        ({"consumergroup": "a#b"}, "consumerGroup"),
+        (
+            {"consumergroup": "etl-r0"},
+            "option consumerGroup is etl-r0, the form of a reader group: whoever reads ranges as group etl moves the "
+            "position of such groups on the brokers, and messages would be repeated or left out. Take a name that does "
+            "not end in -r and a number",
+        ),
+        ({"subscribe": ""}, "option subscribe is blank"),
+        ({"subscribe": "a,,b"}, "option subscribe is not usable: '' is no topic"),
+        ({"subscribe": "x" * 65}, "1 to 64 characters"),
+        ({"assign": '["1:t:0"]'}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"sourcecount": "0"}, "option sourceCount is '0'; write a whole number from 1 on"),
+        ({"sourcecount": "2.5"}, "sourceCount"),
+        ({"assignmentstrategy": "x"}, "one of averagely, .*, hash_modulo"),
+        ({"startingoffsets": "first"}, "startingOffsets is 'first'; write earliest, latest, group, or JSON"),
+        ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
+        ({"startingoffsets": '{"1:t": 28}'}, "not a partition key"),
+        ({"startingoffsets": '{"default": -3}'}, "the offset -3 of startingOffsets's default entry"),
+        ({"startingoffsets": '{"default": true}'}, "not a whole number"),
+        ({"startingoffsets": '{"default": [28]}'}, "not a whole number"),
+        ({"startingoffsets": '{"default": "first"}'}, "not a whole number"),
+        ({"startingoffsets": "[1]"}, "write earliest, latest, group, or JSON"),
+        ({"groupfallback": "x"}, "groupFallback"),
+        ({"offsetstable": "s3://me:hunter2@lake/o"}, "option offsetsTable holds a password or a query"),
+        ({"offsetstable": "https://a/b?sig=hunter2"}, "option offsetsTable holds a password or a query"),
+        ({"maxoffsetspertrigger": "0"}, "maxOffsetsPerTrigger"),
+        ({"minoffsetspertrigger": "-1"}, "option minOffsetsPerTrigger is '-1'; write a whole number from 1 on"),
+        ({"maxtriggerdelay": "soon"}, "option maxTriggerDelay is 'soon'; write a number and a unit"),
+        ({"minpartitions": "0"}, "option minPartitions is '0'; write a whole number from 1 on"),
+        ({"maxrecordsperpartition": "1e3"}, "option maxRecordsPerPartition is '1e3'; write a whole number from 1 on"),
+        ({"backlogtakeoverminrows": "0"}, "option backlogTakeoverMinRows is '0'; write a whole number from 1 on"),
+        ({"maxreadersperpartition": "1"}, "option maxReadersPerPartition is '1'; write a whole number from 2 on"),
+        (
+            {"backlogtakeover": "true", "maxreadersperpartition": "3", "readergroups": "r1,r2"},
+            "maxReadersPerPartition is 3, .*: there are 2 readerGroups; name more of them, or lower it",
+        ),
+        ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
+        ({"messagetimezone": "Mars/North"}, "messageTimeZone is 'Mars/North'"),
+        ({"messagetimezone": "../etc"}, "messageTimeZone"),
+        ({"filters": "[]"}, "option filters"),
+        ({"filters": '{"t": "a"}'}, "no list of tags"),
+        ({"filters": '{"t": []}'}, "no list of tags"),
+        (
+            {"filters": '{"t": ["a,b"]}'},
+            "option filters is not usable: the filter of topic t cannot be used: 'a,b' is no tag",
+        ),
+        ({"filters": '{"other": ["a"]}'}, "filters names topic other, which is not read; the topics are t"),
+        ({"rpctimeout": "10"}, "rpcTimeout is '10'; write a number and a unit"),
+        ({"rpctimeout": "1ms"}, "the least is 100ms"),
+        ({"partitionrefreshinterval": "5 parsecs"}, "partitionRefreshInterval"),
+        ({"masterwebport": "70000"}, "from 1 to 65535"),
+        ({"storageoption.secret": "s3cr3t"}, "storageOption.* is given without offsetsTable"),
+        ({"offsetstablemode": "strict"}, "offsetsTableMode is given without offsetsTable"),
+        ({"offsetcommitinterval": "1s"}, "offsetCommitInterval is given without offsetsTable"),
+        ({"readergroups": "g,h"}, "readerGroups names consumerGroup g"),
+    ],
+)
+def test_wrong_options_are_refused(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        parse(**more)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["masterServers", "consumerGroup"])
+def test_missing_options_are_named(name: str) -> None:
+    options = {key: value for key, value in LEAST.items() if key != name.lower()}
+    with pytest.raises(ConfigurationError, match=f"option {name} is required; add .option"):
+        parse_options(options)
+
+
+def test_neither_topics_nor_partitions() -> None:
+    with pytest.raises(ConfigurationError, match="exactly one of subscribe, subscribePattern and assign"):
+        parse_options({"masterservers": "m", "consumergroup": "g"})
+
+
+def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixture) -> None:
+    parse().check_stream()
+    parse().check_batch()
+    assert not caplog.records
+    with pytest.raises(ConfigurationError, match="endingOffsets belongs to batch reads"):
+        parse(endingoffsets="latest").check_stream()
+    for latest in ("latest", '{"1:t:0": -1, "default": -2}', '{"default": "latest"}'):
+        with pytest.raises(ConfigurationError, match="may not be latest in a batch read"):
+            parse(startingoffsets=latest).check_batch()
+    for no_end in ("earliest", "group", '{"default": -2}'):
+        with pytest.raises(ConfigurationError, match="endingOffsets may only be latest"):
+            parse(endingoffsets=no_end).check_batch()
+    with caplog.at_level(logging.WARNING):
+        parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
+    assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
+
+
+def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
+    secret = "hunter2-hunter2"
+    options = parse(offsetstable="o", **{"storageoption.aws_secret_access_key": secret})
+    assert options.storage_options["aws_secret_access_key"] == secret
+    assert secret not in repr(options)
+    assert secret not in repr(parse_given({"storageoption.aws_secret_access_key": secret}))
+    assert "aws_secret_access_key: ***" in repr(options)
+    assert secret.encode() in pickle.dumps(options)
+    assert secret.encode() not in pickle.dumps(options.for_tasks())
+    assert options.for_tasks().consumer_group == "g"
+    with pytest.raises(ConfigurationError) as caught:
+        parse(offsetstable=" ", **{"storageoption.aws_secret_access_key": secret})
+    assert secret not in str(caught.value)
+    with pytest.raises(ConfigurationError) as caught:
+        parse(offsetstable="o", **{"storageoption.key": "  "})
+    assert "storageoption.key has a value that cannot be used" in str(caught.value)
+
+
+@pytest.mark.parametrize(("use", "kind"), [("read", SourceOptions), ("write", SinkOptions)])
+def test_table_and_fields_agree(use: Literal["read", "write"], kind: type[SourceOptions | SinkOptions]) -> None:
+    fields = {field.name for field in dataclasses.fields(kind)} - {"given"}
+    assert {row.field for row in OPTIONS if row.applies_to(use)} == fields
+
+
+def test_names_are_unique_and_rows_documented() -> None:
+    names = [row.name.lower() for row in OPTIONS]
+    assert len(set(names)) == len(names)
+    assert all(row.doc.endswith(".") for row in OPTIONS)
+    assert find_row("STORAGEOPTION.a.b") is find_row("storageOption.x")
+
+
+def test_documentation_has_every_option() -> None:
+    table = markdown()
+    for row in OPTIONS:
+        [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{row.name}` |")]
+        assert ("reads" in uses) == row.applies_to("read")
+        assert ("writes" in uses) == row.applies_to("write")
+    assert all(line.count("|") - line.count("\\|") == 5 for line in table.strip().splitlines())
+
+
+def write(**given: str) -> SinkOptions:
+    return write_options(parse_given({"masterservers": "m", **given}))
+
+
+def test_the_options_of_a_write() -> None:
+    options = write()
+    assert (options.master_servers, options.master_web_port, options.topic) == (("m:8715",), 8080, None)
+    assert (options.message_time_zone, options.rpc_timeout_ms, options.retry_limit_ms) == ("UTC", 8_000, 60_000)
+    options = write(TOPIC=" t ", rpctimeout="2s", retrylimit="5s", messagetimezone="Asia/Tokyo", masterwebport="1")
+    assert (options.master_servers, options.master_web_port, options.topic) == (("m:8715",), 1, "t")
+    assert (options.message_time_zone, options.rpc_timeout_ms, options.retry_limit_ms) == ("Asia/Tokyo", 2_000, 5_000)
+    sparks_own = write(checkpointlocation="/c", queryname="q")
+    assert dataclasses.replace(sparks_own, given=write().given) == write()
+
+
+def test_users_and_tls_are_for_writes_too() -> None:
+    options = write(authuser="u", authpassword="hunter2", **{"tls.cafile": "/ca"})
+    assert options.master_servers == ("m:8716",)
+    assert (options.auth_user, options.auth_password, options.tls_ca_file) == ("u", "hunter2", "/ca")
+    assert "hunter2" not in repr(options)
+    with pytest.raises(ConfigurationError, match="authUser is given without a password"):
+        write(authuser="u")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
+        ({"consumergroup": "g"}, "option consumerGroup applies to reads only; leave it out"),
+        ({"offsetstable": "o", "storageoption.key": "hunter2"}, "option offsetsTable applies to reads only"),
+        ({"topic": "a,b"}, "option topic is 'a,b'; write one topic"),
+        ({"topic": "a b"}, "option topic is not usable: 'a b' is no topic"),
+        ({"topic": "x" * 65}, "1 to 64 characters"),
+        ({"topics": "t"}, r"option topics is unknown; did you mean topic\?"),
+        ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one; .* topic the one to write"),
+    ],
+)
+def test_wrong_options_of_a_write_are_refused(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        write(**more)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_write_needs_masters() -> None:
+    with pytest.raises(ConfigurationError, match="option masterServers is required"):
+        write_options(parse_given({"topic": "t"}))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"topic": "t"}, r"option topic applies to writes only; did you mean subscribe\?"),
+        ({"checkpointlocation": "/c"}, "option checkpointLocation belongs to writeStream, not to a read"),
+    ],
+)
+def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse(**more)
+
+
+def test_one_text_for_equal_starting_offsets() -> None:
+    one = parse(startingoffsets='{"default": -2, "1:t:0": 28, "1:t:1": -1}').start_of("stream")
+    other = parse(startingoffsets='{"1:t:1": "latest", "1:t:0": 28, "default": "earliest"}').start_of("stream")
+    assert one == other
+    assert one.text == other.text
+    assert one.text != parse(startingoffsets='{"1:t:0": 28, "default": -2}').start_of("stream").text

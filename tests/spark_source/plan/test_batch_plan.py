@@ -1,0 +1,170 @@
+"""What a batch read plans, with a cluster in memory."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from spark_source.cluster.cluster import node_count
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.batch_reader import plan_batch
+from tests.spark_source.fakes import ROW, FakeCluster, in_rows, key, options
+from tubeclient.errors import ConfigurationError, DataLoss
+from tubeclient.keys import StoreKey
+
+
+def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int, int]]]:
+    """Partition, start and end in rows, by node."""
+    chosen = options(**more)
+    return in_rows(plan_batch(chosen, cluster, ProgressTable(chosen)))
+
+
+def test_everything_is_read_by_default() -> None:
+    cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
+    assert plan(cluster) == {0: [("1:t:0", 2, 9)], 1: [("1:t:10000", 2, 9)]}
+    assert cluster.calls == ["fetch_view", "lookup", "bounds", "lookup closed"]  # and no group joined
+
+
+def test_an_empty_topic_has_no_tasks() -> None:
+    assert plan(FakeCluster(rows=(4, 4))) == {}
+
+
+def test_between_given_offsets() -> None:
+    cluster = FakeCluster(partitions=2, rows=(2, 9))
+    between = plan(
+        cluster, startingOffsets='{"1:t:0": 84, "default": -2}', endingOffsets='{"1:t:0": 112, "default": -1}'
+    )
+    assert between == {0: [("1:t:0", 3, 4)], 1: [("1:t:1", 2, 9)]}
+
+
+def test_as_many_tasks_as_wished() -> None:
+    chosen = options(minPartitions=3)
+    planned = plan_batch(chosen, FakeCluster(stores=2, partitions=1, rows=(2, 9)), ProgressTable(chosen))
+    assert [(one.node_id, one.slice_number) for one in planned] == [(0, 0), (1, 0), (0, 1)]
+    assert [[str(read) for read in one.ranges] for one in planned] == [
+        ["1:t:0[56, 140)"],
+        ["1:t:10000[56, 252)"],
+        ["1:t:0[140, 252)"],
+    ]
+
+
+def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spark_source")
+    cluster = FakeCluster(partitions=1, rows=(0, 100))
+    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 99}
+    assert plan(cluster, **given) == {0: [("1:t:0", 0, 50)], 1: [("1:t:0", 50, 100)]}
+    assert (
+        "batch read planned: 2 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[0, 1400); "
+        "node 1 reads 1:t:0[1400, 2800) (backlog of node 0)"
+    ) in caplog.text
+    alone = {0: [("1:t:0", 0, 100)]}
+    assert plan(cluster, **{**given, "backlogTakeoverMinRows": 100}) == alone
+    assert plan(cluster, **{**given, "backlogTakeover": False}) == alone
+
+
+def test_a_backlog_is_dealt_by_what_is_to_be_read() -> None:
+    cluster = FakeCluster(stores=3, partitions=1, rows=(0, 10))
+    cluster.rows[StoreKey(1, "t", 0)] = (0, 100)
+    assert plan(cluster, assignmentStrategy="backlog") == {
+        0: [("1:t:0", 0, 100)],
+        1: [("1:t:10000", 0, 10), ("1:t:20000", 0, 10)],
+    }
+
+
+def test_a_long_plan_is_cut_short(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spark_source")
+    plan(FakeCluster(partitions=50))
+    (told,) = (text for text in caplog.messages if text.startswith("batch read planned: "))
+    assert told.startswith("batch read planned: 50 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[0, ")
+    assert (told.count("["), told.endswith("; and 30 ranges more")) == (20, True)
+
+
+def test_what_was_taken_over_is_cut_into_slices_too() -> None:
+    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 10, "maxRecordsPerPartition": 30}
+    chosen = options(**given)
+    planned = plan_batch(chosen, FakeCluster(partitions=1, rows=(0, 100)), ProgressTable(chosen))
+    assert [(one.node_id, str(one.ranges[0])) for one in planned] == [
+        (0, "1:t:0[0, 700)"),
+        (1, "1:t:0[1400, 2100)"),
+        (0, "1:t:0[700, 1400)"),
+        (1, "1:t:0[2100, 2800)"),
+    ]
+
+
+@pytest.mark.parametrize(("more", "count"), [({}, 1), ({"backlogTakeover": True}, 3)])
+def test_with_take_over_there_are_as_many_nodes_as_may_read(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, object], count: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    chosen = options(sourceCount=None, maxReadersPerPartition=3, **more)
+    assert node_count(chosen, [key("1:t:0")]) == count
+
+
+def test_from_the_groups_position(tmp_path: Path) -> None:
+    cluster = FakeCluster(partitions=1, rows=(2, 9))
+    run = OffsetsTable(str(tmp_path)).open_run(GroupKey("g", ["t"]), 2)
+    run.record([PartitionProgress(key("1:t:0"), 7 * ROW)])
+    assert plan(cluster, startingOffsets="group", offsetsTable=tmp_path) == {0: [("1:t:0", 7, 9)]}
+    cluster.positions = {key("1:t:0"): 5 * ROW}
+    assert plan(cluster, startingOffsets="group") == {0: [("1:t:0", 5, 9)]}
+
+
+def test_offsets_are_known_by_the_layout() -> None:
+    chosen = options()
+    for partitions, rule in ((1, OffsetRule.ALWAYS), (2, OffsetRule.UNKNOWN)):
+        planned = plan_batch(chosen, FakeCluster(partitions=partitions), ProgressTable(chosen))
+        assert {one.offset_rule_of(read.partition) for one in planned for read in one.ranges} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "error", "message"),
+    [
+        ('{"default": 0}', "latest", DataLoss, "1:t:0 was to be read from 0 on, .* from 56 on: at most 2 messages"),
+        ('{"default": 280}', "latest", DataLoss, "the broker's data ends at 252"),
+        (
+            "earliest",
+            '{"default": 280}',
+            ConfigurationError,
+            "endingOffsets 280 of partition 1:t:0 is not within .* 252",
+        ),
+        ("earliest", '{"default": 28}', ConfigurationError, "endingOffsets 28 of partition 1:t:0 is not within"),
+        (
+            '{"default": 140}',
+            '{"default": 84}',
+            ConfigurationError,
+            "endingOffsets 84 .* lies before its beginning at 140",
+        ),
+    ],
+)
+def test_offsets_outside_of_what_is_there(starting: str, ending: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        plan(FakeCluster(partitions=1, rows=(2, 9)), startingOffsets=starting, endingOffsets=ending)
+
+
+def test_nothing_is_lost_at_the_first_look() -> None:
+    """A broker that starts may tell less than it holds; and at the second look more may have expired."""
+    cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
+    first, second = key("1:t:0").store, key("1:t:10000").store
+    cluster.next_rows = [{first: (2, 4), second: (2, 9)}, {first: (2, 9), second: (5, 9)}]
+    starting = '{"1:t:0": 140, "default": "earliest"}'
+    assert plan(cluster, startingOffsets=starting) == {0: [("1:t:0", 5, 9)], 1: [("1:t:10000", 5, 9)]}
+    assert cluster.count("bounds") == 2
+
+    cluster.next_rows = [{first: (6, 9), second: (2, 9)}, {first: (6, 9), second: (2, 9)}]
+    with pytest.raises(DataLoss, match="partition 1:t:0 was to be read from 140 on"):
+        plan(cluster, startingOffsets=starting)
+    assert cluster.count("bounds") == 4
+
+
+def test_loss_can_be_accepted(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(partitions=1, rows=(2, 9))
+    with caplog.at_level(logging.WARNING):
+        assert plan(cluster, startingOffsets='{"default": 0}', failOnDataLoss="false") == {0: [("1:t:0", 2, 9)]}
+        assert plan(cluster, startingOffsets='{"default": 280}', failOnDataLoss="false") == {}
+        gone = '{"default": "earliest", "3:t:0": 28}'
+        assert plan(cluster, startingOffsets=gone, failOnDataLoss="false") == {0: [("1:t:0", 2, 9)]}
+    assert caplog.text.count("failOnDataLoss is false, going on: partition 1:t:0") == 2

@@ -1,0 +1,239 @@
+"""Planning: windows by store, a fair and exact share of the limit, never backward, never past the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.plan.losses import find_lost
+from spark_source.plan.planning import nodes_by_store, plan, ranges
+from tubeclient.assignment import assign, node_of
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
+from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
+from tubeclient.store_growth import StoreGrowth
+
+
+class Held(NamedTuple):
+    min_offset: int
+    max_offset: int
+
+
+class Case(NamedTuple):
+    """A cluster at one moment; positions may lie outside of the bounds."""
+
+    start: Offsets
+    partitions: list[PartitionKey]
+    bounds: dict[StoreKey, Held]
+
+
+def key(text: str) -> PartitionKey:
+    return PartitionKey.parse(text)
+
+
+A0, A1, B0, B1 = key("1:t:0"), key("1:t:1"), key("1:t:10000"), key("1:t:10001")
+A, B = A0.store, B0.store
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, tidy: bool = False) -> Case:
+    """Up to 4 stores of up to 3 partitions; `tidy`: every partition known, readable and within the bounds."""
+    bounds: dict[StoreKey, Held] = {}
+    start: dict[PartitionKey, int] = {}
+    partitions = []
+    for store in range(draw(st.integers(1, 4))):
+        name = StoreKey(1 + store % 2, "t", store)
+        low = draw(st.integers(0, 5))
+        high = low + draw(st.integers(0, 12))
+        if tidy or draw(st.booleans()):
+            bounds[name] = Held(low * ROW, high * ROW)
+        for n in range(draw(st.integers(1, 3))):
+            one = PartitionKey(name.broker_id, "t", store * 10_000 + n)
+            if tidy or draw(st.booleans()):
+                start[one] = ROW * draw(st.integers(low, high) if tidy else st.integers(0, 20))
+            if tidy or draw(st.booleans()):
+                partitions.append(one)
+    return Case(Offsets.of(start), partitions, bounds)
+
+
+limits = st.none() | st.integers(1, 30)
+
+
+def union_rows(start: Offsets, end: Offsets, bounds: Mapping[StoreKey, Held]) -> int:
+    """The index entries that a batch touches, each once, in what the brokers hold; counted the slow way."""
+    touched = set()
+    for partition, until in end.items():
+        for at in range(start.get(partition, until), until, ROW):
+            if at >= bounds[partition.store].min_offset:
+                touched.add((partition.store, at))
+    return len(touched)
+
+
+@given(cases(), limits)
+def test_never_backward_never_past_the_end(case: Case, limit: int | None) -> None:
+    end = plan(case.start, case.partitions, case.bounds, limit)
+    for partition, at in case.start.items():
+        assert end[partition] >= at
+        if end[partition] > at:
+            assert partition in case.partitions
+            assert end[partition] <= case.bounds[partition.store].max_offset
+    for partition in end.keys() - case.start.keys():
+        assert end[partition] == case.bounds[partition.store].min_offset
+
+
+@given(cases(), st.integers(1, 30))
+def test_the_windows_have_at_most_as_many_rows_as_allowed(case: Case, limit: int) -> None:
+    end = plan(case.start, case.partitions, case.bounds, limit)
+    assert union_rows(case.start, end, case.bounds) <= limit
+
+
+@given(cases(tidy=True), st.integers(1, 60))
+def test_and_exactly_as_many_while_there_are_enough(case: Case, limit: int) -> None:
+    end = plan(case.start, case.partitions, case.bounds, limit)
+    newest = Offsets.of({key: case.bounds[key.store].max_offset for key in case.start})
+    backlog = union_rows(case.start, newest, case.bounds)
+    assert union_rows(case.start, end, case.bounds) == min(limit, backlog)
+
+
+@given(cases(), limits)
+def test_nothing_new_gives_start_itself(case: Case, limit: int | None) -> None:
+    end = plan(case.start, case.partitions, case.bounds, limit)
+    assert (end == case.start) == (end is case.start)
+
+
+@given(cases(), limits)
+def test_repeated_batches_arrive_and_stop(case: Case, limit: int | None) -> None:
+    """Whoever is readable ends at its store's end, and then there is nothing new."""
+    at = case.start
+    for _ in range(4 * 3 * 20 + 2):
+        following = plan(at, case.partitions, case.bounds, limit)
+        if following is at:
+            break
+        at = following
+    assert plan(at, case.partitions, case.bounds, limit) is at
+    for partition in case.partitions:
+        if partition.store in case.bounds:
+            assert at[partition] >= case.bounds[partition.store].max_offset
+
+
+def test_partitions_in_step_share_the_window() -> None:
+    start = Offsets.of({A0: 0, A1: 0, B0: 0})
+    end = plan(start, list(start), {A: Held(0, 100 * ROW), B: Held(0, 50 * ROW)}, 30)
+    assert end == {A0: 20 * ROW, A1: 20 * ROW, B0: 10 * ROW}
+
+
+def test_a_partition_ahead_goes_on_and_the_laggard_rejoins() -> None:
+    bounds = {A: Held(0, 14 * ROW)}
+    at = Offsets.of({A0: 8 * ROW, A1: 0})
+    seen = []
+    while (end := plan(at, [A0, A1], bounds, 6)) is not at:
+        at = end
+        seen.append((at[A0] // ROW, at[A1] // ROW))
+    assert seen == [(10, 4), (12, 8), (14, 14)]
+
+
+def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
+    bounds = {A: Held(2 * ROW, 6 * ROW), B: Held(3 * ROW, 5 * ROW)}
+    start = Offsets.of({A0: 6 * ROW})
+    entered = plan(start, [A0, B0], bounds, None)
+    assert entered == {A0: 6 * ROW, B0: 3 * ROW}
+    assert ranges(start, entered, nodes_by_store({A0: 0, B0: 0})) == {}
+    read = plan(entered, [A0, B0], bounds, None)
+    assert ranges(entered, read, nodes_by_store({A0: 0, B0: 0})) == {0: [(B0, 3 * ROW, 5 * ROW)]}
+
+
+def entered_at(start: Offsets, *ends: tuple[int, int]) -> int:
+    """The row at which partition 1 enters a store that holds the rows 2 to 9."""
+    growth = {A: StoreGrowth(1, 9 * ROW, tuple((last, row * ROW) for last, row in ends))}
+    return plan(start, [A0, A1], {A: Held(2 * ROW, 9 * ROW)}, 0, None, growth)[A1] // ROW
+
+
+def test_a_new_partition_enters_where_its_messages_are_proven_to_begin() -> None:
+    in_front = Offsets.of({A0: 8 * ROW})
+    assert entered_at(in_front, (0, 6)) == 6
+    assert entered_at(in_front, (1, 6)) == 2
+    assert entered_at(in_front, (0, 1)) == 2
+
+
+def test_but_never_in_front_of_the_others() -> None:
+    assert entered_at(Offsets.of({A0: 4 * ROW}), (0, 6)) == 4
+    assert entered_at(Offsets.of({A0: 4 * ROW, key("1:t:2"): 5 * ROW}), (0, 6)) == 5
+    assert entered_at(Offsets.of({B0: 8 * ROW}), (0, 6)) == 2
+
+
+def test_a_partition_that_is_gone_keeps_its_place() -> None:
+    start = Offsets.of({A0: ROW, B0: ROW})
+    assert plan(start, [A0], {A: Held(0, ROW), B: Held(0, 9 * ROW)}, None) is start
+    assert plan(start, [A0, B0], {A: Held(0, ROW)}, None) is start
+
+
+def test_expired_messages_take_no_share_of_the_limit() -> None:
+    start = Offsets.of({A0: 0})
+    assert plan(start, [A0], {A: Held(100 * ROW, 200 * ROW)}, 10) == {A0: 110 * ROW}
+
+
+def test_with_fewer_rows_than_stores_they_take_turns() -> None:
+    stores = [PartitionKey(1, "t", 10_000 * n) for n in range(5)]
+    bounds = {one.store: Held(0, 1000 * ROW) for one in stores}
+    at = Offsets.of(dict.fromkeys(stores, 0))
+    for _ in range(10):
+        at = plan(at, stores, bounds, 2)
+    assert at == dict.fromkeys(stores, 4 * ROW)
+
+
+def test_a_partition_ahead_does_not_keep_its_store_from_taking_turns() -> None:
+    ahead = key("1:t:2")
+    stores = [A0, B0, key("1:t:20000")]
+    bounds = {one.store: Held(0, 1000 * ROW) for one in stores}
+    at = Offsets.of({**dict.fromkeys(stores, 0), ahead: 500 * ROW})
+    for _ in range(9):
+        at = plan(at, [*stores, ahead], bounds, 1)
+    # The laggard has two rows of three; those in front, one of each store, share the third.
+    assert at == {A0: 6 * ROW, ahead: 501 * ROW, B0: ROW, stores[2]: ROW}
+
+
+def test_positions_outside_of_the_bounds_are_found() -> None:
+    bounds = {A: Held(2 * ROW, 6 * ROW)}
+    positions = Offsets.of({A0: ROW, A1: 7 * ROW, B0: 5 * ROW})
+    below, above = find_lost(positions, bounds)
+    assert below.expired
+    assert str(below) == (
+        "partition 1:t:0 was to be read from 28 on, but the broker holds it from 56 on: at most 1 messages have expired"
+    )
+    assert not above.expired
+    assert "partition 1:t:1 was to be read from 196 on, but the broker's data ends at 168" in str(above)
+    assert find_lost(Offsets.of({A0: 2 * ROW, A1: 6 * ROW}), bounds) == []
+
+
+@given(cases(), limits, st.integers(1, 5), st.sampled_from(["modulo", "hash_modulo"]))
+def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, strategy: str) -> None:
+    end = plan(case.start, case.partitions, case.bounds, limit)
+    assume(end)
+    assignment = assign(strategy, end, nodes)
+    dealt = ranges(case.start, end, nodes_by_store(node_of(assignment)))
+    assert all(dealt.values())
+    assert all(key in assignment[node] for node, of_node in dealt.items() for key, _, _ in of_node)
+    flat = [OffsetRange(*one) for of_node in dealt.values() for one in of_node]
+    assert len({one.partition for one in flat}) == len(flat)
+    moved = {key: at - case.start[key] for key, at in end.items() if case.start.get(key, at) != at}
+    assert {one.partition: one.end - one.start for one in flat} == moved
+
+
+def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        ranges(Offsets.of({A0: 0}), Offsets.of({A0: ROW}), nodes_by_store({B0: 0}))
+    three = {PartitionKey(1, "t", number): 0 for number in range(3)}
+    for missing in three:
+        others = nodes_by_store({key: 0 for key in three if key != missing})
+        with pytest.raises(KeyError):
+            ranges(Offsets.of(three), Offsets.of(dict.fromkeys(three, ROW)), others)
+
+
+def test_a_batch_that_goes_backward_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="ends before it starts"):
+        ranges(Offsets.of({A0: ROW}), Offsets.of({A0: 0}), nodes_by_store({A0: 0}))

@@ -1,0 +1,160 @@
+"""Slices: pieces of what each node reads, contiguous, disjoint, complete, in order, and the same each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.plan.planning import PlainRange
+from spark_source.plan.slicing import Slice, cut, slices
+from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
+from tubeclient.keys import OffsetRange, PartitionKey
+
+ByNode = dict[int, tuple[OffsetRange, ...]]
+
+
+def piece(partition_id: int, start: int, end: int) -> OffsetRange:
+    """A range; offsets in rows."""
+    return OffsetRange(PartitionKey(1, "t", partition_id), start * ROW, end * ROW)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> ByNode:
+    """What up to 4 nodes read: up to 4 ranges each, every one with something to read."""
+    dealt: ByNode = {}
+    for node in draw(st.lists(st.integers(0, 9), unique=True, max_size=4)):
+        lengths = draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))
+        starts = [draw(st.integers(0, 50)) for _ in lengths]
+        dealt[node] = tuple(
+            piece(10 * node + n, start, start + length)
+            for n, (start, length) in enumerate(zip(starts, lengths, strict=True))
+        )
+    return dealt
+
+
+some = st.none() | st.integers(1, 60)
+groups = st.integers(1, 9)
+
+
+def rows(ranges: Sequence[PlainRange]) -> int:
+    return sum(OffsetRange(*one).max_messages for one in ranges)
+
+
+def joined(pieces: Sequence[Sequence[PlainRange]]) -> list[OffsetRange]:
+    """The ranges of `pieces` one behind the other, neighbours that touch made one again."""
+    whole: list[OffsetRange] = []
+    for one in (OffsetRange(*one) for of_piece in pieces for one in of_piece):
+        if whole and whole[-1].partition == one.partition and whole[-1].end == one.start:
+            whole[-1] = OffsetRange(one.partition, whole[-1].start, one.end)
+        else:
+            whole.append(one)
+    return whole
+
+
+def of_node(found: Sequence[Slice], node: int) -> list[Slice]:
+    return [one for one in found if one.node_id == node]
+
+
+@given(nodes(), some, some, groups)
+def test_slices_cover_what_each_node_reads_once_and_in_order(
+    by_node: ByNode, min_tasks: int | None, max_rows: int | None, reader_groups: int
+) -> None:
+    found = slices(by_node, min_tasks=min_tasks, max_rows=max_rows, reader_groups=reader_groups)
+    assert {one.node_id for one in found} == set(by_node)
+    for node, ranges in by_node.items():
+        mine = of_node(found, node)
+        assert [one.number for one in mine] == list(range(len(mine)))
+        assert joined([one.ranges for one in mine]) == list(ranges)
+        assert all(end > start for each in mine for _, start, end in each.ranges)
+
+
+@given(nodes(), some, st.integers(1, 60), groups)
+def test_no_slice_has_more_rows_than_allowed(
+    by_node: ByNode, min_tasks: int | None, max_rows: int, reader_groups: int
+) -> None:
+    found = slices(by_node, min_tasks=min_tasks, max_rows=max_rows, reader_groups=reader_groups)
+    assert all(rows(one.ranges) <= max_rows for one in found)
+
+
+@given(nodes(), st.integers(1, 60))
+def test_and_there_are_no_more_slices_than_that_takes(by_node: ByNode, max_rows: int) -> None:
+    found = slices(by_node, min_tasks=None, max_rows=max_rows, reader_groups=8)
+    assert len(found) == sum(-(-rows(ranges) // max_rows) for ranges in by_node.values())
+
+
+@given(nodes(), st.integers(1, 60), some)
+def test_there_are_as_many_slices_as_wished_where_groups_and_rows_allow_it(
+    by_node: ByNode, min_tasks: int, max_rows: int | None
+) -> None:
+    found = slices(by_node, min_tasks=min_tasks, max_rows=max_rows, reader_groups=1_000)
+    without = slices(by_node, min_tasks=None, max_rows=max_rows, reader_groups=1_000)
+    wished = min(min_tasks, sum(rows(ranges) for ranges in by_node.values()))
+    assert len(found) >= max(wished, len(without))
+    if max_rows is None:
+        assert len(found) == max(wished, len(by_node))
+
+
+@given(nodes(), st.integers(1, 200), groups)
+def test_the_wish_puts_no_partition_into_more_slices_than_there_are_reader_groups(
+    by_node: ByNode, min_tasks: int, reader_groups: int
+) -> None:
+    found = slices(by_node, min_tasks=min_tasks, max_rows=None, reader_groups=reader_groups)
+    readers = Counter(key for each in found for key, _, _ in each.ranges)
+    assert max(readers.values(), default=0) <= max(2, reader_groups)
+
+
+@given(nodes(), some, some, groups)
+def test_neither_the_order_of_nodes_nor_a_second_time_changes_a_slice(
+    by_node: ByNode, min_tasks: int | None, max_rows: int | None, reader_groups: int
+) -> None:
+    backward = dict(reversed(by_node.items()))
+    first, second = (
+        slices(each, min_tasks=min_tasks, max_rows=max_rows, reader_groups=reader_groups)
+        for each in (by_node, backward)
+    )
+    assert first == second
+
+
+@given(nodes(), st.data())
+def test_pieces_are_of_one_size_but_for_an_entry(by_node: ByNode, data: st.DataObject) -> None:
+    for ranges in by_node.values():
+        count = data.draw(st.integers(1, rows(ranges)))
+        sizes = [rows(each) for each in cut(ranges, count)]
+        assert len(sizes) == count
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_without_options_a_node_is_one_task() -> None:
+    by_node = {2: (piece(0, 0, 5), piece(1, 0, 5)), 0: (piece(2, 3, 9),)}
+    assert slices(by_node, min_tasks=None, max_rows=None, reader_groups=8) == [
+        Slice(0, 0, by_node[0]),
+        Slice(0, 2, by_node[2]),
+    ]
+    assert slices({}, min_tasks=5, max_rows=5, reader_groups=8) == []
+
+
+def test_whole_partitions_stay_whole_where_the_borders_allow_it() -> None:
+    by_node = {0: tuple(piece(n, 0, 10) for n in range(6))}
+    found = slices(by_node, min_tasks=None, max_rows=20, reader_groups=8)
+    assert [one.ranges for one in found] == [by_node[0][0:2], by_node[0][2:4], by_node[0][4:6]]
+
+
+def test_tasks_go_to_nodes_by_what_they_read_and_start_with_each_nodes_first() -> None:
+    by_node = {0: (piece(0, 0, 30),), 1: (piece(1, 0, 10),)}
+    found = slices(by_node, min_tasks=4, max_rows=None, reader_groups=8)
+    assert [(one.node_id, one.number, one.ranges) for one in found] == [
+        (0, 0, (piece(0, 0, 10),)),
+        (1, 0, (piece(1, 0, 10),)),
+        (0, 1, (piece(0, 10, 20),)),
+        (0, 2, (piece(0, 20, 30),)),
+    ]
+
+
+@pytest.mark.parametrize(("min_tasks", "max_rows", "count"), [(3, 5, 8), (12, 5, 12), (12, 20, 12), (2, None, 2)])
+def test_of_both_the_one_that_makes_more_tasks_decides(min_tasks: int, max_rows: int | None, count: int) -> None:
+    found = slices({0: (piece(0, 0, 40),)}, min_tasks=min_tasks, max_rows=max_rows, reader_groups=20)
+    assert len(found) == count

@@ -1,0 +1,160 @@
+"""Taking over a backlog: everything is read once, in pieces that neighbour each other, and nodes come level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.plan.planning import PlainRange
+from spark_source.plan.takeover import TakenOver, take_over
+from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
+from tubeclient.keys import PartitionKey
+
+ByNode = dict[int, list[PlainRange]]
+
+
+def key(partition_id: int) -> PartitionKey:
+    return PartitionKey(1, "t", partition_id)
+
+
+def piece(partition_id: int, start: int, end: int) -> PlainRange:
+    """A range; offsets in rows."""
+    return key(partition_id), start * ROW, end * ROW
+
+
+def rows(ranges: Sequence[PlainRange]) -> int:
+    return sum(end - start for _, start, end in ranges) // ROW
+
+
+@st.composite
+def dealt(draw: st.DrawFn) -> tuple[ByNode, int]:
+    """What up to 6 nodes have to read, some of them nothing, and how many nodes there are."""
+    count = draw(st.integers(1, 6))
+    by_node: ByNode = {}
+    for node in draw(st.lists(st.integers(0, count - 1), unique=True)):
+        lengths = draw(st.lists(st.integers(1, 60) | st.integers(500, 2_000), min_size=1, max_size=4))
+        starts = [draw(st.integers(0, 50)) for _ in lengths]
+        by_node[node] = [
+            piece(10 * node + n, start, start + length)
+            for n, (start, length) in enumerate(zip(starts, lengths, strict=True))
+        ]
+    return by_node, count
+
+
+least_rows = st.integers(1, 300)
+readers = st.integers(2, 5)
+
+
+@given(dealt(), least_rows, readers)
+def test_each_offset_is_read_once_and_what_is_told_is_what_happens(
+    given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
+) -> None:
+    by_node, count = given_nodes
+    new, taken = take_over(by_node, count, min_rows=min_rows, max_readers=max_readers)
+    assert set(new) <= set(range(count))
+    assert all(start < end for of_node in new.values() for _, start, end in of_node)
+    for owner, of_node in by_node.items():
+        for partition, start, end in of_node:
+            pieces = sorted(
+                (at, until, node) for node, others in new.items() for name, at, until in others if name == partition
+            )
+            assert pieces[0][0] == start
+            assert pieces[-1][1] == end
+            assert [until for _, until, _ in pieces[:-1]] == [at for at, _, _ in pieces[1:]]
+            told = [(one.start, one.end, one.reader) for one in taken if one.partition == partition]
+            assert [one for one in pieces if one[2] != owner] == told
+            assert all(one.owner == owner for one in taken if one.partition == partition)
+
+
+@given(dealt(), least_rows, readers)
+def test_only_long_ranges_are_cut_into_pieces_worth_a_reader_and_into_few(
+    given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
+) -> None:
+    by_node, count = given_nodes
+    _, taken = take_over(by_node, count, min_rows=min_rows, max_readers=max_readers)
+    length = {partition: (end - start) // ROW for of_node in by_node.values() for partition, start, end in of_node}
+    for one in taken:
+        assert length[one.partition] > min_rows
+        assert (one.end - one.start) // ROW >= max(1, min_rows // max_readers)
+    for partition in {one.partition for one in taken}:
+        of_partition = [one.reader for one in taken if one.partition == partition]
+        assert len(of_partition) == len(set(of_partition)) <= max_readers - 1
+
+
+@given(dealt(), least_rows, readers)
+def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
+    given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
+) -> None:
+    by_node, count = given_nodes
+    new, taken = take_over(by_node, count, min_rows=min_rows, max_readers=max_readers)
+    before = {node: rows(by_node.get(node, [])) for node in range(count)}
+    after = {node: rows(new.get(node, [])) for node in range(count)}
+    assert max(after.values()) <= max(before.values())
+    assert sum(after.values()) == sum(before.values())
+    if len({one.partition for one in taken}) == 1:  # later ranges change what earlier ones made level
+        assert all(after[one.reader] <= after[one.owner] for one in taken)
+
+
+@given(dealt(), least_rows, readers, st.randoms())
+def test_the_order_of_the_input_does_not_matter(
+    given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int, random: object
+) -> None:
+    by_node, count = given_nodes
+    mixed = {node: random.sample(of_node, len(of_node)) for node, of_node in reversed(by_node.items())}  # type: ignore[attr-defined]
+    first, taken = take_over(by_node, count, min_rows=min_rows, max_readers=max_readers)
+    second, taken_again = take_over(mixed, count, min_rows=min_rows, max_readers=max_readers)
+    assert taken == taken_again
+    assert first == second if taken else (first, second) == (by_node, mixed)
+
+
+@pytest.mark.parametrize(
+    ("max_readers", "expected"),
+    [
+        (2, {0: 45, 1: 10, 2: 45}),
+        (3, {0: 34, 1: 33, 2: 33}),
+        (9, {0: 34, 1: 33, 2: 33}),
+    ],
+)
+def test_a_partition_with_most_of_the_backlog_is_shared_evenly(max_readers: int, expected: dict[int, int]) -> None:
+    by_node = {0: [piece(0, 0, 80)], 1: [piece(1, 0, 10)], 2: [piece(2, 0, 10)]}
+    new, taken = take_over(by_node, 3, min_rows=20, max_readers=max_readers)
+    assert {node: rows(of_node) for node, of_node in new.items()} in (
+        expected,
+        {0: expected[0], 1: expected[2], 2: expected[1]},
+    )
+    assert {piece.partition for piece in taken} == {key(0)}
+
+
+def test_an_idle_node_takes_half() -> None:
+    new, taken = take_over({1: [piece(0, 100, 200)]}, 2, min_rows=10, max_readers=2)
+    assert new == {0: [piece(0, 150, 200)], 1: [piece(0, 100, 150)]}
+    assert taken == [TakenOver(key(0), 150 * ROW, 200 * ROW, owner=1, reader=0)]
+
+
+def test_what_one_range_made_level_the_next_one_leaves_alone() -> None:
+    new, _ = take_over({0: [piece(0, 0, 100), piece(1, 0, 100)]}, 2, min_rows=10, max_readers=2)
+    assert new == {0: [piece(1, 0, 100)], 1: [piece(0, 0, 100)]}
+
+
+def test_a_piece_may_be_shorter_than_what_is_cut() -> None:
+    new, _ = take_over({0: [piece(0, 0, 21)]}, 2, min_rows=20, max_readers=2)
+    assert new == {0: [piece(0, 0, 11)], 1: [piece(0, 11, 21)]}
+    new, _ = take_over({0: [piece(0, 0, 21)], 1: [piece(1, 0, 2)]}, 2, min_rows=20, max_readers=2)
+    assert new == {0: [piece(0, 0, 21)], 1: [piece(1, 0, 2)]}  # nine would be too little
+
+
+def test_a_node_with_much_else_gives_the_whole_of_its_only_long_range_away() -> None:
+    small = [piece(number, 0, 10) for number in range(1, 11)]
+    new, _ = take_over({0: [piece(0, 0, 11), *small]}, 2, min_rows=10, max_readers=2)
+    assert new == {0: small, 1: [piece(0, 0, 11)]}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_nothing_is_taken_where_nobody_has_less_or_nothing_is_long(count: int) -> None:
+    level = {node: [piece(node, 0, 50)] for node in range(count)}
+    assert take_over(level, count, min_rows=10, max_readers=2) == (level, [])
+    short: ByNode = {0: [piece(0, 0, 50)]}
+    assert take_over(short, count, min_rows=50, max_readers=2) == (short, [])

@@ -1,0 +1,310 @@
+"""Packs to Arrow batches: Spark's exact schema, every column, nothing corrupt let through, sizes held."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read import arrow, attribute_texts
+from spark_source.read.arrow import PackDecoder
+from spark_source.read.attribute_columns import split_alike
+from spark_source.read.schema import COLUMNS, arrow_schema, check_schema, spark_schema
+from tests.spark_source.plain_decoder import plain_table
+from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss
+from tubeclient.keys import PartitionKey
+from tubeclient.range_reader import Pack
+from tubeclient.wire.messages import Columns
+from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
+from tubeclient.wire.proto.broker_pb2 import TransferedMessage
+
+KEY = PartitionKey(7, "clicks", 10_003)
+
+
+def message(body: bytes, tag: str = "", time: str = "", number: int = 1, **attributes: str) -> TransferedMessage:
+    payload, flag = encode_payload(body, encode_attributes(attributes, tag, time))
+    return TransferedMessage(messageId=number, checkSum=checksum(payload), payLoadData=payload, flag=flag)
+
+
+def raw_message(payload: bytes, flag: int = 1) -> TransferedMessage:
+    return TransferedMessage(messageId=1, checkSum=checksum(payload), payLoadData=payload, flag=flag)
+
+
+def pack(*messages: TransferedMessage, start: int = 280, end: int | None = None) -> Pack:
+    columns = Columns(
+        [one.messageId for one in messages], [one.payLoadData for one in messages], [one.flag for one in messages]
+    )
+    return Pack(KEY, start, start + 28 * len(messages) if end is None else end, columns)
+
+
+def decoder(**changes: Any) -> PackDecoder:
+    return PackDecoder(**{"include_attributes": True, "time_zone": "UTC", **changes})
+
+
+def rows(one: Pack, rule: OffsetRule = OffsetRule.UNKNOWN, **changes: Any) -> list[dict[str, Any]]:
+    result: list[dict[str, Any]] = decoder(**changes).decode([one], rule).to_pylist()
+    return result
+
+
+@pytest.mark.parametrize("include_attributes", [False, True])
+def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
+    """Spark compares with its own conversion and refuses a batch that differs in a name, a type, a zone or a null."""
+    expected = to_arrow_schema(spark_schema(include_attributes), timezone="UTC")
+    assert arrow_schema(include_attributes).equals(expected)
+    for one in (pack(message(b"x")), pack(message(b"x", "a", "202401020304", k="v")), pack()):
+        batch = decoder(include_attributes=include_attributes).decode([one], OffsetRule.ALWAYS)
+        assert expected.equals(batch.schema)
+        batch.validate(full=True)
+
+
+def test_columns_are_those_of_the_documentation() -> None:
+    assert spark_schema(False).simpleString() == (
+        ""
+        "struct<topic:string,partitionKey:string,brokerId:int,partition:int,offset:bigint,messageId:bigint,messageType:string,messageTime:timestamp,value:binary>"
+    )
+    assert spark_schema(True).simpleString().endswith(",attributes:map<string,string>>")
+    assert all(doc.endswith(".") for _, _, doc in COLUMNS)
+
+
+def test_a_given_schema_has_to_be_ours() -> None:
+    check_schema(spark_schema(True), True)
+    with pytest.raises(ConfigurationError, match=r"fixed schema; leave \.schema"):
+        check_schema(spark_schema(True), False)
+
+
+def test_every_column() -> None:
+    first, second = rows(
+        pack(message(b"one", "web", "202401020304", 11, k="v", a="b"), message(b"two", number=12)), OffsetRule.ALWAYS
+    )
+    assert first == {
+        "topic": "clicks",
+        "partitionKey": "7:clicks:10003",
+        "brokerId": 7,
+        "partition": 10003,
+        "offset": 280,
+        "messageId": 11,
+        "messageType": "web",
+        "messageTime": datetime(2024, 1, 2, 3, 4, tzinfo=UTC),
+        "value": b"one",
+        "attributes": [("k", "v"), ("a", "b")],
+    }
+    assert second["offset"] == 308
+    assert (second["messageType"], second["messageTime"], second["value"]) == (None, None, b"two")
+    assert second["attributes"] == []
+
+
+def test_messages_without_attributes_at_all() -> None:
+    first, second = rows(pack(message(b""), message(b"\x00\xff")))
+    assert [first["value"], second["value"]] == [b"", b"\x00\xff"]
+    assert first["messageType"] is first["messageTime"] is first["offset"] is None
+    assert first["attributes"] == []
+
+
+@pytest.mark.parametrize("include_attributes", [False, True])
+def test_tag_and_time_are_found_wherever_they_stand(include_attributes: bool) -> None:
+    texts = [
+        "$msgType$=a,$msgTime$=202401020304,k=v",
+        "$msgTime$=202401020304,$msgType$=a,k=v",
+        "$msgTime$=202401020304,k=v,$msgType$=a",
+        "k=v,$msgType$=a,$msgTime$=202401020304",
+        "k=v,$msgTime$=202401020304,$msgType$=a",
+    ]
+    found = rows(
+        pack(*(raw_message(*encode_payload(b"body", text)) for text in texts)), include_attributes=include_attributes
+    )
+    assert [row["messageType"] for row in found] == ["a"] * 5
+    assert [row["messageTime"] for row in found] == [datetime(2024, 1, 2, 3, 4, tzinfo=UTC)] * 5
+    assert [row["value"] for row in found] == [b"body"] * 5
+    if include_attributes:
+        assert [row["attributes"] for row in found] == [[("k", "v")]] * 5
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=5),
+            st.sampled_from(["", "a", "b"]),
+            st.sampled_from(["", "202401020304", "199912312359"]),
+            st.dictionaries(st.sampled_from(["k", "l", "ü"]), st.sampled_from(["", "1", "two words"])),
+        ),
+        max_size=30,
+    )
+)
+def test_what_producers_attach_comes_out(sent: list[tuple[bytes, str, str, dict[str, str]]]) -> None:
+    found = rows(pack(*(message(body, tag, time, 1, **attributes) for body, tag, time, attributes in sent)))
+    assert [(row["value"], row["messageType"] or "", dict(row["attributes"])) for row in found] == [
+        (body, tag, attributes) for body, tag, _, attributes in sent
+    ]
+    assert [(row["messageTime"] and row["messageTime"].strftime("%Y%m%d%H%M")) or "" for row in found] == [
+        time for _, _, time, _ in sent
+    ]
+
+
+def test_time_is_read_in_the_given_zone() -> None:
+    (row,) = rows(pack(message(b"", time="202407010800")), time_zone="Asia/Shanghai")
+    assert row["messageTime"] == datetime(2024, 7, 1, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2024", "202413010000", "20240102030x", "202401023", ""])
+def test_a_time_that_is_none_is_null(text: str) -> None:
+    payload, flag = encode_payload(b"body", f"$msgTime$={text},$msgType$=a")
+    (row,) = rows(pack(raw_message(payload, flag)))
+    assert (row["messageTime"], row["messageType"], row["value"]) == (None, "a", b"body")
+
+
+def test_an_empty_tag_is_none() -> None:
+    (row,) = rows(pack(raw_message(*encode_payload(b"", "$msgType$=,k=v"))))
+    assert (row["messageType"], row["attributes"]) == (None, [("k", "v")])
+
+
+def test_texts_that_never_repeat_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribute_texts, "_KNOWN_TEXTS", 10)
+    one = decoder()
+    found = one.decode([pack(*(message(b"", f"tag{n}", f"2024010203{n:02}") for n in range(60)))], OffsetRule.UNKNOWN)
+    assert found.column("messageType").to_pylist() == [f"tag{n}" for n in range(60)]
+    assert [moment.minute for moment in found.column("messageTime").to_pylist()] == list(range(60))
+    assert max(len(one._texts._known), len(one._texts._times_us)) <= 10
+
+
+@pytest.mark.parametrize(
+    ("rule", "complete", "short"),
+    [
+        (OffsetRule.UNKNOWN, [None, None], [None, None]),
+        (OffsetRule.IF_COMPLETE, [280, 308], [None, None]),
+        (OffsetRule.ALWAYS, [280, 308], None),
+    ],
+)
+def test_offsets_are_given_only_where_they_are_known(
+    rule: OffsetRule, complete: list[int | None], short: list[int | None] | None
+) -> None:
+    two = (message(b"a"), message(b"b"))
+    assert [row["offset"] for row in rows(pack(*two), rule)] == complete
+    if short is not None:
+        assert [row["offset"] for row in rows(pack(*two, end=280 + 3 * 28), rule)] == short
+        return
+    with pytest.raises(DataLoss, match=r"7:clicks:10003 has 2 messages in its offsets \[280, 364\), where .* has 3"):
+        rows(pack(*two, end=280 + 3 * 28), rule)
+    lenient = decoder(fail_on_data_loss=False)
+    batch = lenient.decode([pack(*two, end=280 + 3 * 28)], rule)
+    assert batch.column("offset").to_pylist() == [None, None]
+    assert lenient.missing.total() == 1
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_partition_that_others_joined_lacks_nothing(strict: bool) -> None:
+    asked: list[PartitionKey] = []
+
+    def is_alone(key: PartitionKey) -> bool:
+        asked.append(key)
+        return False
+
+    one = decoder(fail_on_data_loss=strict, is_alone=is_alone)
+    for _ in range(3):
+        batch = one.decode([pack(message(b"a"), end=280 + 3 * 28)], OffsetRule.ALWAYS)
+        assert batch.column("offset").to_pylist() == [None]
+    assert one.missing.total() == 0
+    assert asked == [KEY]
+
+
+def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
+    # "Aa" and "BB" have one hash in Java, which is all that a broker compares.
+    sent = pack(message(b"1", "Aa"), message(b"2", "BB"), message(b"3"), message(b"4", "Aa", k="v"))
+    batch = decoder().decode([sent], OffsetRule.UNKNOWN, frozenset({"Aa"}))
+    assert batch.column("value").to_pylist() == [b"1", b"4"]
+    assert decoder().decode([pack(message(b"x"))], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
+    assert decoder().decode([pack()], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
+
+
+@pytest.mark.parametrize("payload", [b"\x00\x00", b"\x00\x00\x00\x09abc", b"\xff\xff\xff\xf0abcdefgh", b""])
+def test_attributes_that_do_not_fit_are_an_error(payload: bytes) -> None:
+    fine = raw_message(*encode_payload(b"", "abc"))
+    with pytest.raises(CorruptMessage, match="7:clicks:10003"):
+        rows(pack(fine, raw_message(payload)))
+
+
+def test_attributes_that_are_not_text_are_an_error() -> None:
+    with pytest.raises(CorruptMessage, match=r"7:clicks:10003.* not UTF-8"):
+        rows(pack(raw_message(b"\x00\x00\x00\x02\xff\xfeabc")))
+
+
+def test_in_which_pack_the_damage_is() -> None:
+    fine, bad = pack(message(b"fine", "a")), pack(raw_message(b"\x00\x00\x00\x09abc"), start=308)
+    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, offsets \[308, 336\).* from offset 336 "):
+        decoder().decode([fine, bad], OffsetRule.UNKNOWN)
+
+
+KEYS = st.sampled_from(["$msgType$", "$msgTime$", "k", "l", "ü", ""])
+VALUES = st.sampled_from(["", "a", "two words", "x=y", "202401020304", "199912312359", "ü"])
+SHAPES = st.lists(KEYS, max_size=4)
+
+
+@st.composite
+def odd_payloads(draw: st.DrawFn) -> tuple[bytes, int]:
+    """Whatever a producer may have written, or not."""
+    body = draw(st.binary(max_size=6))
+    if draw(st.booleans()):
+        return body, 0
+    text = ",".join(key + draw(st.sampled_from(["", "="])) + draw(VALUES) for key in draw(SHAPES))
+    return with_text(text, body), 1
+
+
+@st.composite
+def alike_payloads(draw: st.DrawFn, shape: list[str]) -> tuple[bytes, int]:
+    """The same keys for all messages."""
+    text = ",".join(f"{key}={draw(VALUES)}" for key in shape)
+    return with_text(text, draw(st.binary(max_size=6))), 1
+
+
+def with_text(text: str, body: bytes) -> bytes:
+    return struct.pack(">i", len(text.encode())) + text.encode() + body
+
+
+payloads = st.one_of(
+    st.lists(odd_payloads(), max_size=20), SHAPES.flatmap(lambda shape: st.lists(alike_payloads(shape), max_size=20))
+)
+
+
+REPEATED = [
+    (with_text(f"$msgType$={tag},$msgTime$=,$msgType$=,$msgType$=", b""), 1) for tag in ("", "", "", "", "", "a")
+]
+
+
+@example(REPEATED, 1, False, False, 1)
+@example([(with_text("$msgTime$=202401020304,$msgTime$=none", b""), 1)], 1, False, False, 1_000)
+@example([(with_text("k=,$msgTime$=202401020304,k=1,k=2", b""), 1)], 1, True, False, 1_000)
+@given(payloads, st.integers(1, 5), st.booleans(), st.booleans(), st.sampled_from([1, 1_000]))
+def test_the_plain_decoder_gives_an_equal_table(
+    sent: list[tuple[bytes, int]], of_a_pack: int, include_attributes: bool, with_offsets: bool, rows_for_columns: int
+) -> None:
+    """However the decoder goes about it: all payloads at once (from 1 row on), or one after the other."""
+    messages = [raw_message(*one) for one in sent]
+    for number, one in enumerate(messages):
+        one.messageId = number * 7
+    packs = [pack(*messages[at : at + of_a_pack], start=28 * at) for at in range(0, max(1, len(messages)), of_a_pack)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow, "_ROWS_FOR_COLUMNS", rows_for_columns)
+        one_decoder = decoder(include_attributes=include_attributes, time_zone="Asia/Kolkata")
+        batch = one_decoder.decode(packs, OffsetRule.ALWAYS if with_offsets else OffsetRule.UNKNOWN)
+    batch.validate(full=True)
+    expected = plain_table(
+        packs, include_attributes=include_attributes, with_offsets=with_offsets, time_zone="Asia/Kolkata"
+    )
+    assert pa.Table.from_batches([batch]).equals(expected)
+
+
+def test_texts_with_the_same_keys_are_taken_apart_at_once() -> None:
+    """Else the test above would compare the plain way with itself."""
+    texts = [f"$msgType$=web,$msgTime$=202401020304,k={n}" for n in range(64)]
+    sent = [with_text(text, b"body") for text in texts]
+    found = split_alike(sent, int)
+    assert found is not None
+    assert (found.keys, found.values.to_pylist()) == (["k"], [str(n) for n in range(len(texts))])
+    assert set(found.times_us.to_pylist()) == {202401020304}
+    assert split_alike([*sent, with_text("k=v", b"")], int) is None

@@ -1,0 +1,106 @@
+"""What a task gives of its ranges, without Spark; on the embedded servers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
+from spark_source.options.source_options import parse_options
+from spark_source.plan.node_partition import NodePartition
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read.task_read import read_node
+from tests.moving import move_broker
+from tubeclient import (
+    BrokerInfo,
+    ClientSettings,
+    CorruptMessage,
+    DataLoss,
+    PartitionKey,
+    StoreKey,
+    TubeError,
+    fetch_view,
+    reader_groups_of,
+)
+
+
+def rows(tube: EmbeddedTubeMQ, topic: str, end: int, *, begin: int = 0, **more: str) -> list[dict[str, Any]]:
+    """Those of the first partition, alone in its store when the batch was planned, from message `begin` to `end`."""
+    settings = ClientSettings((tube.master_address,))
+    broker: BrokerInfo = fetch_view(settings, [topic], reader_groups_of("task_read")).brokers[1]
+    given = {"masterServers": tube.master_address, "consumerGroup": "task_read", "subscribe": topic, **more}
+    key = PartitionKey(1, topic, 0)
+    task = NodePartition(0, [(key, begin * 28, end * 28)], {StoreKey(1, topic, 0): OffsetRule.ALWAYS}, (broker,))
+    return [row for batch in read_node(parse_options(given), task) for row in batch.to_pylist()]
+
+
+def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("moved", 1, 1)]) as tube:
+        tube.load("moved", [NewMessage(0, b"%03d" % number) for number in range(50)])
+        settings = ClientSettings((tube.master_address,))
+        broker = fetch_view(settings, ["moved"], reader_groups_of("task_read")).brokers[1]
+        task = NodePartition(0, [(PartitionKey(1, "moved", 0), 0, 50 * 28)], {}, (broker,))
+        given = {"masterServers": tube.master_address, "consumerGroup": "task_read", "subscribe": "moved"}
+        options = parse_options({**given, "retryLimit": "5s"})
+
+        def read() -> list[bytes]:
+            return [row["value"] for batch in read_node(options, task) for row in batch.to_pylist()]
+
+        expected = [b"%03d" % number for number in range(50)]
+        assert read() == expected
+        move_broker(tube, 1)
+        assert read() == expected
+        # Without a master, nobody can say where it is: the task fails as before.
+        move_broker(tube, 1)
+        tube.master_faults.standby = True
+        with pytest.raises(TubeError):
+            read()
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_topic_that_grew_since_the_batch_was_planned_has_lost_nothing(
+    tube: EmbeddedTubeMQ, strict: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its store's index has entries of the new partition, too."""
+    topic = f"grown_{strict}"
+    tube.create_topic(TopicConfig(topic, 1, 1))
+    tube.load(topic, [NewMessage(0, b"%03d" % number) for number in range(50)])
+    tube.grow_topic(topic, partitions=2)
+    tube.load(topic, [NewMessage(number % 2, b"%03d" % number) for number in range(50, 100)])
+    found = rows(tube, topic, 100, failOnDataLoss=strict)
+    assert [row["value"] for row in found] == [b"%03d" % number for number in (*range(50), *range(50, 100, 2))]
+    assert "went on without" not in caplog.text
+
+
+def test_messages_that_are_missing_in_an_index_of_one_partition_are_lost(tube: EmbeddedTubeMQ) -> None:
+    tube.create_topic(TopicConfig("holed", 1, 1))
+    tube.load("holed", [NewMessage(0, b"%03d" % number) for number in range(100)])
+    tube.expire_data("holed", 40 * 28)
+    with pytest.raises(DataLoss, match=r"1:holed:0 has \d+ messages in its offsets"):
+        rows(tube, "holed", 100)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_message_that_cannot_be_taken_apart_is_left_out_alone(
+    tube: EmbeddedTubeMQ, strict: str, partitions: int
+) -> None:
+    """As Java's producer writes one with an empty attribute: it announces attributes and has none."""
+    topic = f"javas_{strict}_{partitions}"
+    tube.create_topic(TopicConfig(topic, 1, partitions))
+    messages = [NewMessage(number % partitions, b"%05d" % number) for number in range(5_000)]
+    messages[2_001] = messages[2_001]._replace(partition_id=0, payload=b"%05d" % 2_001, flag=1)
+    tube.load(topic, messages)
+    with pytest.raises(CorruptMessage) as caught:
+        rows(tube, topic, 5_000, failOnDataLoss=strict)
+    named = re.search(r"offsets \[(\d+), (\d+)\): .* up to offset (\d+) .* from offset (\d+) ", str(caught.value))
+    assert named is not None
+    start, end = 2_001 * 28, 2_002 * 28
+    assert [int(one) for one in named.groups()] == [start, end, start, end]
+    around = [*rows(tube, topic, 2_001), *rows(tube, topic, 5_000, begin=2_002)]
+    own = [one.payload for number, one in enumerate(messages) if one.partition_id == 0 and number != 2_001]
+    assert [row["value"] for row in around] == own

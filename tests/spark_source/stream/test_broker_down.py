@@ -1,0 +1,308 @@
+"""One broker of several is down: what it holds waits, the rest is read; with a cluster in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.batch_reader import plan_batch
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, key, options, planner
+from tests.waiting import wait_for
+from tubeclient.errors import ConfigurationError, ConnectError
+from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
+
+FAR = StoreKey(2, "t", 0)
+
+
+def cluster(*, down: bool = True) -> FakeCluster:
+    """Topic t with one partition on each of two brokers, of which the second is down; ten rows each, from 3 on."""
+    made = FakeCluster(partitions=1, rows=(3, 10))
+    made.brokers.append(BrokerInfo(2, "127.0.0.1", 8124))
+    made.layouts.append(TopicLayout("t", 2, 1, 1))
+    made.rows[FAR] = (3, 10)
+    made.silent = {2} if down else set()
+    return made
+
+
+def waits(near: int, far: str) -> dict[str, Any]:
+    """As Spark keeps it: the first broker's partition at a row, the other waiting for a place."""
+    return {"1:t:0": {"0": near * ROW}, "2:t:0": {"0": far}}
+
+
+MINUTE_5 = 5 * 60_000
+
+
+@pytest.mark.parametrize(
+    ("starting", "start", "entered"),
+    [
+        ({"startingOffsets": "earliest"}, {"1:t:0": {"0": 84}}, 3),
+        ({"startingOffsets": "latest"}, waits(10, "latest"), 12),
+        ({"startingOffsets": '{"1:t:0": 112, "2:t:0": -1}'}, waits(4, "latest"), 12),
+        ({"startingOffsets": '{"1:t:0": "earliest", "default": "latest"}'}, waits(3, "latest"), 12),
+        ({"startingOffsets": "group"}, waits(4, "group"), 5),
+        ({"startingTimestamp": MINUTE_5}, waits(5, f"timestamp {MINUTE_5}"), 5),
+    ],
+)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(
+    starting: dict[str, object], start: dict[str, Any], entered: int, restarted: bool
+) -> None:
+    clock, one_down = FakeClock(), cluster()
+    one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 5 * ROW}
+    one = planner(one_down, clock, **starting)
+    assert one.initial() == start
+    first = one.latest(start, None)
+    one_down.rows[StoreKey(1, "t", 0)] = (3, 11)
+    clock.now += 60
+    at = one.latest(first, None)
+    assert at == {**start, "1:t:0": {"0": 11 * ROW}}
+    assert in_rows(one.partitions(first, at)) == {0: [("1:t:0", 10, 11)]}
+    assert one.latest(at, None) is at
+    one_down.silent, one_down.rows[FAR] = set(), (3, 12)
+    clock.now += 60
+    if restarted:
+        at = json.loads(json.dumps(at))
+        one = planner(one_down, clock, **starting)
+    with_it = one.latest(at, None)
+    assert with_it == as_json({"1:t:0": 11, "2:t:0": entered})
+    assert one.partitions(at, with_it) == []
+    one_down.rows[FAR] = (3, 15)
+    clock.now += 60
+    end = one.latest(with_it, None)
+    assert in_rows(one.partitions(with_it, end)) == {1: [("2:t:0", entered, 15)]}
+    assert one.latest(end, None) is end
+
+
+def test_a_partition_with_an_offset_of_its_own_need_not_wait() -> None:
+    one_down = cluster()
+    one = planner(one_down, startingOffsets='{"1:t:0": 112, "2:t:0": 140}')
+    assert one.initial() == as_json({"1:t:0": 4, "2:t:0": 5})
+
+
+def test_the_groups_place_is_settled_when_all_were_asked_who_may_know_the_topic() -> None:
+    """The group may have read the other broker alone: then this one's partition is new to it, and nothing of it was
+    read."""
+    clock, one_down = FakeClock(), cluster()
+    one_down.positions = {key("2:t:0"): 5 * ROW}
+    one = planner(one_down, clock, startingOffsets="group", groupFallback="latest")
+    start = one.initial()
+    assert start == {"1:t:0": {"0": "group"}, "2:t:0": {"0": "group"}}
+    for _ in range(5):
+        clock.now += 60
+        assert one.latest(start, None) is start
+    assert one_down.count("positions of g") == 2  # the same question has the same answer
+    one_down.silent = set()
+    clock.now += 60
+    assert one.latest(start, None) == as_json({"1:t:0": 3, "2:t:0": 5})
+
+
+def test_a_group_that_nobody_knows_is_an_error_when_all_were_asked() -> None:
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock, startingOffsets="group")
+    start = one.initial()
+    assert one.latest(start, None) is start
+    one_down.silent = set()
+    clock.now += 60
+    with pytest.raises(ConfigurationError, match="know a position of the group for 1:t:0, 2:t:0; set groupFallback"):
+        one.latest(start, None)
+
+
+def test_what_the_offsets_table_knows_is_not_asked_of_the_broker(tmp_path: Path) -> None:
+    clock, both = FakeClock(), cluster(down=False)
+    table = tmp_path / "table"
+    before = planner(both, clock, offsetsTable=table, startingOffsets="earliest")
+    before.complete(as_json({"1:t:0": 6, "2:t:0": 7}))
+    before.close()
+    both.silent, both.positions = {2}, {key("2:t:0"): 5 * ROW}
+    assert planner(both, clock, offsetsTable=table, startingOffsets="group").initial() == as_json(
+        {"1:t:0": 6, "2:t:0": 7}
+    )
+
+
+def test_the_kept_first_answer_knows_who_waits(tmp_path: Path) -> None:
+    """A driver that dies before its first batch is planned asks again."""
+    one_down, table = cluster(), tmp_path / "table"
+    first = planner(one_down, offsetsTable=table)
+    start = first.initial()
+    assert start == waits(10, "latest")
+    first.close()
+    one_down.silent, one_down.rows[FAR] = set(), (3, 12)
+    again = planner(one_down, offsetsTable=table)
+    assert again.initial() == start
+    assert again.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 12})
+
+
+def test_a_query_with_a_checkpoint_starts_and_what_is_not_heard_of_stays(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where it stands outside of what the broker will say that it holds."""
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock)
+    start = as_json({"1:t:0": 4, "2:t:0": 1})
+    end = one.latest(start, 3)
+    assert end == as_json({"1:t:0": 7, "2:t:0": 1})
+    assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 4, 7)]}
+    for _ in range(9):
+        clock.now += 60
+        one.latest(end, 3)
+    assert caplog.text.count("tells no offsets for now") == 1
+    assert "broker 2:127.0.0.1:8124 tells no offsets for now, and 1 partition (2:t:0) wait for it" in caplog.text
+
+
+def test_a_broker_that_goes_down_is_planned_nothing_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Its tasks would end the query."""
+    clock, both = FakeClock(), cluster(down=False)
+    one = planner(both, clock)
+    start = one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), 2)
+    assert start == as_json({"1:t:0": 5, "2:t:0": 5})
+    both.silent = {2}
+    clock.now += 60
+    end = one.latest(start, None)
+    assert end == as_json({"1:t:0": 10, "2:t:0": 5})
+    assert one.reported_latest() == as_json({"1:t:0": 10, "2:t:0": 10})  # what was told last
+    both.silent = set()
+    clock.now += 60
+    assert one.latest(end, None) == as_json({"1:t:0": 10, "2:t:0": 10})
+
+
+def test_a_partition_that_appears_on_a_broker_that_is_down_enters_at_its_beginning_later() -> None:
+    clock, one_down = FakeClock(), cluster()
+    one_down.layouts.pop()
+    one = planner(one_down, clock)
+    start = one.initial()
+    one_down.layouts.append(TopicLayout("t", 2, 1, 1))
+    clock.now += 60
+    assert one.latest(start, None) is start
+    one_down.silent = set()
+    clock.now += 60
+    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
+
+
+def test_a_broker_that_is_not_read_from_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    one_down = cluster()
+    one = planner(one_down, subscribe=None, assign='["1:t:0"]')
+    start = one.initial()
+    assert one.latest(start, None) is start
+    assert "tells no offsets" not in caplog.text
+    chosen = options(subscribe=None, assign='["1:t:0"]')
+    assert in_rows(plan_batch(chosen, one_down, ProgressTable(chosen))) == {0: [("1:t:0", 3, 10)]}
+
+
+# Trigger.AvailableNow
+
+
+@pytest.mark.parametrize("since_the_start", [True, False])
+def test_available_now_reads_the_rest_and_does_not_pass_for_complete(since_the_start: bool) -> None:
+    clock, one_down = FakeClock(), cluster(down=since_the_start)
+    one = planner(one_down, clock, startingOffsets="earliest")
+    one.freeze_target()
+    start = one.latest(one.initial(), 2)
+    one_down.silent = {2}
+    clock.now += 60
+    end = one.latest(start, None)
+    assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 5 if since_the_start else 4, 10)]}
+    left = r"AvailableNow has read everything but 1 partition \(2:t:0\), whose brokers do not answer: broker 2 is down"
+    with pytest.raises(ConnectError, match=left):
+        one.latest(end, None)
+
+
+def test_available_now_goes_on_with_a_broker_that_is_back_in_time() -> None:
+    """To where that ended when it was heard first."""
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock, startingOffsets="earliest")
+    one.freeze_target()
+    at = one.initial()
+    one_down.silent = set()
+    while (end := one.latest(at, 4)) is not at:
+        clock.now += 60
+        one_down.rows[FAR] = (3, one_down.rows[FAR][1] + 5)
+        at = end
+    assert at == as_json({"1:t:0": 10, "2:t:0": 15})
+
+
+def test_available_now_that_had_read_all_of_a_broker_before_it_went_ends() -> None:
+    clock, both = FakeClock(), cluster(down=False)
+    one = planner(both, clock)
+    one.freeze_target()
+    at = as_json({"1:t:0": 10, "2:t:0": 10})
+    both.silent = {2}
+    clock.now += 60
+    assert one.latest(at, None) is at
+
+
+# Others who ask brokers
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_batch_read_is_whole_or_an_error(fail: str) -> None:
+    chosen = options(failOnDataLoss=fail)
+    with pytest.raises(ConnectError, match=r"a batch read needs all brokers .*: broker 2 is down"):
+        plan_batch(chosen, cluster(), ProgressTable(chosen))
+
+
+def test_the_group_moves_on_the_other_brokers() -> None:
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock, commitOffsetsToBroker="true")
+    one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), None)
+    wait_for(lambda: one_down.set == [{"1:t:0": 4}], "the first broker to be told")
+    one_down.silent = set()
+    clock.now += 60
+    one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), None)
+    wait_for(lambda: one_down.set[1:] == [{"2:t:0": 4}], "the other to be told, though the position is the same")
+    one.close()
+
+
+# What is left out
+
+
+@pytest.mark.parametrize(
+    ("starting", "warned"),
+    [
+        ({"startingOffsets": "latest"}, True),
+        ({"startingOffsets": "group", "groupFallback": "latest"}, True),
+        ({"startingOffsets": "group"}, False),
+        ({"startingTimestamp": MINUTE_5}, False),
+    ],
+)
+def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(
+    caplog: pytest.LogCaptureFixture, starting: dict[str, object], warned: bool
+) -> None:
+    clock, one_down = FakeClock(), cluster()
+    if "groupFallback" not in starting:
+        one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 12 * ROW}
+    one = planner(one_down, clock, **starting)
+    at = one.latest(one.initial(), None)
+    assert "is not read" not in caplog.text
+    one_down.silent, one_down.rows[FAR] = set(), (3, 12)
+    clock.now += 60
+    one.latest(at, None)
+    said = "1 partition (2:t:0) began to wait at latest when the query began, and enter now, at 336"
+    assert (said in caplog.text) == ("between 84 and 336" in caplog.text) == ("at most 9 messages" in caplog.text)
+    assert (said in caplog.text) is warned
+
+
+def test_nothing_is_said_of_an_empty_partition_that_enters(caplog: pytest.LogCaptureFixture) -> None:
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock)
+    at = one.latest(one.initial(), None)
+    one_down.silent, one_down.rows[FAR] = set(), (3, 3)
+    clock.now += 60
+    assert one.latest(at, None) == as_json({"1:t:0": 10, "2:t:0": 3})
+    assert "is not read" not in caplog.text
+
+
+@pytest.mark.parametrize(("starting", "left_out"), [("latest", True), ("earliest", False)])
+def test_available_now_says_that_it_leaves_out_what_comes_before_it_hears_a_broker(
+    starting: str, left_out: bool
+) -> None:
+    clock, one_down = FakeClock(), cluster()
+    one = planner(one_down, clock, startingOffsets=starting)
+    one.freeze_target()
+    at = one.initial() if left_out else one.latest(one.initial(), None)
+    clock.now += 60
+    with pytest.raises(ConnectError, match="start the query again") as error:
+        one.latest(at, None)
+    assert ("(2:t:0) begin at `latest` only when a run hears their broker first" in str(error.value)) is left_out
+    assert ("startingTimestamp" in str(error.value)) is left_out

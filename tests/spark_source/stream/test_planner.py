@@ -1,0 +1,369 @@
+"""The planner's promises to Spark, with a cluster in memory: each call asks little, repeats itself, and never lies."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.stream.snapshot import MIN_REFRESH_SECONDS
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
+from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict, TubeError
+from tubeclient.keys import BrokerInfo, OffsetRange, StoreKey, TopicLayout
+
+# The beginning
+
+
+def test_nothing_is_contacted_before_it_is_needed() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    assert one.reported_latest() is None
+    one.close()
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    ("starting", "expected"),
+    [
+        ("earliest", {"1:t:0": 3, "1:t:1": 3}),
+        ("latest", {"1:t:0": 10, "1:t:1": 10}),
+        ('{"1:t:0": "earliest", "default": -1}', {"1:t:0": 3, "1:t:1": 10}),
+        # Offsets in a topic were reached before: what they do not name came later.
+        ('{"1:t:0": 112, "default": -1}', {"1:t:0": 4, "1:t:1": 3}),
+        ('{"1:t:0": {"0": 112}, "default": "latest"}', {"1:t:0": 4, "1:t:1": 3}),
+        ('{"1:t:0": {"0-1": 140}}', {"1:t:0": 5, "1:t:1": 5}),
+    ],
+)
+def test_a_query_begins_where_the_options_say(starting: str, expected: dict[str, int]) -> None:
+    assert planner(FakeCluster(rows=(3, 10)), startingOffsets=starting).initial() == as_json(expected)
+
+
+def test_the_beginning_is_looked_up_once() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    first = one.initial()
+    cluster.rows[STORE] = (0, 20)
+    assert one.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert cluster.count("bounds") == 1
+
+
+def test_group_goes_by_the_brokers_where_there_is_no_table() -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    cluster.positions = {key("1:t:0"): 5 * ROW}
+    one = planner(cluster, startingOffsets="group")
+    # The other partition is new to the group: everything in it is unread.
+    assert one.initial() == as_json({"1:t:0": 5, "1:t:1": 1})
+    assert "positions of g" in cluster.calls
+
+
+@pytest.mark.parametrize(("fallback", "expected"), [("earliest", 1), ("latest", 10)])
+def test_group_without_a_position_takes_the_fallback(fallback: str, expected: int) -> None:
+    one = planner(FakeCluster(rows=(1, 10)), startingOffsets="group", groupFallback=fallback)
+    assert one.initial() == as_json({"1:t:0": expected, "1:t:1": expected})
+
+
+def test_group_without_a_position_or_fallback_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; set groupFallback"):
+        planner(FakeCluster(), startingOffsets="group").initial()
+
+
+def test_starting_offsets_have_to_fit_the_topic() -> None:
+    with pytest.raises(ConfigurationError, match='no entry for 1:t:1; add the missing ones, or "default"'):
+        planner(FakeCluster(), startingOffsets='{"1:t:0": 0}').initial()
+    with pytest.raises(ConfigurationError, match=r"startingOffsets names 1:t:7, which .* do not have"):
+        planner(FakeCluster(), startingOffsets='{"1:t:7": 0, "default": -1}').initial()
+
+
+def test_named_partitions_that_are_gone_may_be_gone_without(caplog: pytest.LogCaptureFixture) -> None:
+    starting = '{"1:t:0": 56, "1:t:7": 28, "default": "earliest"}'
+    with pytest.raises(
+        ConfigurationError, match="startingOffsets names 1:t:7, which the subscribed topics do not have"
+    ):
+        planner(FakeCluster(), startingOffsets=starting).initial()
+    lenient = planner(FakeCluster(), startingOffsets=starting, failOnDataLoss="false")
+    assert lenient.initial() == as_json({"1:t:0": 2, "1:t:1": 0})
+    assert "without what startingOffsets names and the topics do not have: 1:t:7" in caplog.text
+
+
+def test_only_assigned_partitions_are_read() -> None:
+    one = planner(FakeCluster(partitions=3), subscribe=None, assign='["1:t:2", "1:t:0"]', startingOffsets="earliest")
+    start = one.initial()
+    assert start == as_json({"1:t:0": 0, "1:t:2": 0})
+    end = one.latest(start, None)
+    assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 0, 10)], 1: [("1:t:2", 0, 10)]}
+
+
+def test_what_is_read_has_to_exist() -> None:
+    with pytest.raises(ConfigurationError, match=r"assign names partition 1:t:5, .* topic t has 1:t:0, 1:t:1"):
+        planner(FakeCluster(), subscribe=None, assign='["1:t:5"]').initial()
+    with pytest.raises(ConfigurationError, match="no broker of the cluster has topic u"):
+        planner(FakeCluster(), subscribe="t,u").initial()
+
+
+# Batches
+
+
+def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock, startingOffsets="latest")
+    start = one.initial()
+    assert one.latest(start, None) is start
+    asked = cluster.count("bounds")
+    for _ in range(90):  # Spark's rate over a second
+        clock.now += 1 / 90
+        assert one.latest(start, None) is start
+        assert json.dumps(one.reported_latest()) == json.dumps(start)
+    assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_an_idle_query_plans_little(monkeypatch: pytest.MonkeyPatch, available_now: bool) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    if available_now:
+        one.freeze_target()
+    start = one.initial()
+    planned = []
+
+    def count_and_find_nothing(begin: Offsets, *_: object) -> Offsets:
+        planned.append(begin)
+        return begin
+
+    monkeypatch.setattr("spark_source.stream.planner.plan", count_and_find_nothing)
+    for _ in range(90):
+        clock.now += 1 / 90
+        assert one.latest(start, None) is start
+    assert len(planned) <= 2 + 1 / MIN_REFRESH_SECONDS
+
+
+def test_while_messages_come_each_batch_ends_where_the_brokers_do() -> None:
+    cluster, clock = FakeCluster(rows=(0, 1)), FakeClock()
+    one = planner(cluster, clock, startingOffsets="earliest")
+    start = one.initial()
+    for rows in range(2, 12):
+        clock.now += 0.01
+        end = one.latest(start, None)
+        cluster.rows[STORE] = (0, rows)
+        assert end != start
+        start = end
+    assert as_json({"1:t:0": 10, "1:t:1": 10}) == start
+
+
+def test_a_slow_lookup_is_made_less_often() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    cluster.clock, cluster.lookup_takes = clock, 3.0
+    one = planner(cluster, clock)
+    start = one.initial()
+    began, asked = clock.now, cluster.count("bounds")
+    while clock.now < began + 100:
+        clock.now += 0.1
+        one.latest(start, None)
+    assert cluster.count("bounds") - asked <= 4
+
+
+def test_a_wait_for_a_broker_that_falls_silent_delays_no_later_look() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    cluster.brokers.append(BrokerInfo(2, "127.0.0.1", 8124))
+    cluster.layouts.append(TopicLayout("t", 2, 1, 1))
+    cluster.rows[StoreKey(2, "t", 0)] = (0, 10)
+    one = planner(cluster, clock, startingOffsets="earliest")
+    at = one.latest(one.initial(), None)
+    cluster.clock, cluster.lookup_takes, cluster.silent = clock, 10.0, {2}
+    clock.now += 60
+    assert one.latest(at, None) is at
+    cluster.lookup_takes = 0.0
+    cluster.rows[STORE] = (0, 12)
+    clock.now += 1
+    assert one.latest(at, None) == as_json({"1:t:0": 12, "1:t:1": 12, "2:t:0": 10})
+
+
+def test_new_messages_make_a_batch_of_at_most_the_allowed_rows() -> None:
+    clock, cluster = FakeClock(), FakeCluster(stores=2, partitions=2, rows=(0, 30))
+    one = planner(cluster, clock, startingOffsets="earliest")
+    start = one.initial()
+    end = one.latest(start, 20)
+    assert end == as_json({"1:t:0": 10, "1:t:1": 10, "1:t:10000": 10, "1:t:10001": 10})
+    assert in_rows(one.partitions(start, end)) == {
+        0: [("1:t:0", 0, 10), ("1:t:10000", 0, 10)],
+        1: [("1:t:1", 0, 10), ("1:t:10001", 0, 10)],
+    }
+    assert one.latest(end, None) == as_json(dict.fromkeys(("1:t:0", "1:t:1", "1:t:10000", "1:t:10001"), 30))
+    assert one.reported_latest() == one.latest(end, None)
+
+
+def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    start, end = as_json({"1:t:0": 0, "1:t:1": 0}), as_json({"1:t:0": 4, "1:t:1": 4})
+    first = one.partitions(start, end)
+    cluster.rows[STORE] = (0, 99)
+    clock.now += 60
+    assert one.partitions(start, end) == first
+    assert planner(cluster).partitions(start, end) == first
+
+
+def test_slices_keep_their_node_and_are_cut_the_same_by_every_run() -> None:
+    start, end = as_json({"1:t:0": 0, "1:t:1": 4}), as_json({"1:t:0": 6, "1:t:1": 4})
+    cluster = FakeCluster()
+    first = planner(cluster, maxRecordsPerPartition=4).partitions(start, end)
+    found = [(one.node_id, one.slice_number, *(str(read) for read in one.ranges)) for one in first]
+    assert found == [(0, 0, "1:t:0[0, 84)"), (0, 1, "1:t:0[84, 168)")]  # node 1 has nothing to read, and no task
+    cluster.rows[STORE] = (0, 99)
+    assert planner(cluster, maxRecordsPerPartition=4).partitions(start, end) == first
+
+
+def test_a_batch_back_in_time_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="1:t:0 ends before it starts"):
+        planner(FakeCluster()).partitions(as_json({"1:t:0": 4, "1:t:1": 4}), as_json({"1:t:0": 3, "1:t:1": 4}))
+
+
+def test_a_range_of_a_vanished_broker_is_an_error() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    with pytest.raises(TubeError, match="no broker 2, which should hold 2:old:0"):
+        one.partitions(as_json({"2:old:0": 0}), as_json({"2:old:0": 4}))
+
+
+def test_partitions_that_appear_are_read_from_their_beginning() -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(2, 10))
+    one = planner(cluster, clock)
+    start = one.initial()
+    assert one.latest(start, None) is start
+    cluster.layouts = [TopicLayout("t", 1, 2, 1)]
+    cluster.rows[StoreKey(1, "t", 1)] = (3, 7)
+    clock.now += 60
+    entered = one.latest(start, None)
+    assert entered == as_json({"1:t:0": 10, "1:t:10000": 3})
+    assert one.partitions(start, entered) == []
+    assert one.latest(entered, None) == as_json({"1:t:0": 10, "1:t:10000": 7})
+
+
+def test_closed_partitions_wait_and_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1)
+    cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
+    one = planner(cluster, clock, startingOffsets="earliest")
+    start = one.initial()
+    for _ in range(3):
+        clock.now += 1
+        assert one.latest(start, None) is start
+    assert caplog.text.count("1 partitions are closed to readers for now, 1:t:0 among them") == 1
+
+
+def test_tasks_are_told_what_is_known_of_offsets() -> None:
+    start, end = as_json({"1:t:0": 0}), as_json({"1:t:0": 4})
+
+    def rules(cluster: FakeCluster, filters: str | None = None, assign: str | None = None) -> list[OffsetRule]:
+        one = planner(cluster, filters=filters, assign=assign, subscribe=None if assign else "t")
+        return [part.offset_rule_of(read.partition) for part in one.partitions(start, end) for read in part.ranges]
+
+    assert rules(FakeCluster(partitions=1)) == [OffsetRule.ALWAYS]
+    assert rules(FakeCluster(partitions=1), filters='{"t": ["a"]}') == [OffsetRule.UNKNOWN]
+    assert rules(FakeCluster(partitions=2), assign='["1:t:0"]') == [OffsetRule.UNKNOWN]
+    # A partition was added since the batch was planned: what had offsets keeps them.
+    assert rules(FakeCluster(partitions=2)) == [OffsetRule.IF_COMPLETE]
+    two = planner(FakeCluster(partitions=2)).partitions({"1:t:0": {"0-1": 0}}, {"1:t:0": {"0-1": 4 * ROW}})
+    assert [one.offset_rule_of(read.partition) for one in two for read in one.ranges] == [OffsetRule.UNKNOWN] * 2
+
+
+# The group
+
+
+def test_the_group_is_joined_and_told_what_its_nodes_have() -> None:
+    cluster = FakeCluster(partitions=3)
+    one = planner(cluster, groupJoinTimeout="7s")
+    start = one.initial()
+    one.partitions(start, start)
+    assert cluster.calls.index("join 7000") < cluster.calls.index("bounds")
+    assert cluster.source_count == 2
+    assert cluster.reported == {0: [key("1:t:0"), key("1:t:2")], 1: [key("1:t:1")]}
+    reports = cluster.count("report")
+    one.partitions(start, start)
+    assert cluster.count("report") == reports
+
+
+def test_source_count_defaults_to_partitions_and_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    few, many = FakeCluster(partitions=2), FakeCluster(partitions=8)
+    for cluster in (few, many):
+        planner(cluster, sourceCount=None).initial()
+    assert (few.source_count, many.source_count) == (2, 3)
+
+
+def test_a_group_that_is_held_is_an_error_and_leaves_nothing_behind() -> None:
+    cluster = FakeCluster()
+    cluster.refusal = NodeIdConflict(430, "held")
+    one = planner(cluster)
+    with pytest.raises(NodeIdConflict):
+        one.initial()
+    one.close()
+    one.close()
+    assert cluster.count("leave") == 1
+
+
+def test_the_end_gives_everything_back_once() -> None:
+    cluster = FakeCluster()
+    one = planner(cluster)
+    one.initial()
+    one.close()
+    one.close()
+    assert (cluster.count("leave"), cluster.count("lookup closed")) == (1, 1)
+    assert one.reported_latest() is None
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_lost_group_ends_the_query(available_now: bool) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock)
+    if available_now:
+        one.freeze_target()
+    start = one.initial()
+    cluster.failure = ConnectionLost("taken over")
+    with pytest.raises(ConnectionLost, match="taken over"):
+        one.latest(start, None)
+
+
+# Trigger.AvailableNow
+
+
+def test_available_now_ends_at_its_target_though_messages_keep_coming() -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock, startingOffsets="earliest")
+    one.freeze_target()
+    at = one.initial()
+    batches = 0
+    while (end := one.latest(at, 4)) is not at:
+        cluster.rows[STORE] = (0, cluster.rows[STORE][1] + 100)
+        clock.now += 10
+        at, batches = end, batches + 1
+    assert at == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert batches == 3
+
+
+def test_available_now_from_latest_begins_at_its_target() -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    one = planner(cluster, startingOffsets="latest")
+    one.freeze_target()
+    cluster.rows[STORE] = (0, 15)
+    start = one.initial()
+    assert start == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert one.latest(start, None) is start
+
+
+def test_available_now_includes_new_partitions_and_ends() -> None:
+    cluster = FakeCluster(partitions=2, rows=(0, 10))
+    one = planner(cluster)
+    one.freeze_target()
+    at = as_json({"1:t:0": 10})
+    seen = []
+    while (end := one.latest(at, None)) is not at:
+        seen.append(end)
+        at = end
+    assert seen == [as_json({"1:t:0": 10, "1:t:1": 0}), as_json({"1:t:0": 10, "1:t:1": 10})]
+
+
+def test_ranges_are_what_the_reader_takes() -> None:
+    (one,) = planner(FakeCluster(partitions=1)).partitions(as_json({"1:t:0": 2}), as_json({"1:t:0": 4}))
+    assert one.ranges[0] == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
+    assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"

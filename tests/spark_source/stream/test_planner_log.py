@@ -1,0 +1,112 @@
+"""What the planner tells of itself: at the start, at each reassignment, and the plan of each batch."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from spark_source.stream.planner_process import LOG_LEVEL_VARIABLE, PLANNER_MODULE
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, options, planner
+from tubeclient.keys import TopicLayout
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "spark_source")
+    return caplog
+
+
+def lines(told: pytest.LogCaptureFixture) -> list[str]:
+    found = [record.getMessage() for record in told.records]
+    told.clear()
+    return found
+
+
+def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> None:
+    cluster, clock = FakeCluster(partitions=3), FakeClock()
+    query = planner(cluster, clock, startingOffsets="earliest")
+    start = query.initial()
+    assert lines(told)[-2:] == [
+        "the query holds the 2 nodes of consumerGroup g and reads t",
+        'the query has no checkpoint yet and begins at {"default": "earliest"}',
+    ]
+
+    def batch() -> None:
+        nonlocal start
+        clock.now += 10
+        cluster.rows = {store: (0, high + 5) for store, (_, high) in cluster.rows.items()}
+        end = query.latest(start, None)
+        query.complete(start)
+        query.partitions(start, end)
+        start = end
+
+    def planned(start: int, end: int) -> str:
+        return (
+            f"batch planned: 3 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[{start * ROW}, "
+            f"{end * ROW}), 1:t:2[{start * ROW}, {end * ROW}); node 1 reads 1:t:1[{start * ROW}, {end * ROW})"
+        )
+
+    batch()
+    assert lines(told) == [
+        "partitions are dealt by modulo: 3 partitions to 2 nodes, 1 to 2 each",
+        planned(0, 10),
+    ]
+    for _ in range(5):
+        batch()
+    assert lines(told) == [planned(10, 20), *(planned(end - 5, end) for end in (25, 30, 35, 40))]
+    query.partitions(start, start)  # as Spark asks at a restart, before it plans anything
+    assert lines(told) == []
+    cluster.layouts = [TopicLayout("t", 1, 1, 4)]
+    batch()
+    assert lines(told)[:-1] == [
+        "partitions are dealt by modulo: 4 partitions to 2 nodes, 2 each; 1 are new, 0 are gone, 0 have moved to "
+        "another node"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "choice"),
+    [
+        ({"subscribe": "t,s"}, "s, t"),
+        ({"subscribe": None, "subscribePattern": "t.*"}, "topics that match t.*"),
+        ({"subscribe": None, "assign": '["1:t:0", "1:t:1"]'}, "2 assigned partitions of t"),
+    ],
+)
+def test_what_is_read_is_told(change: dict[str, str | None], choice: str) -> None:
+    assert options(**change).choice == choice
+
+
+def planner_process(level: str | None) -> str:
+    """What a process that takes itself for the planner's writes on standard error."""
+    code = f"""
+import logging, sys, types
+from spark_source.stream.planner_process import set_up_planner_process
+sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
+assert set_up_planner_process()
+for name in ("spark_source.stream.planner", "tubeclient.group", "other"):
+    logging.getLogger(name).debug("debug of " + name)
+    logging.getLogger(name).info("info of " + name)
+"""
+    environment = {"PATH": "/usr/bin"} | ({} if level is None else {LOG_LEVEL_VARIABLE: level})
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0, found.stderr
+    return found.stderr
+
+
+def test_the_planners_process_shows_what_is_told() -> None:
+    shown = planner_process(None)
+    assert "INFO spark_source.stream.planner: info of spark_source.stream.planner" in shown
+    assert "INFO tubeclient.group: info of tubeclient.group" in shown
+    assert "debug" not in shown
+    assert "other" not in shown
+
+
+def test_how_much_is_told_can_be_said() -> None:
+    assert "info" not in planner_process("warning")
+    assert "debug of tubeclient.group" in planner_process("DEBUG")
+    wrong = planner_process("loud")
+    assert f"{LOG_LEVEL_VARIABLE} is 'loud', which is no level of a log" in wrong
+    assert "info of tubeclient.group" in wrong

@@ -1,0 +1,379 @@
+"""The planner and the offsets table, a real one: it follows, never leads, and keeps where a query began."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, PartRead, SupersededRun
+from spark_source.progress.progress_commits import Patience
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner, planner_with
+from tests.waiting import wait_for
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import StoreKey, TopicLayout
+
+
+def table(folder: Path) -> OffsetsTable:
+    return OffsetsTable(str(folder))
+
+
+def positions(folder: Path) -> dict[str, int]:
+    return {str(name): at // ROW for name, at in table(folder).positions("g", ["t"]).items()}
+
+
+def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    first = planner(cluster, offsetsTable=tmp_path).initial()
+    cluster.rows[STORE] = (0, 16)
+    assert not caplog.records
+    restarted = planner(cluster, offsetsTable=tmp_path)
+    assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
+    assert (
+        "the query begins where a run of its group began whose first batch did not complete, as far as" in caplog.text
+    )
+    # Other starting options, and other partitions, are another question.
+    for other, begin in (
+        ({"startingOffsets": "earliest"}, {"1:t:0": 0, "1:t:1": 0}),
+        ({"subscribe": None, "assign": '["1:t:0"]'}, {"1:t:0": 16}),
+        ({"subscribe": None, "assign": '["1:t:0", "1:t:1"]'}, {"1:t:0": 16, "1:t:1": 16}),
+    ):
+        assert planner(cluster, offsetsTable=tmp_path, **other).initial() == as_json(begin)
+
+
+def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
+    """Spark records where a first batch ends, but not where it began."""
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    first = planner(cluster, clock)
+    start = first.initial()
+    cluster.rows[STORE] = (0, 13)
+    clock.now += 60  # long enough for another look
+    end = first.latest(start, None)
+    assert end == start
+    restarted = planner(cluster, clock)
+    moved = restarted.initial()
+    assert moved == as_json({"1:t:0": 13, "1:t:1": 13})
+    assert restarted.partitions(moved, end) == []
+    assert restarted.latest(end, None) == as_json({"1:t:0": 13, "1:t:1": 13})
+
+
+def test_the_first_answer_is_forgotten_when_the_first_batch_is_complete(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
+    one = planner(cluster, clock, offsetsTable=tmp_path)
+    start = one.initial()
+    assert one.latest(start, None) == start
+    cluster.rows[STORE] = (0, 16)
+    clock.now += 1
+    end = one.latest(start, None)
+    assert positions(tmp_path) == {}
+    assert one.latest(end, None) is end  # Spark asks for the next: this one is complete
+    assert positions(tmp_path) == {"1:t:0": 16, "1:t:1": 16}
+    cluster.rows[STORE] = (0, 20)
+    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_first_answer_is_forgotten_when_a_first_batch_of_nothing_is_complete(
+    tmp_path: Path, restarted: bool
+) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    one = planner(cluster, offsetsTable=tmp_path)
+    start = one.initial()
+    assert one.latest(start, None) == start
+    if restarted:
+        one = planner(cluster, offsetsTable=tmp_path)
+        assert one.initial() == start
+    assert one.partitions(start, start) == []
+    assert positions(tmp_path) == {}
+    assert one.latest(start, None) == start  # Spark asks for the next: this one is complete
+    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 10}
+    cluster.rows[STORE] = (0, 20)
+    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
+
+
+def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    planner(FakeCluster(), startingOffsets="earliest").initial()
+    planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
+    assert not caplog.records
+    planner(FakeCluster(), startingOffsets="latest").initial()
+    assert "begins later the next time. Set offsetsTable" in caplog.text
+
+
+def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(0, 10))
+    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 4}), None)
+    kept = table(tmp_path).latest(GroupKey("g", ["t"]))
+    assert kept is not None
+    assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in kept.partitions] == [
+        ("1:t:0", 4 * ROW, 10 * ROW, 0),
+        ("1:t:1", 4 * ROW, 10 * ROW, 1),
+    ]
+    assert (kept.source_count, kept.rows_behind) == (2, 6)
+
+
+def kept_rows(folder: Path) -> dict[str, PartitionProgress]:
+    kept = table(folder).latest(GroupKey("g", ["t"]))
+    assert kept is not None
+    return {str(row.partition): row for row in kept.partitions}
+
+
+def test_the_table_tells_who_read_what_and_why(tmp_path: Path) -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, stores=3, rows=(0, 10))
+    cluster.rows[STORE] = (0, 100)
+    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 50, "assignmentStrategy": "averagely"}
+    query = planner(cluster, clock, offsetsTable=tmp_path, startingOffsets="earliest", **takeover)
+    start = query.initial()
+    end = query.latest(start, None)
+    query.partitions(start, end)
+    query.complete(end)
+    # Stores 0 and 1 are node 0's; of their 110 rows node 1, which has 10, takes 50.
+    row = kept_rows(tmp_path)["1:t:0"]
+    parts = (PartRead(0, 0, 50 * ROW), PartRead(1, 50 * ROW, 100 * ROW))
+    assert (row.node_id, row.start_offset, row.readers, row.reason) == (0, 0, parts, "averagely; backlog taken over")
+    row = kept_rows(tmp_path)["1:t:20000"]
+    assert (row.node_id, row.start_offset, row.readers, row.reason) == (1, 0, (), "averagely")
+    clock.now += 10
+    cluster.rows[STORE] = (0, 120)
+    begin, end = end, query.latest(end, None)
+    query.partitions(begin, end)
+    query.complete(end)
+    found = {name: (one.start_offset, one.next_offset, one.readers) for name, one in kept_rows(tmp_path).items()}
+    assert found == {
+        "1:t:0": (100 * ROW, 120 * ROW, ()),
+        "1:t:10000": (10 * ROW, 10 * ROW, ()),
+        "1:t:20000": (10 * ROW, 10 * ROW, ()),
+    }
+
+
+def test_what_an_earlier_run_read_is_not_made_up(tmp_path: Path) -> None:
+    """A table that trails is brought up to the checkpoint, and how its last batch was read is not known."""
+    query = planner(FakeCluster(), offsetsTable=tmp_path)
+    end = as_json({"1:t:0": 4, "1:t:1": 4})
+    assert query.partitions(end, end) == []  # as Spark 4.0 asks at a restart
+    assert query.partitions(end, as_json({"1:t:0": 9, "1:t:1": 9}))  # the batch behind it
+    query.complete(end)
+    assert [(row.start_offset, row.reason, row.node_id) for row in kept_rows(tmp_path).values()] == [
+        (None, None, 0),
+        (None, None, 1),
+    ]
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "backlog"])
+def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, strategy: str) -> None:
+    cluster = FakeCluster(partitions=6, rows=(0, 10))
+
+    def nodes(source_count: int) -> list[int | None]:
+        chosen = {"assignmentStrategy": strategy, "sourceCount": source_count, "startingOffsets": "earliest"}
+        query = planner(cluster, None, offsetsTable=tmp_path, **chosen)
+        start = query.initial()
+        end = query.latest(start, None)
+        read_by = {str(one.ranges[0].partition): one.node_id for one in query.partitions(start, end)}
+        query.complete(end)
+        query.close()
+        found = [row.node_id for row in kept_rows(tmp_path).values()]
+        assert read_by == {f"1:t:{found.index(node)}": node for node in set(found)}
+        return found
+
+    run = table(tmp_path).open_run(GroupKey("g", ["t"]), 2)
+    run.record([PartitionProgress(key(f"1:t:{number}"), 0, node_id=1 - number // 3) for number in range(6)])
+    assert nodes(2) == [1, 1, 1, 0, 0, 0]  # modulo's would be 0, 1, 0, 1, 0, 1
+    cluster.rows[STORE] = (0, 20)
+    of_three = nodes(3)
+    assert (of_three.count(2), of_three[:3].count(1), of_three[3:].count(0)) == (2, 2, 2)
+    cluster.rows[STORE] = (0, 30)
+    assert set(nodes(1)) == {0}
+
+
+def test_what_the_group_read_under_other_topics_stays_with_its_nodes_too(tmp_path: Path) -> None:
+    run = table(tmp_path).open_run(GroupKey("g", ["t"]), 2)
+    run.record([PartitionProgress(key(f"1:t:{number}"), 0, node_id=1) for number in range(2)])
+    run = table(tmp_path).open_run(GroupKey("g", ["t", "s"]), 2, force=True)
+    run.record([PartitionProgress(key("1:t:1"), 0, node_id=0), PartitionProgress(key("1:s:0"), 0, node_id=0)])
+    cluster = FakeCluster(partitions=2, rows=(0, 10))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (0, 10)
+    chosen = {"assignmentStrategy": "sticky", "subscribe": "t,u", "startingOffsets": "earliest"}
+    query = planner(cluster, None, offsetsTable=tmp_path, **chosen)
+    start = query.initial()
+    by_node = {
+        one.node_id: {str(read.partition) for read in one.ranges}
+        for one in query.partitions(start, query.latest(start, None))
+    }
+    assert {"1:t:0"} <= by_node[1]
+    assert {"1:t:1"} <= by_node[0]
+
+
+def test_a_topic_that_is_no_longer_subscribed_is_no_trouble_for_the_table(tmp_path: Path) -> None:
+    """The checkpoint goes on knowing it, and the table's run is of the topics of now."""
+    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4, "1:old:0": 7}))
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
+
+
+def test_commit_tells_the_table_too(tmp_path: Path) -> None:
+    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
+
+
+def test_group_goes_by_the_table_first(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.positions = {key("1:t:0"): 9 * ROW, key("1:t:1"): 9 * ROW}
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1})
+    assert "positions of g" not in cluster.calls
+
+
+def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
+    """Where the table knows a topic, a partition that it does not know is new, whatever brokers say of it."""
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (0, 9)
+    cluster.positions = {key("1:t:1"): 9 * ROW, key("1:u:0"): 7 * ROW}
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
+
+
+@pytest.mark.parametrize(("fallback", "begin"), [("earliest", 2), ("latest", 9)])
+def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path, fallback: str, begin: int) -> None:
+    """In topics in which the group never was; in the others it is new, and nothing of it was read."""
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", groupFallback=fallback, subscribe="t,u")
+    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
+
+
+def test_without_a_named_fallback_what_the_table_does_not_know_is_an_error(tmp_path: Path) -> None:
+    cluster = FakeCluster(rows=(1, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
+    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
+    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
+    with pytest.raises(ConfigurationError, match=r"know a position of the group for 1:u:0; set groupFallback"):
+        one.initial()
+
+
+def test_with_a_checkpoint_a_table_that_is_behind_is_brought_up_at_the_first_trigger(tmp_path: Path) -> None:
+    """Though there is nothing to read; and where a query with a checkpoint begins is nobody's question."""
+    cluster = FakeCluster(rows=(0, 10))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
+    here = as_json({"1:t:0": 10, "1:t:1": 10})
+    assert planner(cluster, offsetsTable=tmp_path, startingOffsets="group").latest(here, None) is here
+    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 10}
+
+
+def test_the_table_is_written_once_for_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+    monkeypatch.setattr(
+        "offsets_store.run.OffsetsRun.record", lambda _self, progress, *_as_of_and_waiting: written.append(progress)
+    )
+    one = planner(FakeCluster(), offsetsTable=tmp_path)
+    start = as_json({"1:t:0": 10, "1:t:1": 10})
+    for _ in range(5):
+        one.latest(start, None)
+    one.complete(start)
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize("mode", ["strict", "best_effort"])
+def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path, mode: str) -> None:
+    """And a listener that says late where the query was before is not heard."""
+    clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 1000))
+    more = {"offsetsTable": tmp_path, "offsetsTableMode": mode, "failOnDataLoss": "false"}
+    one = planner(cluster, clock, offsetCommitInterval="1h", **more)
+    companion = table(tmp_path).join_run(GroupKey("g", ["t"]), 2)
+    assert one.initial() == as_json({"1:t:0": 1000})
+    cluster.rows[STORE] = (0, 1010)
+    one.complete(as_json({"1:t:0": 1010}))
+    wait_for(lambda: positions(tmp_path) == {"1:t:0": 1010}, "the table")
+    was_at, then = [PartitionProgress(key("1:t:0"), 1010 * ROW)], datetime.now(UTC)
+    cluster.rows[STORE] = (0, 8)
+    clock.now += 60
+    assert one.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
+    wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    assert companion.record(was_at, then) is False
+    assert positions(tmp_path) == {"1:t:0": 8}
+    assert companion.record([PartitionProgress(key("1:t:0"), 20 * ROW)]) is True
+    # Started again before that batch: from a checkpoint that is ahead still.
+    again = planner(cluster, clock, **more)
+    assert again.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
+    wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    for each in (one, again):
+        each.close()
+
+
+def test_the_end_of_available_now_is_in_the_table_when_spark_hears_of_it(tmp_path: Path) -> None:
+    """Nothing may be called after that."""
+    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetCommitInterval="1h")
+    one.freeze_target()
+    for at, most in ((4, 3), (7, 3), (10, 3)):
+        one.latest(as_json({"1:t:0": at}), most)
+    assert positions(tmp_path) == {"1:t:0": 10}
+    one.close()
+
+
+def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster()
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 8, "1:t:1": 8}))
+    assert not caplog.records
+    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 8}), None)
+    assert "ahead of this query's checkpoint in 1 partitions, 1:t:0 among them" in caplog.text
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 8}
+
+
+def test_a_newer_run_of_the_group_ends_the_query(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    older = planner(cluster, offsetsTable=tmp_path)
+    older.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 2, "1:t:1": 2}))
+    with pytest.raises(SupersededRun):
+        older.latest(as_json({"1:t:0": 3, "1:t:1": 3}), None)
+    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
+
+
+def test_a_real_table_that_fails_is_warned_of_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = {"offsetsTable": tmp_path, "offsetsTableMode": "best_effort"}
+    one = planner_with(None, Patience(retry=3600.0), FakeCluster(), None, **more)
+    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    wait_for(lambda: positions(tmp_path), "the first commit")
+    tries = 0
+
+    def broken(*_: object) -> bool:
+        nonlocal tries
+        tries += 1
+        raise OffsetsTableError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("offsets_store.run.OffsetsRun.record", broken)
+        start = as_json({"1:t:0": 2, "1:t:1": 2})
+        for _ in range(100):
+            one.latest(start, None)
+        wait_for(lambda: caplog.records, "the warning")
+    assert "not written, it stays behind and is tried again: disk full" in caplog.text
+    one.close()
+    assert tries == 1
+    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
+
+
+def test_the_last_position_is_in_the_table_before_the_group_is_given_back(tmp_path: Path) -> None:
+    """Who is let in next goes on from the table."""
+    found_on_leaving = []
+
+    class Calls(list[str]):
+        def append(self, call: str) -> None:
+            if call == "leave":
+                found_on_leaving.append(positions(tmp_path))
+            super().append(call)
+
+    cluster = FakeCluster()
+    cluster.calls = Calls()
+    one = planner(cluster, offsetsTable=tmp_path, offsetCommitInterval="1h")
+    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+    one.complete(as_json({"1:t:0": 2, "1:t:1": 2}))  # waits for the interval's end
+    one.close()
+    assert found_on_leaving == [{"1:t:0": 2, "1:t:1": 2}]

@@ -1,0 +1,127 @@
+"""Back-pressure: never more on its way than allowed, whatever comes in, and nothing taken for sent that is not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.write import in_flight
+from spark_source.write.in_flight import InFlight
+from tubeclient.errors import DeadlineExceeded, ServerBusy
+from tubeclient.outgoing import OutgoingMessage
+
+
+class _Asked(Future[Any]):
+    """Is answered when somebody waits for it; until then it is on its way."""
+
+    def __init__(self, sender: FakeSender, message: OutgoingMessage) -> None:
+        super().__init__()
+        self._sender, self._message = sender, message
+
+    def result(self, timeout: float | None = None) -> Any:
+        assert timeout is not None, "every wait has an end"
+        if not self.done():
+            self._sender.answer(self._message, self)
+        return super().result(0)
+
+
+class FakeSender:
+    def __init__(self, refuse: bytes = b"") -> None:
+        self.refuse = refuse
+        self.sent: list[OutgoingMessage] = []
+        self.on_the_way: deque[OutgoingMessage] = deque()
+        self.most_messages = self.most_bytes = 0
+
+    def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]:
+        self.sent += messages
+        self.on_the_way += messages
+        self.most_messages = max(self.most_messages, len(self.on_the_way))
+        if len(self.on_the_way) > 1:
+            self.most_bytes = max(self.most_bytes, sum(len(one.payload) for one in self.on_the_way))
+        return [_Asked(self, message) for message in messages]
+
+    def answer(self, message: OutgoingMessage, future: Future[Any]) -> None:
+        self.on_the_way.remove(message)
+        if message.payload == self.refuse:
+            future.set_exception(ServerBusy(503, "busy", context="sending to 1:t:0"))
+        else:
+            future.set_result(None)
+
+
+def messages(sizes: Sequence[int]) -> list[OutgoingMessage]:
+    return [OutgoingMessage.of("t", b"%d" % number + bytes(size)) for number, size in enumerate(sizes)]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0, 10, 3_000, 40_000]), max_size=30), max_size=6),
+    st.integers(1, 12),
+    st.integers(1, 5),
+)
+def test_all_is_sent_in_order_and_never_too_much_at_once(
+    batches: list[list[int]], max_messages: int, slice_messages: int
+) -> None:
+    limits = {
+        "MAX_MESSAGES": max(max_messages, slice_messages),
+        "MAX_BYTES": 20_000,
+        "_SLICE_MESSAGES": slice_messages,
+        "_SLICE_BYTES": 5_000,
+    }
+    sender = FakeSender()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, limit in limits.items():
+            patch.setattr(in_flight, name, limit)
+        flying = InFlight(sender, 1_000)
+        for sizes in batches:
+            flying.send(messages(sizes))
+        assert len(sender.sent) == sum(map(len, batches))
+        flying.drain()
+    assert sender.sent == [one for sizes in batches for one in messages(sizes)]
+    assert not sender.on_the_way
+    assert sender.most_messages <= limits["MAX_MESSAGES"]
+    assert sender.most_bytes <= limits["MAX_BYTES"]
+
+
+def test_nothing_is_waited_for_while_there_is_room() -> None:
+    sender = FakeSender()
+    InFlight(sender, 1_000).send(messages([0] * in_flight.MAX_MESSAGES))
+    assert len(sender.on_the_way) == in_flight.MAX_MESSAGES
+
+
+def test_a_message_that_failed_ends_the_sending() -> None:
+    sender = FakeSender(refuse=b"5")
+    flying = InFlight(sender, 1_000)
+    with pytest.raises(ServerBusy, match="sending to 1:t:0"):
+        flying.send(messages([0] * 10_000))
+    assert len(sender.sent) == in_flight.MAX_MESSAGES
+
+
+def test_a_message_that_failed_ends_the_waiting() -> None:
+    flying = InFlight(FakeSender(refuse=b"5"), 1_000)
+    flying.send(messages([0] * 10))
+    with pytest.raises(ServerBusy, match="sending to 1:t:0"):
+        flying.drain()
+
+
+def test_the_wait_for_an_answer_ends() -> None:
+    class Silent:
+        def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]:
+            return [Future() for _ in messages]
+
+    flying = InFlight(Silent(), 10)
+    flying.send(messages([0]))
+    with pytest.raises(DeadlineExceeded, match="neither acknowledged nor given up within 10 ms"):
+        flying.drain()
+
+
+@pytest.mark.parametrize(("count", "size"), [(300, 100_000), (20_000, 0)])
+def test_what_is_answered_makes_room(count: int, size: int) -> None:
+    sender = FakeSender()
+    InFlight(sender, 1_000).send(messages([size] * count))
+    bound = min(in_flight.MAX_MESSAGES, in_flight.MAX_BYTES // max(size, 1))
+    assert len(sender.on_the_way) > bound * 0.8

@@ -1,0 +1,138 @@
+"""Rows to messages: what is written is what a read of it gives, and a row that cannot be sent is named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read.arrow import PackDecoder
+from spark_source.write.sink_columns import SinkColumns
+from spark_source.write.sink_rows import MessageMaker
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+from tubeclient.outgoing import OutgoingMessage
+from tubeclient.range_reader import Pack
+from tubeclient.wire.messages import Columns
+from tubeclient.wire.payload import decode_payload
+
+KEY = PartitionKey(1, "clicks", 0)
+COLUMNS = SinkColumns(value=4, topic=0, tag=2, attributes=1, message_time=3)
+
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=",="), max_size=8)
+tags = st.none() | words.map(lambda word: word.replace("#", "").strip())
+attributes = st.none() | st.dictionaries(words.filter(lambda key: key and not key.startswith("$")), words, max_size=3)
+minutes = st.none() | st.datetimes(datetime(1973, 1, 1), datetime(2100, 1, 1)).map(
+    lambda moment: moment.replace(second=0, microsecond=0, tzinfo=UTC)
+)
+
+
+def batch(rows: list[dict[str, Any]], value_type: pa.DataType | None = None) -> pa.RecordBatch:
+    """With the columns in the order that Spark gave them, which is that of COLUMNS."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([row.get("topic", "clicks") for row in rows], pa.string()),
+            pa.array([row.get("attributes") for row in rows], pa.map_(pa.string(), pa.string())),
+            pa.array([row.get("tag") for row in rows], pa.string()),
+            pa.array([row.get("time") for row in rows], pa.timestamp("us", "America/New_York")),
+            pa.array([row.get("value", b"x") for row in rows], value_type or pa.binary()),
+        ],
+        names=["topic", "attributes", "tag", "messageTime", "value"],
+    )
+
+
+def make(rows: list[dict[str, Any]], topic: str | None = None, zone: str = "UTC") -> list[OutgoingMessage]:
+    return MessageMaker(COLUMNS, topic, zone).make(batch(rows))
+
+
+def read_back(messages: list[OutgoingMessage], zone: str) -> list[dict[str, Any]]:
+    """As the source reads them."""
+    stored = Columns([1] * len(messages), [one.payload for one in messages], [one.flag for one in messages])
+    decoder = PackDecoder(include_attributes=True, time_zone=zone)
+    pack = Pack(KEY, 0, 28 * len(messages), stored)
+    found: list[dict[str, Any]] = decoder.decode([pack], OffsetRule.ALWAYS).to_pylist()
+    return found
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"value": st.binary(min_size=1), "tag": tags, "attributes": attributes, "time": minutes},
+        ),
+        min_size=1,
+    ),
+    st.sampled_from(["UTC", "Asia/Kolkata", "Africa/Monrovia"]),
+)
+def test_what_is_written_is_what_is_read(rows: list[dict[str, Any]], zone: str) -> None:
+    found = read_back(make(rows, zone=zone), zone)
+    assert [row["value"] for row in found] == [row["value"] for row in rows]
+    assert [row["messageType"] for row in found] == [row["tag"] or None for row in rows]
+    assert [dict(row["attributes"]) for row in found] == [row["attributes"] or {} for row in rows]
+    assert [row["messageTime"] for row in found] == [row["time"] for row in rows]
+
+
+def test_what_goes_over_the_wire() -> None:
+    moment = datetime(2026, 11, 21, 23, 59, 59, 999_999, tzinfo=UTC)
+    [one] = make([{"tag": " web ", "attributes": {"user": "7"}, "time": moment}], zone="Asia/Shanghai")
+    assert (one.topic, one.tag, one.time) == ("clicks", "web", "202611220759")
+    assert decode_payload(one.payload, one.flag) == (b"x", "$msgType$=web,$msgTime$=202611220759,user=7")
+    [bare] = make([{}])
+    assert (bare.payload, bare.flag, bare.tag, bare.time) == (b"x", 0, "", "")
+
+
+def test_seconds_are_cut_off_before_1970_too() -> None:
+    moment = datetime(1969, 12, 31, 23, 58, 1, tzinfo=UTC)
+    assert make([{"time": moment}])[0].time == "196912312358"
+
+
+def test_the_option_overrides_the_column() -> None:
+    rows: list[dict[str, Any]] = [{"topic": "a"}, {"topic": None}, {"topic": "b"}]
+    assert [one.topic for one in make(rows, topic="c")] == ["c"] * 3
+    assert [one.topic for one in make([{"topic": "a"}, {"topic": " b "}])] == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()])
+def test_values_of_other_types(kind: pa.DataType) -> None:
+    values: list[Any] = ["a", "ü€"] if "string" in str(kind) else [b"a", "ü€".encode()]
+    made = MessageMaker(COLUMNS, None, "UTC").make(batch([{"value": value} for value in values], kind))
+    assert [one.payload for one in made] == [b"a", "ü€".encode()]
+
+
+def test_a_value_alone() -> None:
+    one = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"])], names=["value"])
+    assert [m.payload for m in MessageMaker(SinkColumns(0), "t", "UTC").make(one)] == [b"a", b"b"]
+    assert MessageMaker(SinkColumns(0), "t", "UTC").make(one.slice(0, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"value": None}, "column value is null"),
+        ({"value": b""}, "an empty message cannot be sent to topic clicks"),
+        ({"topic": None}, "column topic is null, and the option topic is not given"),
+        ({"topic": " "}, "column topic is blank"),
+        ({"tag": "a,b"}, "'a,b' is no tag: .* none of # , ="),
+        ({"attributes": {"k": "a=b"}}, "attribute 'k'='a=b' cannot be sent"),
+        ({"attributes": {"": "v"}}, "attribute '' cannot be sent"),
+        ({"attributes": {"$msgType$": "v"}}, r"attribute '\$msgType\$' cannot be sent"),
+        ({"attributes": {"k": "v", "n": None}}, "column attributes has no value for the key 'n'"),
+    ],
+)
+def test_a_row_that_cannot_be_sent_is_named(row: dict[str, Any], message: str) -> None:
+    maker = MessageMaker(COLUMNS, None, "UTC")
+    maker.make(batch([{}, {}]))
+    with pytest.raises(ConfigurationError, match=f"row 3 of this task cannot be sent: .*{message}"):
+        maker.make(batch([{}, row]))
+
+
+def test_years_that_have_no_four_digits() -> None:
+    far = pa.array([datetime(9999, 12, 31, 23, 59, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    rows = batch([{}]).set_column(3, "messageTime", far)
+    assert MessageMaker(COLUMNS, None, "UTC").make(rows)[0].time == "999912312359"
+    with pytest.raises(ConfigurationError, match="messageTime is outside of the years 1 to 9999"):
+        MessageMaker(COLUMNS, None, "Asia/Shanghai").make(rows)

@@ -1,0 +1,126 @@
+"""What one task of a write does, over sockets: beside another attempt of the same task, and with a slow broker."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tubeclient
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from spark_source.options.sink_options import SinkOptions, write_options
+from spark_source.options.source_options import parse_given
+from spark_source.write.in_flight import MAX_BYTES, MAX_MESSAGES
+from spark_source.write.sink_columns import SinkColumns
+from spark_source.write.task_write import write_rows
+from tests.tubeclient.stored import bodies, stored
+from tubeclient import OutgoingMessage, Producer, SendResult
+from tubeclient.wire.payload import decode_payload
+
+COLUMNS = SinkColumns(value=0, tag=1)
+
+
+@pytest.fixture
+def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("rows", stores=1, partitions=4)], brokers=2) as running:
+        yield running
+
+
+def options(tube: EmbeddedTubeMQ) -> SinkOptions:
+    return write_options(parse_given({"masterservers": tube.master_address, "topic": "rows"}))
+
+
+def batches(values: Sequence[bytes], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of so many rows; a row's tag is the length of its value."""
+    for first in range(0, len(values), rows):
+        part = values[first : first + rows]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(part, pa.binary()), pa.array([str(len(value)) for value in part])], names=["value", "tag"]
+        )
+
+
+def test_two_attempts_at_once_send_each_row_twice_and_whole(tube: EmbeddedTubeMQ) -> None:
+    """As with speculation, where Spark lets one of them go on to the end for nothing."""
+    rng = random.Random(4)
+    values = [rng.randbytes(rng.choice([1, 28, 900, 20_000])) + b"%d" % number for number in range(3_000)]
+    together = threading.Barrier(2)
+
+    def attempt(_: int) -> dict[str, int]:
+        together.wait(30)
+        return dict(write_rows(options(tube), COLUMNS, batches(values, 250)).rows)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(attempt, range(2))) == [{"rows": 3_000}] * 2
+    assert bodies(tube, "rows") == Counter(values * 2)
+    for record in (record for found in stored(tube, "rows").values() for record in found):
+        body, attributes = decode_payload(record.payload, record.flag)
+        assert attributes == f"$msgType$={len(body)}"
+
+
+class WatchedProducer(Producer):
+    """Notes what it has been given and what is unanswered."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.lock = threading.Lock()
+        self.given = self.messages = self.bytes = self.most_messages = self.most_bytes = 0
+
+    def submit_each(
+        self, messages: Sequence[OutgoingMessage], *, timeout_ms: float | None = None
+    ) -> list[Future[SendResult]]:
+        with self.lock:
+            self.given += len(messages)
+            self.messages += len(messages)
+            self.bytes += sum(len(message.payload) for message in messages)
+            self.most_messages = max(self.most_messages, self.messages)
+            self.most_bytes = max(self.most_bytes, self.bytes)
+        answers = super().submit_each(messages, timeout_ms=timeout_ms)
+        for message, answer in zip(messages, answers, strict=True):
+            answer.add_done_callback(partial(self._answered, len(message.payload)))
+        return answers
+
+    def _answered(self, size: int, _: Future[SendResult]) -> None:
+        with self.lock:
+            self.messages -= 1
+            self.bytes -= size
+
+
+@pytest.mark.parametrize(("count", "size", "rows"), [(8_000, 10, 500), (60, 400_000, 5)])
+def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, count: int, size: int, rows: int
+) -> None:
+    producers: list[WatchedProducer] = []
+
+    def watched(*arguments: Any, **more: Any) -> WatchedProducer:
+        producers.append(WatchedProducer(*arguments, **more))
+        return producers[-1]
+
+    monkeypatch.setattr(tubeclient, "Producer", watched)
+    for broker_id in tube.broker_ids:
+        tube.broker_faults(broker_id).answer_delay_ms = 1 if rows > 5 else 20
+    taken = most_ahead = 0
+
+    def source() -> Iterator[pa.RecordBatch]:
+        nonlocal taken, most_ahead
+        for batch in batches([b"%06d" % number + bytes(size) for number in range(count)], rows):
+            if producers:
+                most_ahead = max(most_ahead, taken - (producers[0].given - producers[0].messages))
+            taken += batch.num_rows
+            yield batch
+
+    assert write_rows(options(tube), COLUMNS, source()).rows == {"rows": count}
+    (producer,) = producers
+    limit = min(MAX_MESSAGES, MAX_BYTES // size)
+    assert limit * 0.7 < producer.most_messages <= limit
+    assert producer.most_bytes <= MAX_BYTES
+    # Before it takes the next batch, all rows of those before are sent or on their way.
+    assert most_ahead <= limit
+    assert sum(bodies(tube, "rows").values()) == count

@@ -1,0 +1,195 @@
+"""Batch writes on a real Spark and an embedded TubeMQ."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ
+from embedded_tubemq.common.faults import ConnectionFault
+from tests.spark_source.feed import Feed
+from tests.spark_source.queries import batch
+from tubeclient.wire.methods import Method
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def sink(feed: Feed, **more: object) -> dict[str, str]:
+    """Options to write to the feed's topic."""
+    return {
+        "masterServers": feed.tube.master_address,
+        "topic": feed.topic,
+        **{name: str(value) for name, value in more.items()},
+    }
+
+
+def write(frame: DataFrame, options: dict[str, str], mode: str = "append") -> None:
+    frame.write.format("tubeclient").options(**options).mode(mode).save()
+
+
+def rows_of(spark: SparkSession, feed: Feed) -> list[Any]:
+    return batch(spark, feed.options(includeAttributes="true")).orderBy("value").collect()
+
+
+def numbered(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
+    return spark.range(0, count, 1, partitions).selectExpr("format_string('%06d', id) AS value")
+
+
+def bodies(count: int) -> list[bytes]:
+    return [b"%06d" % number for number in range(count)]
+
+
+@pytest.fixture
+def own_feed(tmp_path: Path) -> Iterator[Feed]:
+    """A topic on a cluster of this test alone, whose faults are nobody else's."""
+    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
+        yield Feed.create(tube, "own", stores=1, partitions=2)
+
+
+def test_what_is_read_can_be_written_and_read_again(delta_spark: SparkSession, feed: Feed, plain_feed: Feed) -> None:
+    feed.send(60, tags=["web", "app", ""])
+    read = batch(delta_spark, feed.options(includeAttributes="true", messageTimeZone="Asia/Shanghai"))
+    write(
+        read.selectExpr("attributes", "messageType AS tag", "value", "messageTime"),
+        sink(plain_feed, messageTimeZone="Asia/Tokyo"),
+    )
+    written = batch(delta_spark, plain_feed.options(includeAttributes="true", messageTimeZone="Asia/Tokyo"))
+    same = ["value", "messageType", "messageTime", "attributes"]
+    assert written.select(same).orderBy("value").collect() == read.select(same).orderBy("value").collect()
+    tagged = written.filter("messageType = 'web'").count()
+    assert tagged == 20
+    filters = f'{{"{plain_feed.topic}": ["web"]}}'
+    assert batch(delta_spark, plain_feed.options(filters=filters)).count() == 20  # the brokers know the tags
+
+
+def test_each_row_goes_to_the_topic_it_names(delta_spark: SparkSession, feed: Feed, plain_feed: Feed) -> None:
+    frame = numbered(delta_spark, 50).selectExpr(
+        "value AS VALUE", f"if(value % 5 = 0, '{feed.topic}', '{plain_feed.topic}') AS topic"
+    )
+    options = sink(feed)
+    del options["topic"]
+    write(frame, options)
+    assert [bytes(row.value) for row in rows_of(delta_spark, feed)] == bodies(50)[::5]
+    assert len(rows_of(delta_spark, plain_feed)) == 40
+    write(frame, sink(feed))  # the option overrides the column
+    assert len(rows_of(delta_spark, feed)) == 60
+
+
+def test_every_row_of_a_large_partition_arrives_once(delta_spark: SparkSession, feed: Feed) -> None:
+    write(numbered(delta_spark, 25_000), sink(feed))
+    found = rows_of(delta_spark, feed)
+    assert [bytes(row.value) for row in found] == bodies(25_000)
+    assert {(row.messageType, row.messageTime, tuple(row.attributes)) for row in found} == {(None, None, ())}
+
+
+def test_an_empty_frame_writes_nothing_and_asks_nobody(delta_spark: SparkSession, feed: Feed) -> None:
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        write(numbered(delta_spark, 0), sink(feed, masterServers=address))
+        with pytest.raises(Exception, match=rf"no master answered; tried {address}"):
+            write(numbered(delta_spark, 1), sink(feed, masterServers=address, retryLimit="1s"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "changes", "message"),
+    [
+        (["id AS value"], {}, "column value has the type bigint; a write takes binary or string there"),
+        (["'x' AS body"], {}, "column body cannot be written; select among value, topic"),
+        (["'x' AS value"], {"topic": None}, "neither the option topic nor a column topic"),
+        (["'x' AS value"], {"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
+        (["'x' AS value"], {"sourceCount": "2"}, "option sourceCount applies to reads only; leave it out"),
+        (["'x' AS value"], {"topick": "2"}, r"option topick is unknown; did you mean topic\?"),
+        (["'x' AS value"], {"masterServers": None}, "option masterServers is required"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_any_task_runs(
+    delta_spark: SparkSession, feed: Feed, columns: list[str], changes: dict[str, str | None], message: str
+) -> None:
+    from pyspark.errors import AnalysisException
+
+    kept = {name: value for name, value in {**sink(feed), **changes}.items() if value is not None}
+    with pytest.raises(AnalysisException, match=message):
+        write(delta_spark.range(10).selectExpr(*columns), kept)
+    assert rows_of(delta_spark, feed) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("overwrite", r'cannot be overwritten, as mode\("overwrite"\) asks for; use mode\("append"\)'),
+        ("errorifexists", "cannot be written in the .ErrorIfExists. mode"),
+        ("ignore", "cannot be written in the .Ignore. mode"),
+    ],
+)
+def test_a_topic_is_only_appended_to(delta_spark: SparkSession, feed: Feed, mode: str, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        write(numbered(delta_spark, 3), sink(feed), mode)
+    assert rows_of(delta_spark, feed) == []
+
+
+@pytest.mark.parametrize(
+    ("bad_row", "message"),
+    [
+        ("null", "row 70 of this task cannot be sent: column value is null"),
+        ("''", "row 70 of this task cannot be sent: an empty message"),
+        (
+            "repeat('x', 1048577)",
+            "row 70 of this task cannot be sent: with its attributes it has 1048577 bytes, and topic .* takes 1048576",
+        ),
+    ],
+)
+def test_one_row_that_cannot_be_sent_keeps_its_batch_back(
+    delta_spark: SparkSession, feed: Feed, bad_row: str, message: str
+) -> None:
+    frame = delta_spark.range(0, 100, 1, 1).selectExpr(f"if(id = 70, {bad_row}, 'x') AS value")
+    with pytest.raises(Exception, match=message):
+        write(frame, sink(feed))
+    assert rows_of(delta_spark, feed) == []
+
+
+def test_a_topic_that_is_not_deployed_is_named(delta_spark: SparkSession, feed: Feed) -> None:
+    with pytest.raises(Exception, match=r"publishing to no_such_topic: .* spelling"):
+        write(numbered(delta_spark, 3), sink(feed, topic="no_such_topic", retryLimit="1s"))
+
+
+def test_a_broker_that_refuses_fails_the_write_and_is_named(delta_spark: SparkSession, own_feed: Feed) -> None:
+    own_feed.tube.broker_faults().stop_writing = True
+    message = r"gave up sending to topic own after \d+ attempts: sending to 1:own:\d: the server answered 503"
+    with pytest.raises(Exception, match=message):
+        write(numbered(delta_spark, 500), sink(own_feed, retryLimit="1s"))
+    assert rows_of(delta_spark, own_feed) == []
+
+
+def test_one_message_that_is_refused_for_good_fails_the_write(delta_spark: SparkSession, own_feed: Feed) -> None:
+    own_feed.tube.broker_faults().force(Method.SEND_MESSAGE, 400)
+    with pytest.raises(Exception, match=r"sending to 1:own:\d: the server answered 400 \(forced by a fault\)"):
+        write(numbered(delta_spark, 500), sink(own_feed))
+
+
+def test_passing_faults_lose_nothing(delta_spark: SparkSession, own_feed: Feed) -> None:
+    faults = own_feed.tube.broker_faults()
+    faults.force(Method.SEND_MESSAGE, 500, times=20)
+    faults.break_connection(Method.SEND_MESSAGE, ConnectionFault.DROP_AFTER, nth=100)
+    write(numbered(delta_spark, 3_000), sink(own_feed))
+    assert sorted({bytes(row.value) for row in rows_of(delta_spark, own_feed)}) == bodies(3_000)
+
+
+def test_a_read_does_not_take_options_of_writes(delta_spark: SparkSession, feed: Feed) -> None:
+    with pytest.raises(Exception, match=r"option topic applies to writes only; did you mean subscribe\?"):
+        batch(delta_spark, feed.options(topic=feed.topic))
+
+
+def test_a_time_is_written_to_the_minute(delta_spark: SparkSession, feed: Feed) -> None:
+    frame = delta_spark.sql("SELECT 'x' AS value, timestamp'2026-11-21 10:30:59.5' AS messageTime")
+    write(frame, sink(feed))
+    [row] = rows_of(delta_spark, feed)
+    assert row.messageTime.astimezone(UTC) == datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

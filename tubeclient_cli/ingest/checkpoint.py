@@ -1,0 +1,80 @@
+"""Spark's checkpoint of the job's query, read where Spark keeps it: which query it is and where its batches end.
+
+The sink's commit has to say where its batch ends, and foreachBatch is not told. Spark writes it to the checkpoint's
+offset log before the batch runs, so it is read there, through Hadoop's file systems, which know all the places that a
+checkpoint can be in.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Checkpoint", "parse_offset_log"]
+
+
+class Checkpoint:
+    """The checkpoint at `location`, a path or URI; it need not exist yet."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self._spark = spark
+        self._location = location
+
+    def query_id(self) -> str | None:
+        """The id that Spark drew when it made the checkpoint; None for a new one."""
+        text = self._read("metadata")
+        return None if text is None else str(json.loads(text)["id"])
+
+    def end_of(self, batch_id: int) -> Offsets | None:
+        """Where the batch ends; None if it was never planned. ConfigurationError for another job's checkpoint."""
+        text = self._read(f"offsets/{batch_id}")
+        return None if text is None else parse_offset_log(text)
+
+    def start_of_running_batch(self) -> Offsets | None:
+        """Where the batch begins that the checkpoint's query runs now; None if there is nothing to read in it.
+
+        Batch 0 begins where the source says, and only Spark's plan of the batch tells.
+        """
+        query_id = self.query_id()
+        for query in self._spark.streams.active:
+            if query.id != query_id:
+                continue
+            leaves: Any = query._jsq.streamingQuery().lastExecution().logical().collectLeaves()
+            for index in range(leaves.size()):
+                leaf = leaves.apply(index)
+                if leaf.getClass().getSimpleName() == "StreamingDataSourceV2ScanRelation":
+                    return Offsets.parse(str(leaf.startOffset().get().json()))
+        return None
+
+    def _read(self, name: str) -> str | None:
+        # The stubs know of no JVM, and under Spark Connect there is none.
+        jvm: Any = self._spark._jvm
+        hadoop_conf: Any = self._spark.sparkContext._jsc.hadoopConfiguration()
+        path = jvm.org.apache.hadoop.fs.Path(self._location, name)
+        files = path.getFileSystem(hadoop_conf)
+        if not files.exists(path):
+            return None
+        stream = files.open(path)
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+
+def parse_offset_log(text: str) -> Offsets:
+    """Read an entry of the offset log: its version, a line of metadata, and one line for each source, of which we have
+    one.
+    """
+    lines = text.strip().split("\n")
+    if lines[0] != "v1" or len(lines) != 3:
+        raise ConfigurationError(
+            f"the checkpoint's offset log has the version {lines[0]!r} and {max(0, len(lines) - 2)} sources; this job"
+            " knows version 'v1' with one source. Give the job a checkpoint of its own"
+        )
+    return Offsets.parse(lines[2])

@@ -1,0 +1,79 @@
+"""How a running job looks: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tubeclient_cli.ingest.job import IngestSummary
+    from tubeclient_cli.ingest.progress import BatchEvent
+
+__all__ = ["Display", "summary_line"]
+
+_PLAIN_EVERY_SECONDS = 5.0
+
+
+class Display:
+    """Shows batches as they complete. In a log a line each five seconds; on a terminal one line with a bar, which is
+    full where nothing is left to read."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next_plain = 0.0
+        self._batches = 0
+        self._live: Progress | None = None
+        if console.is_terminal:
+            columns = (SpinnerColumn(), BarColumn(12), TaskProgressColumn(), TextColumn("{task.description}"))
+            self._live = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+            self._task = self._live.add_task("waiting for the first batch", total=None)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def start(self, text: str) -> None:
+        """Say where the job begins."""
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+    def show(self, event: BatchEvent) -> None:
+        """Take notice of a completed batch."""
+        self._batches += 1
+        text = (
+            f"{event.total_rows:,} rows in {self._batches:,} batches,"
+            f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
+        )
+        if self._live is not None:
+            known = None if event.rows_behind is None else event.total_rows + event.rows_behind
+            # Where nobody knows what is left, rich keeps the last total.
+            self._live.update(self._task, description=text, completed=event.total_rows, total=known)
+        elif time.monotonic() >= self._next_plain:
+            self._next_plain = time.monotonic() + _PLAIN_EVERY_SECONDS
+            self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def summary_line(summary: IngestSummary) -> str:
+    """The last line of a run."""
+    rate = summary.rows / summary.seconds if summary.seconds else 0.0
+    return (
+        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows in {summary.batches:,} batches,"
+        f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind)}"
+    )
+
+
+def _behind(rows: int | None) -> str:
+    if rows is None:
+        return "rows behind unknown"
+    return "nothing behind" if rows == 0 else f"at most {rows:,} rows behind"

@@ -1,0 +1,193 @@
+"""The ingest job: a group's topics into a Delta table, each message once.
+
+The table itself says where the group's rows end, and a batch is written only where it begins just there: a new
+checkpoint starts there, a batch that Spark repeats is passed over, an old checkpoint that is taken up again is refused,
+and so is a run that another one has replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.source_options import SourceOptions, parse_options
+from tubeclient_cli.ingest.checkpoint import Checkpoint
+from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
+from tubeclient_cli.ingest.progress import BatchEvent
+from tubeclient_cli.ingest.resume import known_positions, of_topics, start_text, starting_offsets
+from tubeclient_cli.ingest.settings import GROUP, IngestSettings, says_offsets
+from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, trusted
+from tubeclient_cli.ingest.sink_record import SinkRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["IngestSettings", "IngestSummary", "run_ingest"]
+
+_POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What a run did."""
+
+    rows: int
+    batches: int
+    seconds: float
+    rows_behind: int | None
+    """After the last batch, at most; None if there was no batch."""
+    stopped: bool
+    """It was asked to stop; False where it ended by itself."""
+
+
+def run_ingest(
+    spark: SparkSession,
+    settings: IngestSettings,
+    on_batch: Callable[[BatchEvent], object] = lambda _: None,
+    stop: threading.Event | None = None,
+    on_start: Callable[[str], object] = lambda _: None,
+) -> IngestSummary:
+    """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
+
+    `on_start` is called with the words that say where a new checkpoint begins, if it is new, and `on_batch` for each
+    completed batch, both in this thread. After `stop` the running batch is waited for, at most
+    `settings.stop_timeout_s`. Raises what Spark raises for a failed query, OffsetsTableError, ConfigurationError.
+    """
+    stop = stop or threading.Event()
+    if stop.is_set():
+        return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)
+    checkpoint = Checkpoint(spark, settings.checkpoint)
+    query_id = checkpoint.query_id()
+    is_new = query_id is None
+    sink = DeltaSink(spark, settings.target, settings.consumer_group)
+    chosen = settings.starting_offsets
+    options = parse_options(settings.options("earliest"))
+    state = sink.look()
+    check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
+    state = state.without_topics(settings.begin_anew, query_id)
+    in_table = of_topics(kept_positions(settings), set(settings.topics).difference(state.undone_topics))
+    state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
+    check_beginning(state, sink.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
+    known = known_positions(state.ends, in_table, settings.topics, chosen)
+    starting = starting_offsets(known, settings.topics, settings.fallback)
+    if is_new:
+        on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
+
+    rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
+    batches = _Batches(settings, options, sink, checkpoint, known)
+    writer = rows.writeStream.foreachBatch(batches.write)
+    writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
+    interval_ms = settings.interval_ms
+    if interval_ms is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+    summary = _Watch(writer.start(), on_batch, stop, settings.stop_timeout_s).until_end()
+    as_of = datetime.now(UTC)
+    bring_up_to_date(settings, batches.ends(), as_of)
+    return summary
+
+
+class _Batches:
+    """What foreachBatch calls."""
+
+    def __init__(
+        self, settings: IngestSettings, options: SourceOptions, sink: DeltaSink, checkpoint: Checkpoint, known: Offsets
+    ) -> None:
+        self._settings = settings
+        self._masters = options.master_servers
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._known = known
+        # With any other word a query begins where the table ends, and not past it.
+        self._skips = settings.starting_offsets == GROUP
+        self._may_lose = not options.fail_on_data_loss
+        self._query_id: str | None = None
+
+    def ends(self) -> Offsets:
+        """Where the group's rows in the sink end; {} where another query wrote the last ones."""
+        record = self._sink.look().record
+        return record.ends if record is not None and record.query_id == self._checkpoint.query_id() else Offsets({})
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        if self._query_id is None:
+            self._query_id = self._checkpoint.query_id()
+        end = self._checkpoint.end_of(batch_id)
+        if self._query_id is None or end is None:
+            raise RuntimeError(f"Spark runs batch {batch_id} that its own checkpoint does not know")
+        group, chosen = self._settings.consumer_group, self._settings.starting_offsets
+        # Once more for each batch: somebody may have written to the table, or put it back, since the last one.
+        state, where = self._sink.look(), self._sink.where
+        check_cluster(state, where, self._masters, self._settings.former_master_servers)
+        state = state.without_topics(self._settings.begin_anew, self._query_id)
+        state = trusted(state, where, group, chosen, goes_on=batch_id > 0)
+        start = self._checkpoint.start_of_running_batch() or self._checkpoint.end_of(batch_id - 1) or end
+        batch = Batch(self._query_id, batch_id, start, end)
+        if check_batch(state, batch, self._known, skips=self._skips, may_lose=self._may_lose):
+            # What the cluster has no more leaves the query's offsets: by the same name it begins anew.
+            ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
+            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters))
+
+
+class _Watch:
+    """Follows a running query: hands its batches on, and stops it at the end of a batch."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        on_batch: Callable[[BatchEvent], object],
+        stop: threading.Event,
+        stop_timeout_s: float,
+    ) -> None:
+        self._query = query
+        self._on_batch = on_batch
+        self._stop = stop
+        self._stop_timeout_s = stop_timeout_s
+        self._started = time.monotonic()
+        self._last: BatchEvent | None = None
+        self._batches = 0
+
+    def until_end(self) -> IngestSummary:
+        deadline: float | None = None
+        batches_then = 0
+        try:
+            # Raises if the query failed.
+            while not self._query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+                self._report()
+                if not self._stop.is_set():
+                    continue
+                if deadline is None:
+                    deadline, batches_then = time.monotonic() + self._stop_timeout_s, self._batches
+                between = self._batches > batches_then or not self._query.status["isTriggerActive"]
+                if between or time.monotonic() >= deadline:
+                    break
+        finally:
+            if self._query.isActive:
+                self._query.stop()
+            self._report()
+        return IngestSummary(
+            rows=self._last.total_rows if self._last else 0,
+            batches=self._batches,
+            seconds=time.monotonic() - self._started,
+            rows_behind=self._last.rows_behind if self._last else None,
+            stopped=deadline is not None,
+        )
+
+    def _report(self) -> None:
+        for progress in self._query.recentProgress:
+            document = json.loads(progress.json)
+            # Spark reports idle triggers too, under the number of the batch that is to come.
+            done = "addBatch" in document["durationMs"]
+            if not done or (self._last is not None and int(document["batchId"]) <= self._last.batch_id):
+                continue
+            self._last = BatchEvent.of(document, self._last.total_rows if self._last else 0)
+            self._batches += 1
+            self._on_batch(self._last)

@@ -1,0 +1,74 @@
+"""What a job tells about each batch, and files of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.keys import rows_behind
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["BatchEvent", "ProgressFile"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvent:
+    """One completed batch."""
+
+    time: str
+    """When it was complete, ISO 8601, UTC."""
+    batch_id: int
+    rows: int
+    total_rows: int
+    """Of this run, this batch included."""
+    seconds: float
+    """From the batch's planning to its last commit."""
+    rows_per_second: float
+    rows_behind: int | None
+    """At most so many rows were left to read; exact where each store's partitions stand at one offset."""
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any], total_before: int) -> BatchEvent:
+        """From the JSON of Spark's StreamingQueryProgress."""
+        source = progress["sources"][0]
+        seconds = int(progress["batchDuration"]) / 1000
+        rows = int(progress["numInputRows"])
+        began = datetime.fromisoformat(progress["timestamp"])
+        latest, end = source.get("latestOffset"), source.get("endOffset")
+        known = isinstance(latest, Mapping) and isinstance(end, Mapping)
+        return cls(
+            time=(began + timedelta(seconds=seconds)).isoformat(timespec="milliseconds"),
+            batch_id=int(progress["batchId"]),
+            rows=rows,
+            total_rows=total_before + rows,
+            seconds=seconds,
+            rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
+            rows_behind=rows_behind(Offsets.from_dict(latest), Offsets.from_dict(end)) if known else None,
+        )
+
+
+class ProgressFile:
+    """Appends events to a file, one JSON object a line; each line is there when `write` returns."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, event: BatchEvent) -> None:
+        self._file.write(json.dumps(asdict(event)) + "\n")
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()

@@ -1,0 +1,283 @@
+"""What an ingest job needs to know: one frozen value, from a TOML file and the command line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from spark_source.options.parsers import duration_ms
+from spark_source.options.source_options import Masked, parse_options
+from tubeclient.errors import ConfigurationError
+from tubeclient.names import topic_names
+from tubeclient.settings import parse_master_servers
+from tubeclient_cli.common.moment import moment_ms
+
+__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
+
+AVAILABLE_NOW: Final = "available-now"
+
+GROUP: Final = "group"
+"""The starting place that says: where the group has been read to, by whomever."""
+TARGET: Final = "target"
+"""The one that says: after the group's last commit to the target, whatever was done to the table since."""
+
+_OF_THEIR_OWN: Final = {
+    "masterservers": "master-servers",
+    "consumergroup": "consumer-group",
+    "subscribe": "topics (--topic)",
+    "assign": "topics (--topic)",
+    # What names a beginning by time goes before startingOffsets, and so before the place where the target's rows end.
+    "startingoffsets": "starting-offsets",
+    "startingtimestamp": "starting-offsets",
+    "startingoffsetsbytimestamp": "starting-offsets",
+    "startingoffsetsbytimestampstrategy": "starting-offsets",
+    "offsetstable": "offsets-table",
+    "sourcecount": "source-count",
+    "maxoffsetspertrigger": "max-offsets-per-trigger",
+}
+"""Options of the source, in small letters, that the job has a setting for."""
+
+_STARTING: Final = "starting-offsets"
+_STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
+
+_TABLES: Final = ("ingest", "source", "storage-options")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """One ingest job: a group's topics into one Delta table."""
+
+    master_servers: str
+    """ "host:port,host:port" of the cluster's masters."""
+
+    consumer_group: str
+    topics: tuple[str, ...]
+
+    target: str
+    """Path or URI of the Delta table that takes the rows; made by the first batch."""
+
+    checkpoint: str
+    """Path or URI of Spark's checkpoint. A new one goes on where the table ends."""
+
+    offsets_table: str | None = None
+    """Path or URI of the Delta table that keeps groups' positions."""
+
+    starting_offsets: str | None = None
+    """Where the job begins in topics of which the target has no rows of the group: earliest, latest, JSON, or a time as
+    2026-11-21T10:31Z, by the times that producers write on messages. None: where the offsets table has the group, else
+    earliest. "group": where the offsets table has it, also where that is past the target's rows. "target": as None, and
+    after the group's last commit to the target whatever was taken out of the table since."""
+
+    former_masters: str | None = None
+    """ "host:port,host:port" of masters that the cluster had before, where it has none of them any more: rows of a
+    cluster that shares no master with this one are taken for another cluster's."""
+
+    begin_anew: tuple[str, ...] = ()
+    """Topics of which it does not count where the target's rows, or the offsets table, end: a new checkpoint begins
+    them by `starting_offsets`. For a topic that was made anew; a word for one checkpoint, so no settings file has
+    it."""
+
+    source_count: int | None = None
+    max_offsets_per_trigger: int | None = None
+
+    trigger: str = AVAILABLE_NOW
+    """`available-now`: read what there is and end; else how often to start a batch, as in "10s"; "0s": at once."""
+
+    source_options: Mapping[str, str] = field(default_factory=dict)
+    """Further options of format("tubeclient"), as they are."""
+
+    storage_options: Mapping[str, str] = field(default_factory=lambda: Masked({}))
+    """delta-rs's options for the offsets table's storage; never shown."""
+
+    stop_timeout_s: float = 60.0
+    """How long a stop waits for the running batch, in seconds. A batch that is cut off is read again, not lost."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage_options", Masked(self.storage_options))
+        for name in self.source_options:
+            flag = _OF_THEIR_OWN.get(name.lower())
+            if flag is not None:
+                raise ConfigurationError(f"option {name} has a setting of its own, {flag}; set it there")
+        for name in ("target", "checkpoint"):
+            if not getattr(self, name).strip():
+                raise ConfigurationError(f"{name} is blank; name a folder")
+        if self.stop_timeout_s <= 0:
+            raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it has to be above 0")
+        _ = self.interval_ms
+        object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
+        parse_options(self.options(self.fallback))
+        _ = self.former_master_servers
+        strange = sorted(set(self.begin_anew).difference(self.topics))
+        if strange:
+            raise ConfigurationError(f"begin-anew names {', '.join(strange)}, which is none of the job's topics")
+        if self.begin_anew and self.starting_offsets == GROUP:
+            raise ConfigurationError(
+                "begin-anew says that the group's positions do not count, and starting-offsets group that they do; take"
+                " one of them out"
+            )
+
+    @property
+    def former_master_servers(self) -> tuple[str, ...]:
+        """`former_masters`, one by one."""
+        return parse_master_servers(self.former_masters) if self.former_masters is not None else ()
+
+    @property
+    def fallback(self) -> str:
+        """Where topics begin of which nothing is known: the source's own word, JSON, or a time."""
+        return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
+
+    @property
+    def interval_ms(self) -> int | None:
+        """Milliseconds between the starts of two batches; None for available-now."""
+        if self.trigger == AVAILABLE_NOW:
+            return None
+        try:
+            return duration_ms(0)(self.trigger)
+        except ValueError as error:
+            raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
+
+    def options(self, starting: str) -> dict[str, str]:
+        """The options of format("tubeclient") for a query that starts at `starting`: a value of the source's option
+        startingOffsets, or a time. Holds secrets.
+        """
+        at_ms = moment_ms(starting, _STARTING)
+        if at_ms is None:
+            begin = {"startingOffsets": starting}
+        else:
+            # Where all messages are older than the time, what comes next is the first that is not.
+            begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
+        options = {
+            **self.source_options,
+            "masterServers": self.master_servers,
+            "consumerGroup": self.consumer_group,
+            "subscribe": ",".join(topic_names(self.topics)),
+            **begin,
+        }
+        optional = {
+            "offsetsTable": self.offsets_table,
+            "sourceCount": self.source_count,
+            "maxOffsetsPerTrigger": self.max_offsets_per_trigger,
+        }
+        options.update({name: str(value) for name, value in optional.items() if value is not None})
+        options.update({f"storageOption.{name}": value for name, value in self.storage_options.items()})
+        return options
+
+
+def says_offsets(starting: str | None) -> bool:
+    """Whether a value of starting-offsets is JSON of partitions and offsets."""
+    return starting is not None and starting.lstrip().startswith("{")
+
+
+def _checked_starting(text: str | None) -> str | None:
+    if text is None or says_offsets(text):
+        return text
+    if (word := text.strip().lower()) in _STARTING_WORDS:
+        return word
+    if moment_ms(text, _STARTING) is None:
+        raise ConfigurationError(
+            f"{_STARTING} is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or JSON "
+            'from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
+        )
+    return text
+
+
+def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
+    """Read the settings file, if any, and lay over it what is not None in `overrides`.
+
+    `source_options` and `storage_options` are merged entry by entry. Raises ConfigurationError that names the file and
+    the entry, never the value of a storage option.
+    """
+    values = {} if path is None else _read(path)
+    for name, value in overrides.items():
+        if value is None:
+            continue
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
+    missing = [f.name for f in fields(IngestSettings) if f.name in _REQUIRED and f.name not in values]
+    if missing:
+        flags = ", ".join("--topic" if name == "topics" else f"--{name.replace('_', '-')}" for name in missing)
+        raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
+    return replace(IngestSettings(**values))
+
+
+_REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
+_IN_FILE: Final = {
+    f.name.replace("_", "-"): f.name
+    for f in fields(IngestSettings)
+    if f.name not in ("source_options", "storage_options", "begin_anew")
+}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        # The line and column, but not the line: it may hold a secret.
+        raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
+    for name in document:
+        if name not in _TABLES:
+            raise ConfigurationError(f"{path}: [{name}] is unknown; {_nearest(name, _TABLES)}")
+    values = {}
+    for name, value in _table(document, "ingest", path).items():
+        if name not in _IN_FILE:
+            raise ConfigurationError(f"{path}: {name} in [ingest] is unknown; {_nearest(name, list(_IN_FILE))}")
+        values[_IN_FILE[name]] = _checked(name, value, path)
+    values["source_options"] = {k: _option(v) for k, v in _table(document, "source", path).items()}
+    secrets = _table(document, "storage-options", path)
+    values["storage_options"] = {name: _secret(name, value, path) for name, value in secrets.items()}
+    return values
+
+
+def _table(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    table = document.get(name, {})
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f"{path}: {name} is not a table; write [{name}] and its entries below")
+    return table
+
+
+def _checked(name: str, value: object, path: Path) -> object:
+    if name == "topics":
+        if isinstance(value, list) and all(isinstance(topic, str) for topic in value):
+            return tuple(value)
+        raise ConfigurationError(f'{path}: topics in [ingest] is no list of names, as in ["clicks", "views"]')
+    if name in ("source-count", "max-offsets-per-trigger"):
+        wanted: tuple[type, ...] = (int,)
+    elif name == "stop-timeout-s":
+        return float(value) if isinstance(value, int | float) else _wrong(name, "a number", path)
+    else:
+        wanted = (str,)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        return _wrong(name, "a whole number" if wanted == (int,) else "a text in quotes", path)
+    return value
+
+
+def _wrong(name: str, kind: str, path: Path) -> object:
+    raise ConfigurationError(f"{path}: {name} in [ingest] has to be {kind}")
+
+
+def _option(value: object) -> str:
+    """As Spark's .option() writes values."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _secret(name: str, value: object, path: Path) -> str:
+    """A text, or {env = "NAME"}: the value of that environment variable."""
+    if isinstance(value, Mapping) and set(value) == {"env"}:
+        variable = str(value["env"])
+        if variable not in os.environ:
+            raise ConfigurationError(f"{path}: {name} names the environment variable {variable}, which is not set")
+        return os.environ[variable]
+    if not isinstance(value, str):
+        raise ConfigurationError(f'{path}: {name} in [storage-options] has to be a text, or {{env = "NAME"}}')
+    return value
+
+
+def _nearest(name: str, known: tuple[str, ...] | list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

@@ -1,0 +1,182 @@
+"""What the history of the job's table says about one group: where its rows end, and what was done to them since. Pure.
+
+Each commit of the job says where the group's rows end with it. Others write to the table as well. Maintenance leaves
+the rows as they are; RESTORE goes back to what an earlier version said; and whoever deletes or overwrites takes rows
+out of which nobody can say how far they go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient_cli.ingest.sink_record import SinkRecord
+
+__all__ = ["Commit", "SinkState", "TakenOut", "state_of"]
+
+
+class Commit(NamedTuple):
+    """One commit of the table, as its history tells it."""
+
+    version: int
+    operation: str
+    parameters: Mapping[str, str | None]
+    metrics: Mapping[str, str | None]
+    record: SinkRecord | None
+    """What the job wrote about it; None for a commit of others."""
+
+
+class TakenOut(NamedTuple):
+    """A commit of others that took rows out of the table, after the group's last one that counts."""
+
+    version: int
+    operation: str
+    everything: bool
+    """Whether it may have taken all rows; False for those that a predicate picks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """What is known of the group's rows in the table."""
+
+    record: SinkRecord | None = None
+    """The group's last commit that counts; None if the table has none."""
+    sequence: int = 0
+    """The highest number that a commit of the group has, those that RESTORE undid included."""
+    taken_out: TakenOut | None = None
+    undone_topics: frozenset[str] = frozenset()
+    """Topics of which the offsets table's word does not count: RESTORE took all of the group's rows back, or the user
+    begins them anew."""
+    is_whole: bool = True
+    """Whether the history goes back far enough. If not, and `record` is None, the group may have written before."""
+    is_copy: bool = False
+    """Whether rows came from another table, whose history is not here."""
+
+    @property
+    def ends(self) -> Offsets:
+        """Where the group's rows end; {} where nothing is known of them."""
+        return self.record.ends if self.record is not None else Offsets({})
+
+    def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
+        """What counts for a query that is to begin `topics` anew: nothing of them, until it has written itself."""
+        if not topics or (self.record is not None and self.record.query_id == query_id):
+            return self
+        forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
+        record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
+        return replace(self, record=record, undone_topics=self.undone_topics.union(topics))
+
+
+class _Effect(Enum):
+    KEEPS = "leaves all rows in the table"
+    SOME = "takes rows out that a predicate picks"
+    ALL = "may take out any row"
+    RESTORES = "puts the table back to an earlier version"
+    FOREIGN = "brings rows from another table, with no word of where they come from"
+
+
+def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
+    """Say what `commits`, the table's last ones, newest first, tell about the group."""
+    kept_up_to: int | None = None
+    taken: TakenOut | None = None
+    sequence = 0
+    undone: set[str] = set()
+    for index, commit in enumerate(commits):
+        record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
+        if record is not None:
+            sequence = max(sequence, record.sequence)
+        if kept_up_to is not None and commit.version > kept_up_to:
+            undone.update(_topics(record))
+            continue
+        if record is not None:
+            base = commit.version - 1 if record.based_on is None else record.based_on
+            # What came between the job's look at the table and its commit is not in its record.
+            between = (one for one in commits[index + 1 :] if one.version > base)
+            taken = _worse(taken, *map(_taken, between))
+            is_whole = commits[-1].version <= base + 1
+            return SinkState(record, sequence, taken, frozenset(undone - _topics(record)), is_whole)
+        effect = _effect(commit)
+        if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
+            kept_up_to = version
+        elif effect is _Effect.FOREIGN:
+            return SinkState(None, sequence, None, frozenset(undone), is_whole=False, is_copy=True)
+        else:
+            taken = _worse(taken, _taken(commit))
+    # What was taken out before the group's first commit is nothing to it.
+    is_whole = not commits or commits[-1].version == 0
+    return SinkState(None, sequence, None, frozenset(undone), is_whole)
+
+
+def _topics(record: SinkRecord | None) -> set[str]:
+    return set() if record is None else {partition.topic for partition in (*record.ends, *record.ends.waiting)}
+
+
+def _taken(commit: Commit) -> TakenOut | None:
+    effect = _effect(commit)
+    everything = effect in (_Effect.ALL, _Effect.RESTORES)
+    return TakenOut(commit.version, commit.operation, everything) if everything or effect is _Effect.SOME else None
+
+
+def _worse(*found: TakenOut | None) -> TakenOut | None:
+    """The one that took most; the newest of those."""
+    return max((one for one in found if one is not None), key=lambda one: (one.everything, one.version), default=None)
+
+
+# Operations as delta-spark and delta-rs call them. Whatever is not named is thought capable of anything.
+_KEEP: Final = frozenset(
+    {
+        *("ADD COLUMN", "ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "RENAME COLUMN", "DROP COLUMNS"),
+        *("UPDATE COLUMN METADATA", "UPDATE FIELD METADATA", "UPDATE TABLE METADATA", "UPDATE SCHEMA"),
+        *("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ADD FEATURE", "DROP FEATURE"),
+        *("ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY", "COMPUTE STATS", "ROW TRACKING BACKFILL"),
+        *("CREATE TABLE", "CREATE TABLE AS SELECT", "COPY INTO", "UPDATE"),
+        *("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"),
+    }
+)
+_REMOVED_FILES: Final = ("numRemovedFiles", "num_removed_files")
+_DELETED_ROWS: Final = ("numTargetRowsDeleted", "num_target_rows_deleted", "numDeletedRows", "num_deleted_rows")
+
+
+def _effect(commit: Commit) -> _Effect:
+    name = commit.operation.upper()
+    if name in _KEEP:
+        return _Effect.KEEPS
+    if name == "RESTORE":
+        return _Effect.RESTORES
+    if name in ("CLONE", "CONVERT"):
+        return _Effect.FOREIGN
+    if name in ("MERGE", "DELETE"):
+        if _is_zero(commit.metrics, _DELETED_ROWS):
+            return _Effect.KEEPS
+        return _Effect.SOME if name == "MERGE" or _has_predicate(commit) else _Effect.ALL
+    if name in ("WRITE", "STREAMING UPDATE"):
+        mode = str(commit.parameters.get("mode") or commit.parameters.get("outputMode")).lower()
+        if mode not in ("overwrite", "complete") or _is_zero(commit.metrics, _REMOVED_FILES):
+            return _Effect.KEEPS
+        dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
+        return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL
+    return _Effect.ALL
+
+
+def _is_zero(metrics: Mapping[str, str | None], names: Iterable[str]) -> bool:
+    return next((metrics[name] == "0" for name in names if name in metrics), False)
+
+
+def _has_predicate(commit: Commit) -> bool:
+    """Whether it takes out what a predicate picks; `true` picks everything."""
+    text = commit.parameters.get("predicate")
+    return text is not None and text.strip().lower() not in ("", "[]", '["true"]', "true")
+
+
+def _restored(commit: Commit) -> int | None:
+    """The version that RESTORE went back to; None where it was told a time, and which version that was is not said."""
+    text = commit.parameters.get("version")
+    if text is None:
+        return None
+    try:
+        return int(json.loads(text))
+    except ValueError:
+        return None

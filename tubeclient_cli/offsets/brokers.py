@@ -1,0 +1,60 @@
+"""What the brokers and the master say about a group's topics, asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from offsets_store import GroupKey
+from spark_source.cluster.cluster import TubeCluster, client_settings, reader_groups
+from spark_source.options.source_options import parse_options
+from tubeclient.admin import Admin, GroupMember
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.metadata import ClusterView
+from tubeclient.offset_lookup import OffsetLookup
+
+__all__ = ["Brokers"]
+
+
+class Brokers:
+    """The cluster of `master_servers`, as far as the topics of `key` go; `options` are the source's, to reach it.
+
+    Nothing is contacted before something is asked. Methods and properties raise TubeError.
+    """
+
+    def __init__(self, master_servers: str, key: GroupKey, options: Mapping[str, str]) -> None:
+        topics = {"subscribe": ",".join(key.topics)} if key.pattern is None else {"subscribePattern": key.pattern}
+        parsed = parse_options(
+            {**options, "masterServers": master_servers, "consumerGroup": key.consumer_group} | topics
+        )
+        self._group = key.consumer_group
+        self._options = parsed
+        self._settings = client_settings(parsed)
+        self._cluster = TubeCluster(parsed)
+
+    @cached_property
+    def lookup(self) -> OffsetLookup:
+        return OffsetLookup(self._settings, reader_groups(self._options))
+
+    @cached_property
+    def view(self) -> ClusterView:
+        """Which partitions there are."""
+        return self._cluster.fetch_view()
+
+    @cached_property
+    def bounds(self) -> Mapping[StoreKey, StoreBounds]:
+        """What each store holds, as of the first time that this is asked."""
+        return self.lookup.bounds(self.view)
+
+    def positions_of(self, consumer_group: str) -> Mapping[PartitionKey, int]:
+        """The positions that the brokers themselves keep for a group."""
+        return self.lookup.group_positions(self.view, consumer_group)
+
+    def consumers(self) -> tuple[GroupMember, ...]:
+        """The group's clients that the master knows, queries of Spark among them."""
+        return tuple(Admin(self._settings).group(self._group).members)
+
+    def close(self) -> None:
+        """End threads and connections."""
+        if "lookup" in self.__dict__:
+            self.lookup.close()

@@ -1,0 +1,263 @@
+"""`tubeclient offsets`: look at the positions of groups in an offsets table, and move them.
+
+The commands as typer shows them. Imports nothing heavy before one is really run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.pairs import further_options, pairs
+from tubeclient_cli.common.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
+
+if TYPE_CHECKING:
+    from offsets_store import GroupKey, OffsetsTable
+    from tubeclient_cli.offsets.brokers import Brokers
+
+__all__ = ["offsets_app"]
+
+_FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
+
+offsets_app = typer.Typer(
+    name="offsets",
+    help="Look at how far groups have read, in an offsets table, and move them.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+_Table = Annotated[str, typer.Option(metavar="PATH", help="The Delta table that keeps the groups' positions.")]
+_Group = Annotated[str, typer.Option(metavar="NAME", help="The consumer group.")]
+_Storage = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Access to the table's storage, never printed; better in the environment, as AWS_SECRET_ACCESS_KEY.",
+    ),
+]
+_Topics = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="The topics that are read together; needed where the group has several sets."),
+]
+_Pattern = Annotated[
+    str | None, typer.Option(metavar="REGEX", help="Instead of topics, for a group that reads by subscribePattern.")
+]
+_Masters = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to ask the brokers as well.")
+]
+
+
+@offsets_app.command()
+def show(
+    offsets_table: _Table,
+    consumer_group: _Group,
+    storage_option: _Storage = None,
+    json: AsJson = False,
+) -> None:
+    """Show the latest progress of a group, partition by partition.
+
+    Rows behind are as of the group's last commit; `lag` asks the brokers.
+    """
+    with clear_errors("offsets show"):
+        from tubeclient_cli.offsets import display as display
+
+        table = _table(offsets_table, storage_option)
+        found = table.all_latest(consumer_group)
+        if not found:
+            raise _nothing_kept(table, offsets_table, consumer_group)
+        if json:
+            print_json(display.progress_json(consumer_group, found))
+        else:
+            display.print_progress(table_console(), found)
+
+
+@offsets_app.command()
+def history(
+    offsets_table: _Table,
+    consumer_group: _Group,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The most commits to show.")] = 20,
+    storage_option: _Storage = None,
+    json: AsJson = False,
+) -> None:
+    """Show who moved a group when: its commits, newest first.
+
+    From the table's log and its older versions, as far as they are kept: a
+    week by default, on a local disk the table's last 1 000 commits. A
+    commit's number is what `reset --to batch:N` takes.
+    """
+    with clear_errors("offsets history"):
+        from tubeclient_cli.offsets import display as display
+
+        table = _table(offsets_table, storage_option)
+        found = table.history(consumer_group, limit)
+        if not found.commits:
+            raise _nothing_kept(table, offsets_table, consumer_group)
+        if json:
+            print_json(display.history_json(consumer_group, found))
+        else:
+            display.print_history(table_console(), found)
+
+
+@offsets_app.command()
+def lag(
+    offsets_table: _Table,
+    consumer_group: _Group,
+    master_servers: _Masters = None,
+    option: FurtherOptions = None,
+    storage_option: _Storage = None,
+    json: AsJson = False,
+) -> None:
+    """Show how many rows a group is behind: by partition, by store, in all.
+
+    With --master-servers as of now, else as of the group's last commit. A
+    store's partitions share its index, so the rows of one partition are an
+    upper bound; a store counts by its partition that is furthest behind.
+    """
+    with clear_errors("offsets lag"):
+        from tubeclient_cli.offsets import display as display
+        from tubeclient_cli.offsets.lag import lag_at_commit, lag_now
+
+        table = _table(offsets_table, storage_option)
+        found = table.all_latest(consumer_group)
+        if not found:
+            raise _nothing_kept(table, offsets_table, consumer_group)
+        lags = []
+        for progress in found:
+            with _brokers(master_servers, progress.group, option) as brokers:
+                lags.append(lag_at_commit(progress) if brokers is None else lag_now(progress, brokers))
+        if json:
+            print_json(display.lag_json(consumer_group, lags))
+        else:
+            display.print_lag(table_console(), lags)
+
+
+@offsets_app.command()
+def reset(
+    offsets_table: _Table,
+    consumer_group: _Group,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="earliest, latest, a time as 2026-11-21T10:31Z, batch:N, group:NAME, or JSON as startingOffsets "
+            'takes it, {"1:clicks:0": 2800}: partitions that are not named stay.',
+        ),
+    ],
+    topic: _Topics = None,
+    topic_pattern: _Pattern = None,
+    master_servers: _Masters = None,
+    option: FurtherOptions = None,
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The zone of the producers' clocks, and of a time that names none.")
+    ] = "UTC",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    storage_option: _Storage = None,
+    json: AsJson = False,
+) -> None:
+    """Move a group to another place in its topics.
+
+    It counts for what starts from the table: a query with a NEW checkpoint
+    and startingOffsets=group, or a consumer that reads its position here; and
+    the table forgets where a query began whose first batch did not complete. A
+    query with a checkpoint goes by its checkpoint, and sets the table back to
+    it; `tubeclient ingest` goes by what its target has.
+
+    earliest, latest and times are asked of the brokers, so they need
+    --master-servers. batch:N is where the group stood after its commit N, see
+    `history`. group:NAME is where another group stands, in this table or, with
+    --master-servers, on the brokers. Where brokers are asked, a place that they
+    do not hold becomes the nearest one that they do, with a warning.
+
+    A live group is refused: one that recorded something in the last 30
+    seconds, or, with --master-servers, one that has consumers at the master.
+    With --force it is reset all the same, and a query that runs stops at its
+    next commit with SupersededRun.
+
+    Example:
+
+      tubeclient offsets reset --offsets-table /lake/_offsets \\
+        --consumer-group clicks_etl --to 2026-11-21T10:31Z \\
+        --master-servers 10.0.0.1:8715 --dry-run
+    """
+    with clear_errors("offsets reset"):
+        from offsets_store import OffsetsTableError
+        from tubeclient._version import __version__
+        from tubeclient_cli.offsets import display as display
+        from tubeclient_cli.offsets.reset import Reset
+        from tubeclient_cli.offsets.target import choose_key, parse_target
+
+        if json and not (dry_run or yes):
+            raise ConfigurationError("--json asks nothing; add --yes to change the table, or --dry-run")
+        target = parse_target(to, time_zone)
+        table = _table(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
+        found = table.all_latest(consumer_group)
+        if not (found or topic or topic_pattern or table.exists()):
+            raise _nothing_kept(table, offsets_table, consumer_group)
+        key = choose_key(found, consumer_group, topic or [], topic_pattern)
+        with _brokers(master_servers, key, option) as brokers:
+            work = Reset(table, key, brokers)
+            plan = work.plan(target)
+            console = table_console()
+            if not json:
+                display.print_plan(console, plan, dry_run=dry_run)
+            changed = False
+            refusal: Exception | None = None
+            try:
+                run = work.take_over(plan, force=force)
+            except (ConfigurationError, OffsetsTableError) as error:
+                if not dry_run:
+                    raise
+                refusal = error
+            if plan.changes and not dry_run:
+                if not yes and not typer.confirm("Reset the group?", err=True):
+                    typer.echo("nothing was changed", err=True)
+                    raise typer.Exit(1)
+                changed = work.apply(plan, run, force=force)
+            if json:
+                print_json(display.plan_json(plan, to, changed, refusal))
+            elif refusal is not None:
+                typer.echo(f"it would be refused: {refusal}")
+            elif changed:
+                typer.echo("the group was reset; queries with a checkpoint go on by that, not by the table")
+
+
+def _table(uri: str, storage_options: list[str] | None, client_version: str | None = None) -> OffsetsTable:
+    from offsets_store import OffsetsTable
+
+    return OffsetsTable(uri, pairs("--storage-option", storage_options), client_version=client_version)
+
+
+@contextlib.contextmanager
+def _brokers(master_servers: str | None, key: GroupKey, options: list[str] | None) -> Iterator[Brokers | None]:
+    """The cluster as far as `key` reads it; None where no masters are named."""
+    given = further_options(options, _FLAGS)
+    if master_servers is None:
+        if given:
+            raise ConfigurationError("--option says how to reach the cluster; add --master-servers")
+        yield None
+        return
+    from tubeclient_cli.offsets.brokers import Brokers
+
+    brokers = Brokers(master_servers, key, given)
+    try:
+        yield brokers
+    finally:
+        brokers.close()
+
+
+def _nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> ConfigurationError:
+    from offsets_store.errors import display_uri
+
+    place = display_uri(uri)
+    if not table.exists():
+        return ConfigurationError(
+            f"there is no Delta table at {place}; check --offsets-table. A query's first batch makes the table, where "
+            "its option offsetsTable names the place"
+        )
+    return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; check both names")

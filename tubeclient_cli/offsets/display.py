@@ -1,0 +1,244 @@
+"""What the commands of `tubeclient offsets` print: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from offsets_store import GroupCommit, GroupHistory, GroupProgress, Move
+from tubeclient_cli.offsets.lag import GroupLag
+from tubeclient_cli.offsets.reset import Plan
+
+__all__ = [
+    "history_json",
+    "lag_json",
+    "plan_json",
+    "print_history",
+    "print_lag",
+    "print_plan",
+    "print_progress",
+    "progress_json",
+]
+
+_SHOWN_MOVES = 8
+
+
+# show
+
+
+def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
+    for progress in found:
+        console.print(
+            f"{progress.group}: commit {progress.sequence} of {_time(progress.updated_at)}, run {progress.run_epoch}, "
+            f"{progress.source_count} nodes, written by {progress.client_version}",
+            soft_wrap=True,
+        )
+        numbers = ("last batch from", "next offset", "end at commit", "rows behind, at most")
+        table = _table("partition", *numbers, "read by node", "why", right=numbers)
+        for row in progress.partitions:
+            table.add_row(
+                str(row.partition),
+                _number(row.start_offset),
+                _number(row.next_offset),
+                _number(row.end_offset),
+                _number(row.lag),
+                ", ".join(f"{part.node_id} to {part.end_offset:,}" for part in row.readers) or _text(row.node_id),
+                _text(row.reason),
+            )
+        console.print(table)
+        console.print(f"rows behind at the commit, at most: {_number(progress.rows_behind)}")
+
+
+def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[str, Any]:
+    return {
+        "consumerGroup": consumer_group,
+        "topicSets": [
+            {
+                "topicSet": progress.group.topic_set,
+                "sequence": progress.sequence,
+                "runEpoch": progress.run_epoch,
+                "updatedAt": progress.updated_at.isoformat(),
+                "sourceCount": progress.source_count,
+                "clientVersion": progress.client_version,
+                "rowsBehind": progress.rows_behind,
+                "partitions": [
+                    {
+                        "partition": str(row.partition),
+                        "nextOffset": row.next_offset,
+                        "endOffset": row.end_offset,
+                        "lag": row.lag,
+                        "nodeId": row.node_id,
+                        "startOffset": row.start_offset,
+                        "readers": [part.as_json() for part in row.readers],
+                        "reason": row.reason,
+                    }
+                    for row in progress.partitions
+                ],
+            }
+            for progress in found
+        ],
+    }
+
+
+# history
+
+
+def print_history(console: Console, found: GroupHistory) -> None:
+    table = _table("commit", "version", "time", "run", "by", "moved", right=())
+    for commit in found.commits:
+        table.add_row(
+            _text(commit.sequence),
+            str(commit.version),
+            _time(commit.committed_at),
+            _text(commit.run_epoch),
+            commit.client_version or commit.operation,
+            f"{commit.topic_set}: {_moved(commit)}",
+        )
+    console.print(table)
+    if found.cut:
+        console.print("older commits are not kept any more")
+
+
+def history_json(consumer_group: str, found: GroupHistory) -> dict[str, Any]:
+    return {
+        "consumerGroup": consumer_group,
+        "cut": found.cut,
+        "commits": [
+            {
+                "version": commit.version,
+                "time": commit.committed_at.isoformat(),
+                "operation": commit.operation,
+                "topicSet": commit.topic_set,
+                "sequence": commit.sequence,
+                "runEpoch": commit.run_epoch,
+                "clientVersion": commit.client_version,
+                "beforeIsKnown": commit.before_is_known,
+                "moves": _moves_json(commit.moves),
+            }
+            for commit in found.commits
+        ],
+    }
+
+
+def _moved(commit: GroupCommit) -> str:
+    if not commit.before_is_known:
+        return "what was before is not kept any more"
+    if not commit.moves:
+        return "nothing (where a new query begins)"
+    shown = ", ".join(f"{m.partition} {_text(m.start)} -> {_text(m.end)}" for m in commit.moves[:_SHOWN_MOVES])
+    more = len(commit.moves) - _SHOWN_MOVES
+    return f"{shown} and {more} more partitions" if more > 0 else shown
+
+
+# lag
+
+
+def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
+    for lag in lags:
+        as_of = "now" if lag.as_of is None else f"the group's last commit, {_time(lag.as_of)}; brokers were not asked"
+        console.print(f"{lag.topic_set}, as of {as_of}", soft_wrap=True)
+        table = _table("partition", "next offset", "end", "rows behind, at most")
+        for row in lag.partitions:
+            table.add_row(
+                str(row.partition), _number(row.next_offset), _number(row.end_offset), _number(row.rows_behind)
+            )
+        console.print(table)
+        if lag.stores is not None:
+            stores = _table("store", "rows behind, at most")
+            for store, rows in sorted(lag.stores.items()):
+                stores.add_row(str(store), _number(rows))
+            console.print(stores)
+        console.print(f"rows behind in all, at most: {_number(lag.rows_behind)}")
+        if lag.expired:
+            console.print(f"not held by the brokers any more, at most: {lag.expired:,} rows that were not read")
+
+
+def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:
+    return {
+        "consumerGroup": consumer_group,
+        "topicSets": [
+            {
+                "topicSet": lag.topic_set,
+                "asOf": "now" if lag.as_of is None else lag.as_of.isoformat(),
+                "asked": "brokers" if lag.as_of is None else "table",
+                "rowsBehindAtMost": lag.rows_behind,
+                "rowsExpiredAtMost": lag.expired,
+                "stores": None if lag.stores is None else {str(key): rows for key, rows in sorted(lag.stores.items())},
+                "partitions": [
+                    {
+                        "partition": str(row.partition),
+                        "nextOffset": row.next_offset,
+                        "endOffset": row.end_offset,
+                        "rowsBehindAtMost": row.rows_behind,
+                    }
+                    for row in lag.partitions
+                ],
+            }
+            for lag in lags
+        ],
+    }
+
+
+# reset
+
+
+def print_plan(console: Console, plan: Plan, *, dry_run: bool) -> None:
+    for warning in plan.warnings:
+        console.print(f"warning: {warning}", soft_wrap=True)
+    if not plan.moves:
+        console.print(f"{plan.key} is there already, nothing moves", soft_wrap=True)
+        return
+    console.print(f"{plan.key}{', a dry run' if dry_run else ''}:", soft_wrap=True)
+    table = _table("partition", "from", "to", "rows, at most")
+    for move in plan.moves:
+        end = "unknown: read from its beginning" if move.end is None else _number(move.end)
+        rows = "" if move.rows is None else f"{abs(move.rows):,} {'skipped' if move.rows > 0 else 'again'}"
+        table.add_row(str(move.partition), _number(move.start), end, rows)
+    console.print(table)
+    console.print(f"in all, at most: {plan.rows_again:,} rows are read again, {plan.rows_skipped:,} are skipped")
+
+
+def plan_json(plan: Plan, to: str, changed: bool, refusal: Exception | None) -> dict[str, Any]:
+    return {
+        "consumerGroup": plan.key.consumer_group,
+        "topicSet": plan.key.topic_set,
+        "to": to,
+        "changed": changed,
+        "refused": None if refusal is None else str(refusal),
+        "rowsAgainAtMost": plan.rows_again,
+        "rowsSkippedAtMost": plan.rows_skipped,
+        "moves": _moves_json(plan.moves),
+        "warnings": list(plan.warnings),
+    }
+
+
+# Inside
+
+
+def _moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:
+    return [{"partition": str(m.partition), "from": m.start, "to": m.end, "rowsAtMost": m.rows} for m in moves]
+
+
+def _table(*columns: str, right: Sequence[str] | None = None) -> Table:
+    table = Table()
+    for number, column in enumerate(columns):
+        numeric = number > 0 if right is None else column in right
+        # Nothing is cut: keys and offsets are there to be copied.
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    return table
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(sep=" ", timespec="seconds")

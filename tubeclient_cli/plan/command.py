@@ -1,0 +1,106 @@
+"""`tubeclient plan`: the command as typer shows it. Imports nothing heavy before it is really run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
+
+if TYPE_CHECKING:
+    from tubeclient.assignment import Hints
+    from tubeclient.settings import ClientSettings
+
+__all__ = ["plan"]
+
+_FLAGS = {"sourcecount": "--source-count", "assignmentstrategy": "--strategy", "assignmenthints": "--hints"}
+
+
+def plan(
+    master_servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.")],
+    topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic to read; may be given several times.")],
+    source_count: Annotated[int, typer.Option(metavar="N", min=1, help="How many nodes the group has.")],
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this strategy; may be given several times. Default: all there are."),
+    ] = None,
+    hints: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help='As the source\'s assignmentHints: {"rooms": {"1": "east", "2": "west"}}.'),
+    ] = None,
+    consumer_group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Count the rows that this group has not read yet.")
+    ] = None,
+    without_node: Annotated[
+        list[int] | None,
+        typer.Option(metavar="ID", min=0, help="What if this node is lost; may be given several times."),
+    ] = None,
+    without_broker: Annotated[
+        list[int] | None,
+        typer.Option(metavar="ID", help="What if this broker is taken out; may be given several times."),
+    ] = None,
+    option: FurtherOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Show who would read what, by each strategy; touches nothing.
+
+    Asks the masters' web port for the topics' partitions, deals them, and
+    tells how many would move to another node if a node or a broker came, or
+    if one of those named with --without-node or --without-broker went. A
+    broker that is only down keeps its partitions in place: nothing moves.
+
+    sticky and backlog begin with what modulo deals. backlog evens out rows, so
+    it needs --consumer-group, whose position is asked of the brokers.
+
+    Example:
+
+      tubeclient plan --master-servers 10.0.0.1:8715 --topic clicks \\
+        --source-count 4 --without-node 2
+    """
+    with clear_errors("plan"):
+        from tubeclient.admin import Admin
+        from tubeclient_cli.plan.display import plan_json, print_plans
+        from tubeclient_cli.plan.preview import lag_of, partitions_of, plans
+
+        admin = Admin(_settings(master_servers, topic, further_options(option, _FLAGS)))
+        partitions = partitions_of(admin, topic)
+        lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)
+        made, refused = plans(
+            strategy or [],
+            partitions,
+            source_count,
+            replace(_hints(hints), lag=lag),
+            lost_nodes=without_node or [],
+            lost_brokers=without_broker or [],
+        )
+        if json:
+            print_json(plan_json(made, refused, lag))
+        else:
+            print_plans(table_console(), made, refused, partitions, lag)
+
+
+def _hints(text: str | None) -> Hints:
+    from spark_source.options.assignment_options import assignment_hints
+    from tubeclient.assignment import NO_HINTS
+
+    if text is None:
+        return NO_HINTS
+    try:
+        return assignment_hints(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--hints {error}") from None
+
+
+def _settings(master_servers: str, topics: list[str], options: dict[str, str]) -> ClientSettings:
+    from spark_source.cluster.cluster import client_settings
+    from spark_source.options.source_options import parse_options
+    from tubeclient.names import topic_names
+
+    subscribed = ",".join(topic_names(topics))
+    return client_settings(
+        parse_options({**options, "masterServers": master_servers, "consumerGroup": "plan", "subscribe": subscribed})
+    )

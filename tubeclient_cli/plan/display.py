@@ -1,0 +1,117 @@
+"""What `tubeclient plan` prints: a table with a bar for each node, and what would move; or JSON for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tubeclient.assignment import Changes, balance
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.plan.preview import StrategyPlan
+
+__all__ = ["plan_json", "print_plans", "spans"]
+
+_BAR_CELLS = 30
+_SHOWN_NODES = 24
+_SHOWN_SPANS = 6
+
+
+def print_plans(
+    console: Console,
+    made: Sequence[StrategyPlan],
+    refused: Mapping[str, str],
+    partitions: Sequence[PartitionKey],
+    lag: Mapping[PartitionKey, int] | None,
+) -> None:
+    """All plans, one below the other, and a line for each strategy that cannot be had."""
+    brokers = {key.broker_id for key in partitions}
+    nodes = f"{len(made[0].by_node)} nodes" if made else "no node"
+    rows = "" if lag is None else f", {sum(lag.values()):,} rows to read at most"
+    console.print(f"{len(partitions):,} partitions on {len(brokers)} brokers to {nodes}{rows}", soft_wrap=True)
+    for one in made:
+        _print_plan(console, one, lag)
+    for strategy, reason in refused.items():
+        console.print(
+            f"\n{strategy}: left out, {reason.removeprefix(f'assignment strategy {strategy} ')}", soft_wrap=True
+        )
+
+
+def _print_plan(console: Console, one: StrategyPlan, lag: Mapping[PartitionKey, int] | None) -> None:
+    console.print(f"\n{one.strategy}", style="bold")
+    table = Table(box=None, pad_edge=False, header_style="")
+    for name, side in (("node", "right"), ("partitions", "right"), ("", "left"), ("rows", "right"), ("which", "left")):
+        if name != "rows" or lag is not None:
+            table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    most = max(map(len, one.by_node)) or 1
+    for node, keys in enumerate(one.by_node[:_SHOWN_NODES]):
+        bar = "█" * round(_BAR_CELLS * len(keys) / most)
+        rows = [] if lag is None else [f"{sum(lag.get(key, 0) for key in keys):,}"]
+        table.add_row(str(node), f"{len(keys):,}", bar, *rows, _which(keys))
+    console.print(table)
+    if len(one.by_node) > _SHOWN_NODES:
+        console.print(f"and {len(one.by_node) - _SHOWN_NODES} nodes more; --json has all")
+    sizes = balance(one.by_node)
+    even = f"{sizes.smallest} to {sizes.largest} partitions a node, the most is {sizes.overload:.2f} times the mean"
+    if lag is not None:
+        even += f"; in rows {balance(one.by_node, lag).overload:.2f} times"
+    console.print(even, soft_wrap=True)
+    for event, found in one.what_if.items():
+        console.print(f"{event}: {_moved(found)}", soft_wrap=True)
+
+
+def _moved(found: Changes | str) -> str:
+    if isinstance(found, str):
+        return f"cannot be told, {found}"
+    text = f"{found.moved:,} of {found.kept + found.moved:,} partitions move to another node ({found.churn:.0%})"
+    if found.new:
+        text += f", {found.new:,} are new"
+    return text + (f", {found.gone:,} are gone" if found.gone else "")
+
+
+def spans(keys: Iterable[PartitionKey]) -> list[str]:
+    """Sorted partitions in short: neighbours on one broker as `1:clicks:0-3`."""
+    found: list[tuple[PartitionKey, int]] = []
+    for key in keys:
+        if found and (first := found[-1][0])[:2] == key[:2] and found[-1][1] + 1 == key.partition_id:
+            found[-1] = first, key.partition_id
+        else:
+            found.append((key, key.partition_id))
+    return [str(first) if first.partition_id == last else f"{first}-{last}" for first, last in found]
+
+
+def _which(keys: Sequence[PartitionKey]) -> str:
+    shown = spans(keys)
+    more = len(shown) - _SHOWN_SPANS
+    return ", ".join(shown[:_SHOWN_SPANS]) + (f" and {more} more" if more > 0 else "")
+
+
+def plan_json(
+    made: Sequence[StrategyPlan], refused: Mapping[str, str], lag: Mapping[PartitionKey, int] | None
+) -> dict[str, Any]:
+    """The same as one object."""
+    return {
+        "strategies": {
+            one.strategy: {
+                "nodes": [
+                    {
+                        "node": node,
+                        "partitions": [str(key) for key in keys],
+                        "rows": None if lag is None else sum(lag.get(key, 0) for key in keys),
+                    }
+                    for node, keys in enumerate(one.by_node)
+                ],
+                "whatIf": {event: _changes_json(found) for event, found in one.what_if.items()},
+            }
+            for one in made
+        },
+        "leftOut": dict(refused),
+    }
+
+
+def _changes_json(found: Changes | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"error": found}
+    return {"kept": found.kept, "moved": found.moved, "new": found.new, "gone": found.gone, "churn": found.churn}
