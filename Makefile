@@ -14,10 +14,10 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo bench chaos test lint format types check docs proto dist clean
+.PHONY: help setup demo bench chaos test test-fast lint format types check docs proto dist clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what the targets below need
 
@@ -31,7 +31,10 @@ chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything ar
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
 
 test: setup ## Run all tests, files side by side; PYTEST_ARGS="-n 0 -k word" for some of them in one process
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 20 $(PYTEST_ARGS)
+
+test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Run the tests that need neither Spark nor Apache's servers
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 20 -m "not spark and not apache" $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Look for likely mistakes and other than the common style
 	$(BIN)/ruff check .

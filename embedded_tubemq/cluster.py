@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from embedded_tubemq.broker.broker import Broker, BrokerSettings
-from embedded_tubemq.broker.offsets import StoreBounds
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.master.master import MasterSettings
 from embedded_tubemq.net.loop_thread import LoopThread
 from embedded_tubemq.net.tls import ServerTls
 from embedded_tubemq.nodes import BrokerNode, MasterNode
+from embedded_tubemq.storage.bounds import StoreBounds
 from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError

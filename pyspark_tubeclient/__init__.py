@@ -1,5 +1,54 @@
-"""Lets Spark find the data source `tubeclient` by itself: it looks for `DefaultSource` in modules named `pyspark_*`."""
+"""The names that users import. All other modules are internal and may change.
+
+    from pyspark_tubeclient import LagListener, OffsetsListener, OffsetsTable
+
+Spark looks for `DefaultSource` in every module named `pyspark_*`, so that `format("tubeclient")` works once the package
+is installed. An import that fails here would take Spark's other Python sources with it: the other names are imported
+when they are first asked for. What works without Spark is in `tubeclient` and `embedded_tubemq`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from spark_source.source import TubeSource as DefaultSource
 
-__all__ = ["DefaultSource"]
+if TYPE_CHECKING:
+    from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
+    from offsets_store.delta_spark import DeltaSparkStorage
+    from spark_source.progress.lag_listener import LagListener, QueryLag
+    from spark_source.progress.offsets_listener import OffsetsListener
+
+__all__ = [
+    "DefaultSource",
+    "DeltaSparkStorage",
+    "GroupKey",
+    "LagListener",
+    "OffsetsListener",
+    "OffsetsTable",
+    "OffsetsTableError",
+    "PartitionProgress",
+    "QueryLag",
+]
+
+_HOMES = {
+    "DeltaSparkStorage": "offsets_store.delta_spark",
+    "GroupKey": "offsets_store",
+    "LagListener": "spark_source.progress.lag_listener",
+    "OffsetsListener": "spark_source.progress.offsets_listener",
+    "OffsetsTable": "offsets_store",
+    "OffsetsTableError": "offsets_store",
+    "PartitionProgress": "offsets_store",
+    "QueryLag": "spark_source.progress.lag_listener",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -35,6 +35,15 @@ def test_links_within_the_repository_lead_somewhere(path: Path) -> None:
     assert missing == []
 
 
+def test_each_guarantee_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").partition("## What cannot be promised")[0]
+    for guarantee in page.split("\n### ")[1:]:
+        tests = re.findall(r"^- \[`(\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", guarantee, re.MULTILINE)
+        assert tests, f"no test holds: {guarantee}"
+        for name, path in tests:
+            assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
+
+
 def table_rows(path: Path) -> dict[str, str]:
     """First to second column of a page's tables, for rows that begin with a name in backticks."""
     rows = re.findall(r"^\| (`[^|]+`) \| ([^|]*) \|", path.read_text(encoding="utf-8"), re.MULTILINE)

@@ -1,0 +1,1 @@
+"""A broker as a state machine, and its HTTP calls."""

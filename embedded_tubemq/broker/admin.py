@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from embedded_tubemq.broker.broker import Broker
-from embedded_tubemq.broker.offsets import Cursor, StoreBounds
+from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.common.admin import AdminError, Parameters, failed, succeeded
+from embedded_tubemq.storage.bounds import StoreBounds
 from embedded_tubemq.storage.store import Store
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from embedded_tubemq.storage.bounds import StoreBounds
 from tubeclient.keys import INDEX_ENTRY_BYTES
 
-__all__ = ["READ_FROM_MAX", "READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets", "StoreBounds"]
+__all__ = ["READ_FROM_MAX", "READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets"]
 
 READ_NORMAL = 0
 READ_FROM_MAX = 1
@@ -25,13 +26,6 @@ class Cursor(NamedTuple):
     group: str
     topic: str
     partition_id: int
-
-
-class StoreBounds(NamedTuple):
-    """Index offsets between which a store holds messages, in bytes; `max` is exclusive."""
-
-    min: int
-    max: int
 
 
 class GroupOffsets:

@@ -1,0 +1,1 @@
+"""What master, broker and stores share: topics, codes, refusals, faults on purpose."""

@@ -1,0 +1,1 @@
+"""The master as a state machine, and its HTTP calls."""

@@ -1,0 +1,1 @@
+"""TCP, TLS and HTTP in front of the state machines."""

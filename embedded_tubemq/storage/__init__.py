@@ -1,0 +1,1 @@
+"""A store's files, and all stores of a broker."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedded_tubemq.broker.offsets import StoreBounds
+from embedded_tubemq.storage.bounds import StoreBounds
 from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.gather import gather
 from embedded_tubemq.storage.packs import Pack

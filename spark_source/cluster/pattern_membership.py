@@ -35,7 +35,7 @@ class ChangingMembership(Protocol):
 
 
 class PatternMembership:
-    """Joins the group as soon as a topic matches, and changes over when others do; see spark_source.cluster.cluster.Membership.
+    """Joins the group as soon as a topic matches, and changes over when others do; see `cluster.Membership`.
 
     `look` lists the topics that match now and `make` makes the membership for some. A master knows no group without
     topics, so while none matches nothing is registered and the view is empty. `view` looks anew each

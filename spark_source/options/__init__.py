@@ -1,0 +1,1 @@
+"""Every option: its name, parser, default and documentation."""

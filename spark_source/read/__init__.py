@@ -1,0 +1,1 @@
+"""What a task does: ranges to Arrow batches."""

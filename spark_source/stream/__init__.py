@@ -1,0 +1,1 @@
+"""The planner, which holds a streaming query together, and batch reads."""

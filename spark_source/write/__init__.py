@@ -1,0 +1,1 @@
+"""What a writing task does: rows to messages."""

@@ -70,16 +70,16 @@ import sys
 for name in {modules}:
     sys.modules[name] = None
 import pyspark_tubeclient
-print(pyspark_tubeclient.DefaultSource.name(), pyspark_tubeclient.__all__)
+print(pyspark_tubeclient.DefaultSource.name())
 """
-    assert run_python(code).strip() == "tubeclient ['DefaultSource']"
+    assert run_python(code).strip() == "tubeclient"
 
 
 def test_planning_does_not_load_arrow() -> None:
     code = """
 import sys
-import spark_source.stream.stream_reader, spark_source.stream.planner, spark_source.cluster.cluster, spark_source.progress.progress_table
-import spark_source.write.sink
+import spark_source.stream.stream_reader, spark_source.stream.planner, spark_source.cluster.cluster
+import spark_source.progress.progress_table, spark_source.write.sink
 print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
 """
     assert run_python(code).strip() == "[]"

@@ -1,0 +1,1 @@
+"""`tubeclient ingest`: topics into a Delta table, each message once."""

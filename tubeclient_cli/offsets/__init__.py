@@ -1,0 +1,1 @@
+"""`tubeclient offsets`: look at the positions of groups, and move them."""

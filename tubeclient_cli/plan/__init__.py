@@ -1,0 +1,1 @@
+"""`tubeclient plan`: which node would read what."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from embedded_tubemq.broker.offsets import Cursor, GroupOffsets, StoreBounds
+from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
+from embedded_tubemq.storage.bounds import StoreBounds
 
 BOUNDS = StoreBounds(28, 280)
 CURSOR = Cursor("g", "flights", 0)
