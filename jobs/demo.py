@@ -242,6 +242,8 @@ def alone() -> Iterator[None]:
 
 def main() -> int:
     """Run the demonstration; returns the exit code."""
+    # As Ctrl-C does, so that what it has started is ended: the children are in sessions of their own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with alone():
             checks = demonstrate()
