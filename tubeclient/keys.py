@@ -19,6 +19,8 @@ __all__ = [
     "StoreFiles",
     "StoreKey",
     "TopicLayout",
+    "checked_offset",
+    "is_index_offset",
     "is_int32",
     "rows_behind",
     "rows_behind_by_store",
@@ -107,6 +109,23 @@ class _Range(NamedTuple):
     end: int
 
 
+def is_index_offset(offset: int) -> bool:
+    """Whether an index can have this offset: each entry has 28 bytes."""
+    return offset >= 0 and offset % INDEX_ENTRY_BYTES == 0
+
+
+def checked_offset(value: object, where: str) -> int:
+    """Return `value` if it is an index offset; ConfigurationError for any other. `where` names it in the error."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"the offset {value!r} of {where} is not a whole number")
+    if not is_index_offset(value):
+        raise ConfigurationError(
+            f"the offset {value} of {where} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on; TubeMQ counts "
+            f"offsets in bytes of the index, {INDEX_ENTRY_BYTES} for each message"
+        )
+    return value
+
+
 class OffsetRange(_Range):
     """The messages of one partition whose index offsets lie in [start, end), both multiples of 28 bytes.
 
@@ -117,11 +136,8 @@ class OffsetRange(_Range):
 
     def __new__(cls, partition: PartitionKey, start: int, end: int) -> OffsetRange:
         for name, offset in (("start", start), ("end", end)):
-            if offset < 0 or offset % INDEX_ENTRY_BYTES:
-                raise ConfigurationError(
-                    f"{name} offset {offset} of partition {partition} is not a multiple of {INDEX_ENTRY_BYTES} "
-                    "from 0 on"
-                )
+            if not is_index_offset(offset):
+                checked_offset(offset, f"the {name} of a range of partition {partition}")
         if end < start:
             raise ConfigurationError(f"the range [{start}, {end}) of partition {partition} ends before it starts")
         return super().__new__(cls, partition, start, end)

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
@@ -36,6 +35,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 from tubeclient.store_growth import StoreGrowth, grown
+from tubeclient.time_zones import time_zone as zone_named
 from tubeclient.wire.message_time import MINUTE_MS
 
 __all__ = ["OffsetLook", "OffsetLookup"]
@@ -174,12 +174,7 @@ class OffsetLookup(ProcessBound):
         unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
         if unknown:
             raise ConfigurationError(f"the cluster does not have partition {unknown[0]}, whose offset is sought")
-        try:
-            zone = ZoneInfo(time_zone)
-        except (ValueError, KeyError, OSError) as error:
-            raise ConfigurationError(
-                f"time_zone is {time_zone!r}; give a zone of the IANA data base, as UTC or Asia/Shanghai"
-            ) from error
+        zone = zone_named(time_zone)
         held = self.bounds(view) if bounds is None else bounds
         self._authority.visit_token = view.visit_token
         tasks = [

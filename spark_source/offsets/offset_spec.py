@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
 from spark_source.offsets.json_object import json_object
-from spark_source.offsets.offsets import Offsets, checked_offset
+from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import PartitionKey, StoreKey, checked_offset
 
 __all__ = ["Bounds", "GroupFallback", "GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
 

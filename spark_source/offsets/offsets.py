@@ -21,25 +21,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey, StoreKey
+from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreKey, checked_offset
 
-__all__ = ["Offsets", "Run", "checked_offset"]
+__all__ = ["Offsets", "Run"]
 
 _WAITING: Final = re.compile(r"latest|group|timestamp \d+")
 """What stands in the place of an offset; see spark_source.offsets.offset_spec."""
-
-
-def checked_offset(value: object, where: str) -> int:
-    """Return `value` if it is an index offset: a whole multiple of 28 bytes from 0 on. `where` names it in the
-    error."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"the offset {value!r} of {where} is not a whole number")
-    if value < 0 or value % INDEX_ENTRY_BYTES:
-        raise ConfigurationError(
-            f"the offset {value} of {where} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on; TubeMQ counts "
-            f"offsets in bytes of the index, {INDEX_ENTRY_BYTES} for each message"
-        )
-    return value
 
 
 class Run(NamedTuple):

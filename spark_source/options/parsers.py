@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
 from spark_source.offsets.json_object import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import checked_filters, group_name, topic_name, why_no_group
 from tubeclient.settings import parse_master_servers
+from tubeclient.time_zones import time_zone
 
 __all__ = [
     "boolean",
@@ -169,10 +169,7 @@ def servers(value: str, *, tls: bool = False) -> tuple[str, ...]:
 
 def zone(value: str) -> str:
     """The name of a time zone that this machine knows."""
-    try:
-        return ZoneInfo(value.strip()).key
-    except (ValueError, KeyError, OSError) as error:
-        raise ValueError(f"is {value!r}; write a zone of the IANA data base, as in UTC or Asia/Shanghai") from error
+    return _usable(time_zone, value).key
 
 
 def partition_keys(value: str) -> tuple[str, ...]:

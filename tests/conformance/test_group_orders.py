@@ -13,7 +13,7 @@ from tests.conformance.cluster import Cluster
 from tests.conformance.consuming import partition_of, take
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, PartitionKey, PullConsumer
-from tubeclient.flows.flow_rules import EmptyPolls, FetchPauses, FlowRules
+from tubeclient.flows.throttling import EmptyPolls, FetchPauses, FlowRules
 from tubeclient.net.http import query_master
 
 pytestmark = pytest.mark.apache

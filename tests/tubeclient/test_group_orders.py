@@ -14,8 +14,8 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack
-from tubeclient.flows.flow_rules import FlowRules
 from tubeclient.flows.master import MetadataCache
+from tubeclient.flows.throttling import FlowRules
 from tubeclient.net.http import query_master
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2

@@ -25,7 +25,7 @@ from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, R
 from tubeclient.first_offsets import FirstOffsets
 from tubeclient.group import fetch_view
 from tubeclient.identity import new_client_id
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreFiles, StoreKey
+from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
 from tubeclient.loaded_files import loaded_files
 from tubeclient.names import checked_reader_groups, group_name, reader_groups_of, topic_name, topic_names
 from tubeclient.net.pool import ConnectionPool
@@ -249,10 +249,7 @@ class Admin:
         if not offsets:
             raise ConfigurationError("no offsets are given; map partitions to index offsets")
         for key, offset in offsets.items():
-            if offset < 0 or offset % INDEX_ENTRY_BYTES:
-                raise ConfigurationError(
-                    f"offset {offset} of partition {key} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on"
-                )
+            checked_offset(offset, f"partition {key}")
         topics = self._deployed({key.topic for key in offsets})
         # A broker itself would make a store for an id that the topic does not have.
         known = {key for topic in topics for key in topic.partitions() if key.broker_id in brokers}

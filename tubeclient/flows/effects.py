@@ -13,7 +13,7 @@ from typing import Any, NewType, TypeAlias, TypeVar
 from google.protobuf.message import Message
 
 from tubeclient.errors import ProtocolError, status_error
-from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.keys import INDEX_ENTRY_BYTES, is_index_offset
 from tubeclient.wire.methods import Method
 
 __all__ = [
@@ -148,7 +148,7 @@ def checked(response: Any, context: str, *, address: str = "", partition: str = 
         )
     for field in ("currOffset", "maxOffset"):
         offset = getattr(response, field, 0)
-        if offset < 0 or offset % INDEX_ENTRY_BYTES:
+        if not is_index_offset(offset):
             raise ProtocolError(
                 f"{context}: {address or 'the broker'} answers with {field} {offset}; offsets are multiples of "
                 f"{INDEX_ENTRY_BYTES} from 0 on. What is there is no TubeMQ broker, or its files are damaged"

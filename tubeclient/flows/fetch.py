@@ -37,11 +37,11 @@ from tubeclient.flows.effects import (
     backoff_ms,
     checked,
 )
-from tubeclient.flows.flow_rules import minute_of_day
 from tubeclient.flows.holdings import BrokerLine, Delivery, Holding, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
+from tubeclient.flows.throttling import minute_of_day
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import checked_columns, with_tags
 from tubeclient.wire.methods import Method

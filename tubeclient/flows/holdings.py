@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tubeclient.flows.effects import Ticket
-from tubeclient.flows.flow_rules import PartitionPace
+from tubeclient.flows.throttling import PartitionPace
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.messages import Columns, MessagePack
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from tubeclient.errors import ConnectError, ProtocolError, RegistrationLost, RemoteError, TransportError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, checked
-from tubeclient.flows.flow_rules import NO_RULES, FlowRules
+from tubeclient.flows.throttling import NO_RULES, FlowRules
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method

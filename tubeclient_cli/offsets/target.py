@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from offsets_store import GroupKey, GroupProgress
 from spark_source.offsets.offset_spec import Moment, OffsetSpec
 from tubeclient.errors import ConfigurationError
+from tubeclient.time_zones import time_zone as zone_named
 from tubeclient_cli.common.moment import moment_ms
 
 __all__ = ["Commit", "OtherGroup", "Places", "Target", "choose_key", "parse_target"]
@@ -58,8 +58,8 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
             raise ConfigurationError(f"{_TO} is {text!r}; write the other group's name behind the colon")
         return OtherGroup(rest.strip())
     if text.strip().startswith("{") or text.strip().lower() in ("earliest", "latest"):
-        return Places(OffsetSpec.parse(text, _TO), _zone(time_zone).key)
-    zone = _zone(time_zone)
+        return Places(OffsetSpec.parse(text, _TO), zone_named(time_zone).key)
+    zone = zone_named(time_zone)
     timestamp_ms = moment_ms(text, _TO, zone)
     if timestamp_ms is None:
         raise ConfigurationError(
@@ -67,15 +67,6 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
             'from partition keys to offsets, as in {"1:clicks:0": 2800}'
         )
     return Places(OffsetSpec(_TO, Moment(timestamp_ms)), zone.key)
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, KeyError, OSError):
-        raise ConfigurationError(
-            f"--time-zone is {name!r}; give a zone of the IANA data base, as UTC or Asia/Shanghai"
-        ) from None
 
 
 def choose_key(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient.errors import ProtocolError
-from tubeclient.flows.flow_rules import NO_RULES, DataLimit, EmptyPolls, FetchPauses, FlowRules, PartitionPace
-from tubeclient.flows.flow_rules import minute_of_day as minute_at
+from tubeclient.flows.throttling import NO_RULES, DataLimit, EmptyPolls, FetchPauses, FlowRules, PartitionPace
+from tubeclient.flows.throttling import minute_of_day as minute_at
 
 MIB = 1 << 20
 LIMIT = {"start": "08:00", "end": "18:30", "dltInM": 100, "limitInM": 12, "freqInMs": 1_000}
