@@ -1,4 +1,4 @@
-"""How long each strategy takes to deal many partitions to many nodes, on one core.
+"""How long each strategy takes to assign many partitions to many nodes, on one core.
 
 python -m bench.assignment --partitions 100000 --nodes 1000
 """
@@ -71,8 +71,8 @@ def main() -> None:
     for name, strategy in STRATEGIES.items():
         alone = _best_ms(lambda strategy=strategy: strategy(keys, chosen.nodes, hints), chosen.rounds)  # type: ignore[misc]
         whole = _best_ms(lambda name=name: assign(name, shuffled, chosen.nodes, hints), chosen.rounds)  # type: ignore[misc]
-        dealt = strategy(keys, chosen.nodes, hints)
-        sizes, rows = balance(dealt), balance(dealt, hints.lag)
+        assigned = strategy(keys, chosen.nodes, hints)
+        sizes, rows = balance(assigned), balance(assigned, hints.lag)
         print(f"{name:>20} {alone:8.0f} {whole:9.0f}   {sizes.smallest:8} to {sizes.largest:<8} {rows.overload:12.2f}")
     backlog = STRATEGIES["backlog"]
     anew = Hints(lag=hints.lag)

@@ -7,7 +7,7 @@ its ClientBalanceConsumer with its default settings, which confirm each pack by 
 with pullConfirmInLocal, which lets the next fetch of the partition confirm.
 
 First message: how long a new group takes from `start` to its first message in hand, all partitions connected. Java's
-PullMessageConsumer waits for the master to deal out partitions; it is started at several points of the master's
+PullMessageConsumer waits for the master to assign partitions; it is started at several points of the master's
 balance period.
 
 Needs Apache's jars (make setup) and a few minutes. The exit code is 0 when both sides read the same messages, however
@@ -124,7 +124,7 @@ class _Run:
         """Print how long each kind of consumer takes from `start` to its first message."""
         options = self._options
         print(
-            f"\nFirst message of a new group, from start; the master deals out partitions every "
+            f"\nFirst message of a new group, from start; the master assigns partitions every "
             f"{options.balance_period_ms / 1000:g} s (consumerBalancePeriodMs; TubeMQ's default is 60 s)"
         )
         seconds: dict[str, list[float]] = {OUR_BALANCE: [], OUR_PULL: [], JAVA_BALANCE: [], JAVA_PULL: []}

@@ -23,7 +23,7 @@ _STOP_SECONDS: Final = 60.0
 
 
 class Backlog(NamedTuple):
-    """A topic and how many messages of which length are in it, dealt to its partitions in turn."""
+    """A topic and how many messages of which length are in it, given to its partitions in turn."""
 
     topic: TopicConfig
     messages: int

@@ -92,7 +92,7 @@ def _measure_parts(view: ClusterView, nodes: int, count: int) -> None:
     keys = view.partitions()
     _measure("  which of them take readers", lambda: {key: view.is_subscribable(key) for key in keys}, count)
     for name in _STRATEGIES:
-        _measure(f"  deal them to {nodes} nodes, {name}", lambda name=name: assign(name, keys, nodes), count)  # type: ignore[misc]
+        _measure(f"  assign them to {nodes} nodes, {name}", lambda name=name: assign(name, keys, nodes), count)  # type: ignore[misc]
     before, after = assign("modulo", keys, nodes), assign("modulo", keys, nodes + 1)
     _measure("  what changes with one node more, modulo", lambda: changes(before, after), count)
 

@@ -52,7 +52,7 @@ def first_by_balance_consumer(settings: ClientSettings, topic: str, group: str) 
 
 
 def first_by_pull_consumer(settings: ClientSettings, topic: str, group: str) -> float:
-    """Seconds from `start` of a new group to a first message: PullConsumer, which deals itself its partitions."""
+    """Seconds from `start` of a new group to a first message: PullConsumer, which assigns itself its partitions."""
     started = time.perf_counter()
     with PullConsumer(settings, group, [topic], start_from="earliest") as consumer:
         delivery = consumer.get(timeout_ms=_PACK_TIMEOUT_MS)

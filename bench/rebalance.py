@@ -286,7 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--refreshes", type=int, default=50, help="metadata refreshes; 0 for none (%(default)s)")
     parser.add_argument("--partitions", type=int, default=10_000, help="of which the metadata tell (%(default)s)")
-    parser.add_argument("--nodes", type=int, default=16, help="to which they are dealt (%(default)s)")
+    parser.add_argument("--nodes", type=int, default=16, help="to which they are assigned (%(default)s)")
     return parser
 
 

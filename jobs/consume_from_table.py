@@ -59,7 +59,7 @@ def consume(
     """Hand the packs of this node's partitions to `handle`, and confirm and record each that it is done with.
 
     Begins where the table has the group; a partition that the table does not know where the broker has the group, else
-    at its beginning. Follows the layout: partitions that appear are dealt to the nodes too, and one that is lost is
+    at its beginning. Follows the layout: partitions that appear are assigned to the nodes too, and one that is lost is
     taken back, from where it was confirmed. Ends when `stop` is set, with everything recorded that was confirmed.
     Raises SupersededRun where something else took the group over in the table, such as a Spark query or a reset;
     TubeError, OffsetsTableError, and what `handle` raises: what was confirmed since the last record is read again by

@@ -26,7 +26,7 @@ class ClientBalanceConsumer(ConsumerBase):
     `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern that
     names match as a whole (asked of the master's web port at `start`). All clients of a group must agree on topics,
     filters and `source_count`, and each must have a `node_id` of its own from 0 to source_count - 1; with a
-    `source_count` below 0 the master checks neither. Dealing partitions to nodes is up to the caller: see `assign`,
+    `source_count` below 0 the master checks neither. Assigning partitions to nodes is up to the caller: see `assign`,
     and `PullConsumer`, which does it.
 
     A partition that the group has no position for begins where `start_from` says; "always_latest" begins at the end

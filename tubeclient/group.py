@@ -59,7 +59,7 @@ class GroupMembership(ProcessBound):
 
     While they are held, the master refuses every other client that wants one of these nodes (430) or another
     sourceCount (429): so a group has one reader at a time. The master's group page shows what `report` said each
-    node was dealt.
+    node was assigned.
 
     >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)  # doctest: +SKIP
     >>> membership.join()  # doctest: +SKIP
@@ -190,7 +190,7 @@ class GroupMembership(ProcessBound):
         return self.view()
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
-        """Tell the master, by the next heartbeat, which partitions each node id was dealt."""
+        """Tell the master, by the next heartbeat, which partitions each node id was assigned."""
         self.check_process()
         if held != self._wishes.held:
             self._wishes.held = dict(held)

@@ -1,4 +1,4 @@
-"""Consuming without thinking of partitions: a thread deals them out and follows the cluster."""
+"""Consuming without thinking of partitions: a thread assigns them and follows the cluster."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics
 
-__all__ = ["Deal", "PullConsumer"]
+__all__ = ["Choose", "PullConsumer"]
 
 _log = logging.getLogger(__name__)
 
-Deal = Callable[[list[PartitionKey]], Collection[PartitionKey]]
+Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
 """Takes all configured partitions, sorted, and returns those this client is to read."""
 
 
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` whose partitions are connected for it: take packs, confirm them, nothing else.
 
-    A thread deals the full, sorted set of configured partitions to the group's nodes by `strategy`, gives back what is
-    not this node's any more and connects what is, at the start, every `balance_interval_ms`, and at once when the
-    cluster's layout changes or a partition is lost. A partition that takes no readers for now keeps its place in the
-    deal, so that no other one moves. `strategy` is a name that `tubeclient.assignment.assign` knows, with the `hints`
-    it needs, the same for all clients of the group; or a function from all partitions to those of this client. With a
-    function, `source_count` may be below 0, and then the master checks nothing.
+    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`. It gives back
+    what is not this node's any more and connects what is: at the start, every `balance_interval_ms`, and at once when
+    the cluster's layout changes or a partition is lost. A partition that takes no readers for now keeps its place in
+    the assignment, so that no other one moves. `strategy` is a name that `tubeclient.assignment.assign` knows, with the
+    `hints` it needs, the same for all clients of the group; or a function from all partitions to those of this client.
+    With a function, `source_count` may be below 0, and then the master checks nothing.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given: the nodes are the group's live clients,
     `members`, as the master's web port lists them at each look. A member that dies or stands still is replaced by the
@@ -72,7 +72,7 @@ class PullConsumer(ClientBalanceConsumer):
         source_count: int = 1,
         node_id: int = 0,
         membership: Membership = "fixed",
-        strategy: str | Deal = "modulo",
+        strategy: str | Choose = "modulo",
         hints: Hints = NO_HINTS,
         start_offsets: Mapping[PartitionKey, int] | None = None,
         balance_interval_ms: int = 20_000,
@@ -90,7 +90,7 @@ class PullConsumer(ClientBalanceConsumer):
                 )
             if not isinstance(strategy, str):
                 raise ConfigurationError(
-                    "with dynamic membership all clients deal by the same strategy; give its name, not a function"
+                    "with dynamic membership all clients assign by the same strategy; give its name, not a function"
                 )
             self._sharing = Sharing(settings, consumer_group, strategy, hints)
             source_count = node_id = -1
@@ -178,7 +178,7 @@ class PullConsumer(ClientBalanceConsumer):
             _log.warning("balancing consumerGroup %s waits for a fault to pass: %s", self.consumer_group, error)
             self._attempt += 1
         except Exception as error:  # of a strategy that is a function
-            failure = TubeError(f"dealing the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
+            failure = TubeError(f"assigning the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
             failure.__cause__ = error
             self._fail(failure)
             return None

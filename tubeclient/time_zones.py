@@ -15,5 +15,5 @@ def time_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name.strip())
     except (ValueError, KeyError, OSError) as error:
         raise ConfigurationError(
-            f"{name!r} is no time zone; write one of the IANA data base, as in UTC or Asia/Shanghai"
+            f"{name!r} is no time zone; give a name of the IANA data base, such as UTC or Asia/Shanghai"
         ) from error

@@ -106,7 +106,7 @@ class PatternMembership:
         return None if self._inner is None else self._inner.visit_token
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
-        """Tell the master which partitions each node was dealt, once there is a group to tell of."""
+        """Tell the master which partitions each node was assigned, once there is a group to tell of."""
         self._held = held
         if self._inner is not None:
             self._inner.report(held)

@@ -83,7 +83,7 @@ READING: Final[tuple[OptionRow, ...]] = (
         assignment_strategy,
         "modulo",
         "`modulo`",
-        "How partitions are dealt to nodes. `modulo`: sorted and dealt in turn, always even. `hash_modulo`: by a "
+        "How partitions are assigned to nodes. `modulo`: sorted and assigned in turn, always even. `hash_modulo`: by a "
         "hash of the partition's key, for groups shared with Apache's example client. `averagely`, "
         "`averagely_by_circle`, `consistent_hash`, `machine_room`, `machine_room_nearby` and `config` as RocketMQ's "
         "clients do. `sticky`: even, and moves as few partitions as can be. `backlog`: by what each batch has to read. "
@@ -181,7 +181,7 @@ READING: Final[tuple[OptionRow, ...]] = (
         to.integer(1),
         None,
         "no limit",
-        "The most rows of one micro-batch, dealt to the stores in proportion to what is behind in each; partitions "
+        "The most rows of one micro-batch, shared among the stores in proportion to what is behind in each; partitions "
         "that lag behind others of their store are read beside them. Exact while there is that much to read, the "
         "partitions of each store stand at the same offset, and nothing is filtered; an upper bound else.",
         "stream",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.dealing import Deal
+from spark_source.plan.assigning import PartitionAssignment
 from spark_source.plan.planning import PlainRange, ranges
 from spark_source.plan.takeover import TakenOver, take_over
 from tubeclient.keys import PartitionKey
@@ -38,23 +38,23 @@ class BatchPlan:
     start: Offsets
     end: Offsets
     strategy: str
-    deal: Deal
+    assignment: PartitionAssignment
     by_node: Mapping[int, Sequence[PlainRange]]
     """What each node reads; nodes with nothing to read are left out."""
     taken: Sequence[TakenOver] = ()
 
     @classmethod
-    def of(cls, options: SourceOptions, start: Offsets, end: Offsets, deal: Deal) -> BatchPlan:
-        """Plan the batch from `start` to `end`: the same whenever it is asked for by the same `deal`."""
-        by_node, taken = ranges(start, end, deal.by_store), list[TakenOver]()
+    def of(cls, options: SourceOptions, start: Offsets, end: Offsets, assignment: PartitionAssignment) -> BatchPlan:
+        """Plan the batch from `start` to `end`: the same whenever it is asked for by the same `assignment`."""
+        by_node, taken = ranges(start, end, assignment.by_store), list[TakenOver]()
         if options.backlog_takeover:
             by_node, taken = take_over(
                 by_node,
-                len(deal.by_node),
+                len(assignment.by_node),
                 min_rows=options.backlog_takeover_min_rows,
                 max_readers=options.max_readers_per_partition,
             )
-        return cls(start, end, options.assignment_strategy, deal, by_node, taken)
+        return cls(start, end, options.assignment_strategy, assignment, by_node, taken)
 
     @cached_property
     def shared(self) -> Mapping[PartitionKey, Sequence[Piece]]:
@@ -74,14 +74,14 @@ class BatchPlan:
     def __str__(self) -> str:
         count = sum(map(len, self.by_node.values()))
         if not count:
-            return f"nothing to read; partitions are dealt by {self.strategy}"
+            return f"nothing to read; partitions are assigned by {self.strategy}"
         told: dict[int, list[str]] = defaultdict(list)
         for (node, text), _ in zip(self._texts(), range(_LOGGED_RANGES), strict=False):
             told[node].append(text)
         nodes = "; ".join(f"node {node} reads {', '.join(texts)}" for node, texts in told.items())
         more = f"; and {count - _LOGGED_RANGES} ranges more" if count > _LOGGED_RANGES else ""
-        of = f"{len(self.by_node)} of {len(self.deal.by_node)}"
-        return f"{count} ranges for {of} nodes, dealt by {self.strategy}: {nodes}{more}"
+        of = f"{len(self.by_node)} of {len(self.assignment.by_node)}"
+        return f"{count} ranges for {of} nodes, assigned by {self.strategy}: {nodes}{more}"
 
     def _texts(self) -> Iterator[tuple[int, str]]:
         owners = {(one.partition, one.start): one.owner for one in self.taken}

@@ -161,15 +161,16 @@ def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, StoreN
     return {store: StoreNodes([key.partition_id for key, _ in some], some) for store, some in found.items()}
 
 
-def ranges(start: Offsets, end: Offsets, dealt: Mapping[StoreKey, StoreNodes]) -> dict[int, Sequence[PlainRange]]:
+def ranges(start: Offsets, end: Offsets, assigned: Mapping[StoreKey, StoreNodes]) -> dict[int, Sequence[PlainRange]]:
     """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
 
-    A partition that only `end` knows enters with this batch and is not read in it. `dealt` is as `nodes_by_store` makes
-    it. ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no node.
+    A partition that only `end` knows enters with this batch and is not read in it. `assigned` is as `nodes_by_store`
+    makes it. ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no
+    node.
     """
     by_node: dict[int, list[PlainRange]] = defaultdict(list)
     for store, steps in _steps(start, end):
-        nodes = dealt[store]
+        nodes = assigned[store]
         for first, last, at, until in steps:
             members = nodes.span(first, last)
             if until < at:

@@ -1,4 +1,4 @@
-"""Dealing rows to those who have some to read: a pure function."""
+"""Sharing rows among those who have some to read: a pure function."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _Sharer = TypeVar("_Sharer", StoreKey, tuple[StoreKey, int], int)
 
 
 def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
-    """Deal `max_rows` to sharers in proportion to the rows that each is behind.
+    """Share `max_rows` among sharers in proportion to the rows that each is behind.
 
     Nobody gets more than it is behind, and everybody who is at all at least one row if there are enough; the sum is
     `max_rows`, or everything where that is less. With fewer rows than those who are behind, neighbours get one each,
-    from number `turn` of all on: where `turn` is the number of rows dealt before, everybody's turn comes.
+    from number `turn` of all on: where `turn` is the number of rows shared out before, everybody's turn comes.
     """
     total = sum(behind.values())
     if max_rows is None or total <= max_rows:

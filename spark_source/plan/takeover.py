@@ -5,7 +5,7 @@ the others wait. Ranges are read under reader groups, several of them, so a rang
 several nodes at once. (RocketMQ hands single messages of a queue to whoever asks, its POP mode; in a batch of exact
 ranges nothing has to be handed back, and a piece is in order.)
 
-Everything follows from the nodes' ranges and options alone: a batch that is dealt the same is cut the same.
+Everything follows from the nodes' ranges and options alone: a batch that is assigned the same is cut the same.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def take_over(
             loads[owner] -= entries
     if not taken:
         return dict(by_node), []
-    return _dealt(by_node, taken), sorted(taken)
+    return _moved(by_node, taken), sorted(taken)
 
 
 def _entries(one: PlainRange) -> int:
@@ -82,14 +82,14 @@ def _shares(loads: Mapping[int, int], owner: int, entries: int, helpers: int, le
     return {}
 
 
-def _dealt(by_node: Mapping[int, Sequence[PlainRange]], taken: Sequence[TakenOver]) -> dict[int, Sequence[PlainRange]]:
+def _moved(by_node: Mapping[int, Sequence[PlainRange]], taken: Sequence[TakenOver]) -> dict[int, Sequence[PlainRange]]:
     cut_at: dict[PartitionKey, int] = {}
     for piece in taken:
         cut_at[piece.partition] = min(piece.start, cut_at.get(piece.partition, piece.start))
-    dealt: dict[int, list[PlainRange]] = {}
+    assigned: dict[int, list[PlainRange]] = {}
     for node, of_node in by_node.items():
         kept = [(key, start, min(end, cut_at.get(key, end))) for key, start, end in of_node]
-        dealt[node] = [one for one in kept if one[1] < one[2]]
+        assigned[node] = [one for one in kept if one[1] < one[2]]
     for piece in taken:
-        dealt.setdefault(piece.reader, []).append((piece.partition, piece.start, piece.end))
-    return {node: sorted(of_node) for node, of_node in sorted(dealt.items()) if of_node}
+        assigned.setdefault(piece.reader, []).append((piece.partition, piece.start, piece.end))
+    return {node: sorted(of_node) for node, of_node in sorted(assigned.items()) if of_node}

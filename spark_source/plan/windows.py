@@ -1,4 +1,4 @@
-"""The windows that a batch takes of the stores' indexes, and how a limit of rows is dealt to them: pure functions.
+"""The windows that a batch takes of the stores' indexes, and how a limit of rows is shared among them: pure functions.
 
 The partitions of a store share one index, and those that stand at one offset share a window that begins there. Some may
 lag behind: a partition that was added to a store in use begins at the store's first offset, unless it is known where
@@ -68,7 +68,7 @@ def window_ends(windows: Mapping[StoreKey, StoreWindows], max_rows: int | None) 
     With `max_rows` all windows together have so many entries, or all that there are, and each with something to read
     has some or, where there are too few, has its turn. Those in front have a part of the rows of their own, and those
     who lag behind twice as much for each window that lags in any store: so they come nearer whatever arrives, and once
-    they have met, all go on together. What one part does not need is the other's. Each part is dealt in proportion to
+    they have met, all go on together. What one part does not need is the other's. Each part is shared in proportion to
     what there is to read.
     """
     in_front = {store: of_store.in_front for store, of_store in windows.items()}

@@ -41,7 +41,7 @@ class LagListener(StreamingQueryListener):
 
     With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` is its option of that name,
     `assignment_hints` what that option says as tubeclient.assignment.Hints. ConfigurationError for what they cannot be;
-    for `sticky` and `backlog` too, whose deals the offsets table tells. A strategy of your own has neither lag nor
+    for `sticky` and `backlog` too: the offsets table has their assignments. A strategy of your own has neither lag nor
     history here. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the
     query.
     """
@@ -59,7 +59,7 @@ class LagListener(StreamingQueryListener):
         check_strategy(assignment_strategy, 1 if source_count is None else source_count, assignment_hints)
         self._on_lag = on_lag or _write
         self._source_count = source_count
-        self._deal = partial(assign, assignment_strategy, hints=assignment_hints)
+        self._assignment = partial(assign, assignment_strategy, hints=assignment_hints)
         self._last: dict[tuple[str, int], QueryLag] = {}
 
     @property
@@ -92,7 +92,7 @@ class LagListener(StreamingQueryListener):
             except (ConfigurationError, KeyError):
                 continue  # another kind of source
             keys = {*latest, *end}
-            by_node = None if self._source_count is None else self._deal(keys, self._source_count)
+            by_node = None if self._source_count is None else self._assignment(keys, self._source_count)
             lag = SourceLag.between(end, latest, by_node)
             yield QueryLag(
                 lag.by_store,

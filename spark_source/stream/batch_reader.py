@@ -60,8 +60,8 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     from spark_source.cluster.cluster import check_scope, node_count, scope, view_of
     from spark_source.offsets.offset_spec import GroupPositions, resolve
     from spark_source.offsets.timestamps import without_times
+    from spark_source.plan.assigning import PartitionAssignment
     from spark_source.plan.batch_plan import BatchPlan
-    from spark_source.plan.dealing import Deal
     from spark_source.plan.losses import data_loss, find_lost
     from spark_source.plan.planning import entries_by_partition
     from spark_source.stream.batch_tasks import tasks_of
@@ -117,8 +117,10 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             f"endingOffsets {end[key]} of partition {key} lies before its beginning at {start[key]}; exchange or "
             "move them"
         )
-    dealt = Deal.of(options, partitions, node_count(options, partitions), lag=entries_by_partition(start, end))
-    plan = BatchPlan.of(options, start, end, dealt)
+    assigned = PartitionAssignment.of(
+        options, partitions, node_count(options, partitions), lag=entries_by_partition(start, end)
+    )
+    plan = BatchPlan.of(options, start, end, assigned)
     _log.info("batch read planned: %s", plan)
     return tasks_of(options, plan, view)
 

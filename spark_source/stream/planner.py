@@ -1,4 +1,4 @@
-"""The long-lived side of a streaming query: holds the group, says where batches begin and end, deals their ranges.
+"""The long-lived side of a streaming query: holds the group, says where batches begin and end, assigns their ranges.
 
 Lives in the one driver-side process that Spark keeps per query and source, and starts with the first call that needs a
 cluster. That process has no time-out above it and no retry: every wait in here is bounded, and an exception ends the
@@ -18,8 +18,8 @@ from spark_source.offsets.offset_spec import resolve
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import without_times
 from spark_source.options.source_options import SourceOptions
+from spark_source.plan.assigning import Assigner, PartitionAssignment
 from spark_source.plan.batch_plan import BatchPlan
-from spark_source.plan.dealing import Deal, Dealer
 from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.progress.broker_positions import BrokerPositions
@@ -84,7 +84,7 @@ class StreamPlanner:
         self._target: Target | None = None
         self._silent_brokers = SilentBrokers()
         self._late_starts: LateStarts | None = None
-        self._dealer: Dealer | None = None
+        self._assigner: Assigner | None = None
         self._planned: BatchPlan | None = None
         """The last batch that Spark asked the tasks of."""
         self._first_look: Snapshot | None = None
@@ -234,7 +234,9 @@ class StreamPlanner:
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
         snapshot, begin = self._judging().readable(begin, until, snapshot)
-        planned = BatchPlan.of(self._options, begin, until, self._dealing().of_batch(snapshot.configured, begin, until))
+        planned = BatchPlan.of(
+            self._options, begin, until, self._assigning().of_batch(snapshot.configured, begin, until)
+        )
         if start != end and planned != self._planned:
             _log.info("batch planned: %s", planned)
             self._planned = planned
@@ -283,7 +285,7 @@ class StreamPlanner:
             self._membership = self._cluster.membership(source_count)
             self._broker_positions.open(self._membership.join(self._options.group_join_timeout_ms))
             self._progress.open_run(source_count)
-            self._dealer = Dealer(self._options, source_count, self._progress.nodes, self._tell_master)
+            self._assigner = Assigner(self._options, source_count, self._progress.nodes, self._tell_master)
             self._snapshots = SnapshotCache(self._options, self._membership, self._lookup_open(), self._clock)
             self._judge = LossJudge(self._options, self._membership, self._snapshots)
             _log.info(
@@ -299,10 +301,10 @@ class StreamPlanner:
         assert self._judge is not None
         return self._judge
 
-    def _dealing(self) -> Dealer:
+    def _assigning(self) -> Assigner:
         self._start()
-        assert self._dealer is not None
-        return self._dealer
+        assert self._assigner is not None
+        return self._assigner
 
     def _late(self) -> LateStarts:
         if self._late_starts is None:
@@ -326,8 +328,10 @@ class StreamPlanner:
         planned = self._planned if self._planned is not None and self._planned.end == complete else None
 
         def nodes() -> Mapping[PartitionKey, int]:
-            deal = self._dealing().newest(snapshot.configured, complete) if planned is None else planned.deal
-            return deal.node_of
+            assignment = (
+                self._assigning().newest(snapshot.configured, complete) if planned is None else planned.assignment
+            )
+            return assignment.node_of
 
         self._progress.record(complete, snapshot.last_bounds, nodes, planned, back_from)
         self._broker_positions.record(complete, snapshot.view_told)
@@ -364,9 +368,9 @@ class StreamPlanner:
         self._start().get(fresh=True)
         return True
 
-    def _tell_master(self, dealt: Deal) -> None:
+    def _tell_master(self, assigned: PartitionAssignment) -> None:
         if self._membership is not None:
-            self._membership.report(dict(enumerate(dealt.by_node)))
+            self._membership.report(dict(enumerate(assigned.by_node)))
 
     def _check_checkpoint(self, begin: Offsets) -> None:
         """Some topics of a checkpoint may have been left out since; with all of them it is another query's."""

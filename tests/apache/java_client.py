@@ -272,7 +272,7 @@ class JavaBalanceConsumer:
 
 
 class JavaPullConsumer:
-    """PullMessageConsumer, to whose group the master deals partitions out. It is here to be in the way of others."""
+    """PullMessageConsumer, to whose group the master assigns partitions. It is here to be in the way of others."""
 
     def __init__(self, java: JavaVM, master: str, group: str) -> None:
         self._jvm = java.jvm

@@ -121,7 +121,7 @@ def test_our_own_group_shows_what_each_node_was_dealt(site: Site, admin: Admin) 
         membership.report(dict(enumerate(plan)))
         wait_for(
             lambda: sum(len(member.partitions) for member in admin.group("admin_ours").members) == 4,
-            "the master to show what the nodes were dealt",
+            "the master to show what the nodes were assigned",
         )
         group = admin.group("admin_ours")
         assert {member.node_id: list(member.partitions) for member in group.members} == dict(enumerate(plan))

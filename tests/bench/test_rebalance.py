@@ -24,5 +24,5 @@ def test_a_refresh_is_measured_in_all_its_parts(capsys: pytest.CaptureFixture[st
     assert rebalance.main(["--rounds", "0", "--refreshes", "2", "--partitions", "200", "--nodes", "2"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("200 partitions of ") == 2
-    for name in ("refresh, nothing changed", "refresh, the whole list comes anew", "  deal them to 2 nodes, modulo"):
+    for name in ("refresh, nothing changed", "refresh, the whole list comes anew", "  assign them to 2 nodes, modulo"):
         assert len(re.findall(rf"^{name}{TIMES}", printed, re.MULTILINE)) == 2, printed

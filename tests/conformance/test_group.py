@@ -36,7 +36,7 @@ def test_the_master_shows_the_nodes_and_refuses_others(
         plan = assign("modulo", membership.join().partitions(), 3)
         assert sum(map(len, plan)) == 8
         membership.report(dict(enumerate(plan)))
-        wait_for(lambda: sum(shown().values()) == 8, "the master to show what the nodes were dealt")
+        wait_for(lambda: sum(shown().values()) == 8, "the master to show what the nodes were assigned")
         assert shown() == {node_id: len(keys) for node_id, keys in enumerate(plan)}
         with pytest.raises(NodeIdConflict, match=r"members node 0 of 3.*430"):
             rivals[0].join()

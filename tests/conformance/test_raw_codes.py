@@ -73,7 +73,7 @@ class Stranger:
         return self._master.call(Method.CONSUMER_HEARTBEAT_V2, clientId="stranger", groupName=group)
 
     def join_server_balanced(self) -> Any:
-        """Ask the master to deal partitions of the group out."""
+        """Ask the master to assign partitions of the group."""
         return self._master.call(
             Method.CONSUMER_REGISTER,
             clientId="stranger",

@@ -138,7 +138,7 @@ def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable)
     assert table.positions("other", ["clicks"]) == {}
 
 
-@pytest.mark.parametrize("group", ["it's a/b=c %41 ü", "a' OR '1'='1", 'quo"ted', "%"])
+@pytest.mark.parametrize("group", ["it's/a;b%41ü", "a'OR'1'<>'2", 'quo"ted', "%"])
 def test_group_names_are_data_not_syntax(table: OffsetsTable, group: str) -> None:
     table.open_run(KEY, 1, force=True).record(at({FIRST: 28}))
     odd = GroupKey(group, ["clicks"])

@@ -31,7 +31,7 @@ class Feed:
     def send(
         self, count: int, *, tags: Iterable[str] = ("",), partitions: Iterable[int] = (), time: str = TIME
     ) -> list[bytes]:
-        """Append `count` messages of `time`, dealt to partitions and tags in turn; returns their bodies.
+        """Append `count` messages of `time`, given to partitions and tags in turn; returns their bodies.
 
         Up to some thousands become visible at once.
         """
@@ -60,7 +60,7 @@ class Feed:
         }
 
     def held(self) -> dict[int, list[str]]:
-        """The nodes of the topic's own group, and the partitions each was dealt, as the master's group page shows
+        """The nodes of the topic's own group, and the partitions each was assigned, as the master's group page shows
         them."""
         return group_page(self.tube.master_web_port, f"{self.topic}_group")
 

@@ -57,7 +57,7 @@ def test_it_is_switched_between_runs_and_in_the_middle_of_a_batch(
         feed.send(1000, partitions=[0])
         with pytest.raises(Exception, match="the sink is down"):
             run(fail_after_reading, backlogTakeover=takeover)
-        # The same batch again, dealt in the other way.
+        # The same batch again, assigned in the other way.
         run(keep, backlogTakeover=not takeover)
     assert [rows_of_tasks(reads) for reads in failed] == [[500, 500], [1000]]
     assert [rows_of_tasks(reads) for reads in kept] == [[1000], [500, 500]]

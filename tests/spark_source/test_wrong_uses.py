@@ -71,7 +71,7 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     ({"backlogTakeover": "true", "maxReadersPerPartition": "9"}, "maxReadersPerPartition is 9, and each reader"),
     ({"failOnDataLoss": "perhaps"}, "failOnDataLoss is 'perhaps'; write true or false"),
     ({"commitOffsetsToBroker": "yes"}, "commitOffsetsToBroker is 'yes'; write true or false"),
-    ({"messageTimeZone": "Mars/Base"}, "messageTimeZone is not usable: 'Mars/Base' is no time zone; write one"),
+    ({"messageTimeZone": "Mars/Base"}, "messageTimeZone is not usable: 'Mars/Base' is no time zone; give a name"),
     ({"partitionRefreshInterval": "1ms"}, "partitionRefreshInterval is '1ms'; the least is 1000ms"),
     ({"rpcTimeout": "eight"}, "rpcTimeout is 'eight'; write a number and a unit, as in 500ms"),
     ({"storageOption.secret_key": SECRET}, r"storageOption\.\* is given without offsetsTable"),

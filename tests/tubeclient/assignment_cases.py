@@ -15,7 +15,7 @@ keys = st.builds(
 
 
 class Case(NamedTuple):
-    """Something to deal, with every hint that a strategy may need."""
+    """Something to assign, with every hint that a strategy may need."""
 
     partitions: list[PartitionKey]
     source_count: int

@@ -123,10 +123,10 @@ class Client:
         yield Sleep(15_000)  # then what is on its way has been answered, or will not be
         yield from self.consumption.get(timeout_ms=0)
 
-    def balance(self, deal: Any) -> Flow[None]:
-        """Keep to what `deal(keys)` gives this client."""
+    def balance(self, assignment: Any) -> Flow[None]:
+        """Keep to what `assignment(keys)` gives this client."""
         while not self.bench.over:
-            ours = deal(self.bench.view.partitions())
+            ours = assignment(self.bench.view.partitions())
             yield from balance_once(self.registrations, self.bench.view, ours, {}, release_wait_ms=500)
             yield Sleep(1_000)
 

@@ -23,7 +23,7 @@ ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
         ),
         (":f", Hints(), "':f' is unknown"),
         ("a:", Hints(), "'a:' is unknown"),
-        ("no.such.module:deal", Hints(), "module no.such.module cannot be imported: ModuleNotFoundError"),
+        ("no.such.module:assign", Hints(), "module no.such.module cannot be imported: ModuleNotFoundError"),
         (f"{__name__}:nothing", Hints(), "has no nothing"),
         (f"{__name__}:KEYS", Hints(), "is not a function but"),
         ("sticky", Hints(), "sticky needs the hint previous"),
@@ -46,10 +46,10 @@ ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
         ("consistent_hash", Hints(node_names=["x", "x"]), "several nodes the name 'x'"),
         (f"{__name__}:forgets", Hints(), "forgets' gives partition 2:a:0 to no node"),
         (f"{__name__}:gives_twice", Hints(), "gives partition 1:a:0 to node 0 and again to node 1"),
-        (f"{__name__}:invents", Hints(), "gives node 1 3:a:0, which it was not asked to deal"),
+        (f"{__name__}:invents", Hints(), "gives node 1 3:a:0, which it was not asked to assign"),
         (f"{__name__}:lacks_a_node", Hints(), "returned 1 lists for 2 nodes"),
         (f"{__name__}:stumbles", Hints(), r"stumbles' failed: ZeroDivisionError"),
-        (f"{__name__}:declines", Hints(), "^this cluster is not for dealing$"),
+        (f"{__name__}:declines", Hints(), "^this cluster is not for assigning$"),
     ],
 )
 def test_what_is_wrong_is_said(strategy: str, hints: Hints, said: str) -> None:
@@ -100,4 +100,4 @@ def stumbles(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> A
 
 
 def declines(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
-    raise ConfigurationError("this cluster is not for dealing")
+    raise ConfigurationError("this cluster is not for assigning")

@@ -1,7 +1,7 @@
 """RocketMQ's own results on the same input.
 
 The sorted partitions stand for the queues that RocketMQ's strategies are given, and nodes 0, 1, ... for its client ids,
-sorted. RocketMQ deals the queues of each topic by themselves; the input is the same where there is one topic. Nothing
+sorted. RocketMQ assigns the queues of each topic by themselves; the input is the same where there is one topic. Nothing
 here was computed with our code: each table says where it comes from.
 """
 

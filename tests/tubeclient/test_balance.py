@@ -30,8 +30,8 @@ def bench(tmp_path: Path) -> Bench:
 def round_of(client: Client, ours: Any = EVERYTHING, offsets: Any = None, **options: Any) -> Any:
     view = client.bench.view
     options.setdefault("release_wait_ms", 3_000)
-    deal = view.partitions() if ours is EVERYTHING else ours
-    return balance_once(client.registrations, view, deal, offsets or {}, **options)
+    assignment = view.partitions() if ours is EVERYTHING else ours
+    return balance_once(client.registrations, view, assignment, offsets or {}, **options)
 
 
 def held(client: Client) -> list[str]:
@@ -62,17 +62,17 @@ def silence(bench: Bench, *broker_ids: int) -> None:
 
 def test_what_closes_is_given_back_and_nothing_else_moves(bench: Bench) -> None:
     one, other = bench.client("one"), bench.client("other")
-    deals = {one: ["1:clicks:0", "2:clicks:0"], other: ["1:clicks:1", "2:clicks:1"]}
-    for client, names in deals.items():
+    assignments = {one: ["1:clicks:0", "2:clicks:0"], other: ["1:clicks:1", "2:clicks:1"]}
+    for client, names in assignments.items():
         assert client.do(round_of(client, [PartitionKey.parse(name) for name in names])) == {}
-    before = {client: len(client.events) for client in deals}
+    before = {client: len(client.events) for client in assignments}
     close_broker(bench, 1)
-    for client, names in deals.items():
+    for client, names in assignments.items():
         assert client.do(round_of(client, [PartitionKey.parse(name) for name in names])) == {}
         assert held(client) == [names[1]]
         assert client.events[before[client] :] == [Revoking(PartitionKey.parse(names[0]))]
     bench.layout(1, 2)
-    for client, names in deals.items():
+    for client, names in assignments.items():
         client.do(round_of(client, [PartitionKey.parse(name) for name in names]))
         assert held(client) == names
 

@@ -47,8 +47,8 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     actors = []
     for number in range(clients):
         client = bench.client(f"client-{number}", prefetch=prefetch)
-        deal = lambda keys, n=number: assign("modulo", keys, clients)[n]  # noqa: E731
-        actors.append(bench.simulation.start(client.balance(deal), on_event=client.handle))
+        assignment = lambda keys, n=number: assign("modulo", keys, clients)[n]  # noqa: E731
+        actors.append(bench.simulation.start(client.balance(assignment), on_event=client.handle))
         actors += [bench.simulation.start(client.work(got, wait=wait), on_event=client.handle) for _ in range(workers)]
     for moment in range(5):
         bench.simulation.at(moment * 300 + 200, lambda: bench.send(40))
@@ -91,12 +91,12 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     for number in range(clients):
         client = bench.client(f"client-{number}", prefetch=prefetch)
 
-        def deal(keys: list[PartitionKey], n: int = number) -> list[PartitionKey]:
+        def assignment(keys: list[PartitionKey], n: int = number) -> list[PartitionKey]:
             # Nodes change places every few seconds where partitions are to move.
             turn = int(bench.simulation.now_ms // 5_000) if moving else 0
             return assign("modulo", keys, clients)[(n + turn) % clients]
 
-        actors.append(bench.simulation.start(client.balance(deal), on_event=client.handle))
+        actors.append(bench.simulation.start(client.balance(assignment), on_event=client.handle))
         actors += [bench.simulation.start(client.work(got, wait=wait), on_event=client.handle) for _ in range(workers)]
     for moment in range(5):
         bench.simulation.at(moment * 3_000 + 200, lambda: bench.send(40))

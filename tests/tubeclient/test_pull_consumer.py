@@ -1,4 +1,4 @@
-"""Consumers that are dealt their partitions: groups of them, where they begin, what they say and what ends them."""
+"""Consumers whose partitions are assigned: groups of them, where they begin, what they say and what ends them."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_node_that_somebody_else_took_ends_it(
 
 def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     consumer = start(strategy=lambda keys: keys["first"])
-    with pytest.raises(TubeError, match=r"dealing the partitions of consumerGroup etl failed: TypeError"):
+    with pytest.raises(TubeError, match=r"assigning the partitions of consumerGroup etl failed: TypeError"):
         take(consumer)
     assert 'keys["first"]' in caplog.text  # where it failed
 
@@ -246,7 +246,7 @@ def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFi
         ({"balance_interval_ms": 0}, "balance_interval_ms"),
         ({"strategy": "modulus"}, "'modulus' is unknown"),
         ({"strategy": "sticky"}, "sticky needs the hint previous"),
-        ({"strategy": "no_such_module:deal"}, "module no_such_module cannot be imported"),
+        ({"strategy": "no_such_module:assign"}, "module no_such_module cannot be imported"),
         ({"source_count": -1}, "needs to know the source_count"),
         ({"start_offsets": {FIRST: -5}}, "start offset of partition 1:single:0 is -5"),
     ],

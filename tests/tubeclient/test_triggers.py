@@ -71,7 +71,7 @@ def test_the_start(start: Start) -> None:
 
 
 class Wish:
-    """Deals one consumer what is wished for."""
+    """Assigns one consumer what is wished for."""
 
     def __init__(self) -> None:
         self.wanted: list[PartitionKey] = []

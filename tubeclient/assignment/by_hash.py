@@ -37,8 +37,7 @@ def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = 
 
 
 def consistent_hash(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Deal on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with the hash it comes with: MD5's first 32
-    bits.
+    """Assign on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with its own hash: MD5's first 32 bits.
 
     Each node stands on the ring in `hints.virtual_nodes` places, hashed from its name, "-" and 0, 1, ...; a partition
     goes to the first one at its own hash or after it. What is hashed of a partition is the text of RocketMQ's

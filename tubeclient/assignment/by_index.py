@@ -12,7 +12,7 @@ __all__ = ["averagely", "averagely_by_circle", "modulo"]
 
 
 def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Deal the sorted partitions out one by one: partition number i goes to node i % sourceCount.
+    """Assign the sorted partitions one by one: partition number i goes to node i % sourceCount.
 
     Sizes differ by one at most.
     """

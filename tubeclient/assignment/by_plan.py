@@ -12,7 +12,7 @@ __all__ = ["config"]
 
 
 def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Deal by `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes.
+    """Assign by `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes.
 
     ConfigurationError if there is no plan, or it leaves a partition out, names one that is not configured, or a node
     that does not exist.

@@ -11,11 +11,11 @@ from tubeclient.keys import PartitionKey
 
 __all__ = ["machine_room", "machine_room_nearby"]
 
-_Dealing = Callable[[Sequence[PartitionKey], int], Assignment]
+_Inner = Callable[[Sequence[PartitionKey], int], Assignment]
 
 
 def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Deal as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length, and what is left over, from the end
+    """Assign as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length, and what is left over, from the end
     of the sorted partitions, one each to the first nodes.
 
     With `hints.node_rooms`, each room's partitions go to the nodes of that room in this way, and those of a room
@@ -29,7 +29,7 @@ def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints =
 
 
 def machine_room_nearby(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Deal as RocketMQ's AllocateMachineRoomNearby over its AllocateMessageQueueAveragely: each room's partitions go
+    """Assign as RocketMQ's AllocateMachineRoomNearby over its AllocateMessageQueueAveragely: each room's partitions go
     `averagely` to the nodes of that room, and those of a room without nodes `averagely` to all nodes.
 
     ConfigurationError names a broker or a node without a room.
@@ -37,9 +37,7 @@ def machine_room_nearby(keys: Sequence[PartitionKey], source_count: int, hints: 
     return _by_room("machine_room_nearby", keys, source_count, hints, averagely)
 
 
-def _by_room(
-    strategy: str, keys: Sequence[PartitionKey], source_count: int, hints: Hints, dealing: _Dealing
-) -> Assignment:
+def _by_room(strategy: str, keys: Sequence[PartitionKey], source_count: int, hints: Hints, inner: _Inner) -> Assignment:
     room_of_broker = _room_of_broker(strategy, keys, hints)
     if hints.node_rooms is None:
         raise ConfigurationError(f"assignment strategy {strategy} needs the hint node_rooms: the room of each node id")
@@ -54,7 +52,7 @@ def _by_room(
     nodes: Assignment = [[] for _ in range(source_count)]
     for room, of_room in keys_of_room.items():
         members = nodes_of_room.get(room, range(source_count))
-        for node, share in zip(members, dealing(of_room, len(members)), strict=True):
+        for node, share in zip(members, inner(of_room, len(members)), strict=True):
             nodes[node] += share
     for mine in nodes:
         mine.sort()

@@ -1,4 +1,4 @@
-"""Which strategies there are, and dealing by the name of one: of those here, or of a user's own."""
+"""Which strategies there are, and assigning by the name of one: of those here, or of a user's own."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 
 
 def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Deal partitions, given in any order, to nodes 0 to sourceCount - 1.
+    """Assign partitions, given in any order, to nodes 0 to sourceCount - 1.
 
     `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own, whose result is checked: each
     partition must be with one node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or
     leaves a partition out.
     """
-    deal = strategy_named(strategy)
+    chosen = strategy_named(strategy)
     if source_count < 1:
         raise ConfigurationError(f"sourceCount must be 1 or more, not {source_count}")
     ordered = sorted(dict.fromkeys(keys))
     if strategy in STRATEGIES:
-        return deal(ordered, source_count, hints)
+        return chosen(ordered, source_count, hints)
     try:
-        dealt = [list(mine) for mine in deal(tuple(ordered), source_count, hints)]
+        assigned = [list(mine) for mine in chosen(tuple(ordered), source_count, hints)]
     except TubeError:
         raise
     except Exception as error:
         raise ConfigurationError(f"assignment strategy {strategy!r} failed: {error!r}") from error
-    _check(strategy, ordered, source_count, dealt)
-    return [sorted(mine) for mine in dealt]
+    _check(strategy, ordered, source_count, assigned)
+    return [sorted(mine) for mine in assigned]
 
 
 def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) -> None:
@@ -91,19 +91,19 @@ def strategy_named(strategy: str) -> Strategy:
     return own
 
 
-def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, dealt: Assignment) -> None:
+def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assigned: Assignment) -> None:
     """See that each partition is with one node."""
-    if len(dealt) != source_count:
+    if len(assigned) != source_count:
         raise ConfigurationError(
-            f"assignment strategy {strategy!r} returned {len(dealt)} lists for {source_count} nodes"
+            f"assignment strategy {strategy!r} returned {len(assigned)} lists for {source_count} nodes"
         )
     known = set(keys)
     node_of: dict[PartitionKey, int] = {}
-    for node, mine in enumerate(dealt):
+    for node, mine in enumerate(assigned):
         for key in mine:
             if key not in known:
                 raise ConfigurationError(
-                    f"assignment strategy {strategy!r} gives node {node} {key!s}, which it was not asked to deal"
+                    f"assignment strategy {strategy!r} gives node {node} {key!s}, which it was not asked to assign"
                 )
             if key in node_of:
                 raise ConfigurationError(

@@ -92,7 +92,7 @@ def broker_lost(
 
 
 def _following(hints: Hints, before: Assignment, *, node_names: Iterable[str] | None) -> Hints:
-    """The hints for the next deal: what was dealt is what partitions have had before."""
+    """The hints for the next assignment: what was assigned is what partitions have had before."""
     return replace(
         hints,
         previous=node_of(before),

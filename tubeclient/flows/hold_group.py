@@ -60,7 +60,7 @@ class MembershipWishes:
 
     leave: bool = False
     held: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
-    """Node id to the partitions that node was dealt; the heartbeats tell the master."""
+    """Node id to the partitions that node was assigned; the heartbeats tell the master."""
     looks: int = 0
     """How often the owner wished for a new look at the layout; one more makes the flow look at once."""
     looks_heard: int = 0

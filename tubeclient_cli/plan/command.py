@@ -48,12 +48,12 @@ def plan(
 ) -> None:
     """Show who would read what, by each strategy; touches nothing.
 
-    Asks the masters' web port for the topics' partitions, deals them, and
+    Asks the masters' web port for the topics' partitions, assigns them, and
     tells how many would move to another node if a node or a broker came, or
     if one of those named with --without-node or --without-broker went. A
     broker that is only down keeps its partitions in place: nothing moves.
 
-    sticky and backlog begin with what modulo deals. backlog evens out rows, so
+    sticky and backlog begin with what modulo assigns. backlog evens out rows, so
     it needs --consumer-group, whose position is asked of the brokers.
 
     Example:

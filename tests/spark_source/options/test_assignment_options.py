@@ -1,4 +1,4 @@
-"""assignmentStrategy and assignmentHints: what they may say, and that partitions are dealt so."""
+"""assignmentStrategy and assignmentHints: what they may say, and that partitions are assigned so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from spark_source.options.source_options import SourceOptions, parse_options
-from spark_source.plan.dealing import Deal
+from spark_source.plan.assigning import PartitionAssignment
 from tubeclient.assignment import NO_HINTS, STRATEGIES, Assignment, Hints, assign
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
@@ -23,15 +23,17 @@ def options(**given: str) -> SourceOptions:
 
 
 @pytest.mark.parametrize("strategy", ["modulo", "hash_modulo", "averagely", "averagely_by_circle", "consistent_hash"])
-def test_partitions_are_dealt_by_the_strategy(strategy: str) -> None:
-    assert Deal.of(options(assignmentstrategy=strategy.upper()), KEYS, 2).by_node == assign(strategy, KEYS, 2)
+def test_partitions_are_assigned_by_the_strategy(strategy: str) -> None:
+    assert PartitionAssignment.of(options(assignmentstrategy=strategy.upper()), KEYS, 2).by_node == assign(
+        strategy, KEYS, 2
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_are_offered(strategy: str) -> None:
     hints = f'{{"rooms": {{"1": "a", "2": "a"}}, "nodeRooms": {{"0": "a", "1": "a"}}, "plan": {plan_of(KEYS)}}}'
-    dealt = Deal.of(options(assignmentstrategy=strategy, assignmenthints=hints), KEYS, 2).by_node
-    assert sorted(key for node in dealt for key in node) == KEYS
+    assigned = PartitionAssignment.of(options(assignmentstrategy=strategy, assignmenthints=hints), KEYS, 2).by_node
+    assert sorted(key for node in assigned for key in node) == KEYS
 
 
 def plan_of(keys: Sequence[PartitionKey]) -> str:
@@ -43,11 +45,11 @@ def test_hints_reach_the_strategy() -> None:
         assignmentstrategy="machine_room_nearby",
         assignmenthints='{"rooms": {"1": "west", "2": "east"}, "nodeRooms": {"0": "east", "1": "west"}}',
     )
-    assert Deal.of(by_room, KEYS, 2).by_node == [KEYS[3:], KEYS[:3]]
+    assert PartitionAssignment.of(by_room, KEYS, 2).by_node == [KEYS[3:], KEYS[:3]]
     planned = options(assignmentstrategy="config", assignmenthints=f'{{"plan": {plan_of(KEYS)}}}')
-    assert Deal.of(planned, KEYS, 2).by_node == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
+    assert PartitionAssignment.of(planned, KEYS, 2).by_node == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
     ring = options(assignmentstrategy="consistent_hash", assignmenthints='{"virtualNodes": 1}')
-    assert Deal.of(ring, KEYS, 2).by_node == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))
+    assert PartitionAssignment.of(ring, KEYS, 2).by_node == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))
 
 
 def test_tasks_are_sent_no_plan() -> None:
@@ -61,7 +63,7 @@ def all_to_the_last(keys: Sequence[PartitionKey], source_count: int, hints: Hint
 
 def test_a_strategy_of_ones_own() -> None:
     named = options(assignmentstrategy=f" {__name__}:all_to_the_last ")
-    assert Deal.of(named, KEYS, 2).by_node == [[], KEYS]
+    assert PartitionAssignment.of(named, KEYS, 2).by_node == [[], KEYS]
 
 
 @pytest.mark.parametrize(

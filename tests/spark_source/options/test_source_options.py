@@ -155,7 +155,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
             "maxReadersPerPartition is 3, .*: there are 2 readerGroups; name more of them, or lower it",
         ),
         ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
-        ({"messagetimezone": "Mars/North"}, "messageTimeZone is 'Mars/North'"),
+        ({"messagetimezone": "Mars/North"}, "messageTimeZone is not usable: 'Mars/North' is no time zone"),
         ({"messagetimezone": "../etc"}, "messageTimeZone"),
         ({"filters": "[]"}, "option filters"),
         ({"filters": '{"t": "a"}'}, "no list of tags"),

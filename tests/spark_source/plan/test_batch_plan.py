@@ -58,7 +58,7 @@ def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCa
     given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 99}
     assert plan(cluster, **given) == {0: [("1:t:0", 0, 50)], 1: [("1:t:0", 50, 100)]}
     assert (
-        "batch read planned: 2 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[0, 1400); "
+        "batch read planned: 2 ranges for 2 of 2 nodes, assigned by modulo: node 0 reads 1:t:0[0, 1400); "
         "node 1 reads 1:t:0[1400, 2800) (backlog of node 0)"
     ) in caplog.text
     alone = {0: [("1:t:0", 0, 100)]}
@@ -79,7 +79,7 @@ def test_a_long_plan_is_cut_short(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_source")
     plan(FakeCluster(partitions=50))
     (told,) = (text for text in caplog.messages if text.startswith("batch read planned: "))
-    assert told.startswith("batch read planned: 50 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[0, ")
+    assert told.startswith("batch read planned: 50 ranges for 2 of 2 nodes, assigned by modulo: node 0 reads 1:t:0[0, ")
     assert (told.count("["), told.endswith("; and 30 ranges more")) == (20, True)
 
 

@@ -45,8 +45,8 @@ class Cluster:
 
     def batch(self, start: Offsets, end: Offsets) -> list[Message]:
         """What the tasks of a batch read."""
-        dealt = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
-        cut = slices(dealt, min_tasks=3, max_rows=7, reader_groups=8)
+        assigned = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
+        cut = slices(assigned, min_tasks=3, max_rows=7, reader_groups=8)
         return [
             (key.store, at)
             for piece in cut
@@ -137,6 +137,6 @@ def test_every_store_that_is_behind_moves_in_each_batch_by_its_part_of_the_backl
         total = sum(behind.values())
         for store, rows in behind.items():
             assert (moved[store] > 0) == (rows > 0)
-            if total > limit:  # one row each before the rest is dealt, and one by rounding
+            if total > limit:  # one row each before the rest is shared, and one by rounding
                 assert abs(moved[store] - limit * rows / total) <= len(behind)
         at = end

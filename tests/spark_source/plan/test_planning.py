@@ -215,10 +215,10 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     end = plan(case.start, case.partitions, case.bounds, limit)
     assume(end)
     assignment = assign(strategy, end, nodes)
-    dealt = ranges(case.start, end, nodes_by_store(node_of(assignment)))
-    assert all(dealt.values())
-    assert all(key in assignment[node] for node, of_node in dealt.items() for key, _, _ in of_node)
-    flat = [OffsetRange(*one) for of_node in dealt.values() for one in of_node]
+    assigned = ranges(case.start, end, nodes_by_store(node_of(assignment)))
+    assert all(assigned.values())
+    assert all(key in assignment[node] for node, of_node in assigned.items() for key, _, _ in of_node)
+    flat = [OffsetRange(*one) for of_node in assigned.values() for one in of_node]
     assert len({one.partition for one in flat}) == len(flat)
     moved = {key: at - case.start[key] for key, at in end.items() if case.start.get(key, at) != at}
     assert {one.partition: one.end - one.start for one in flat} == moved

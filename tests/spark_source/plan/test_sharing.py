@@ -26,7 +26,7 @@ def test_shares(behind: dict[int, int], limit: int | None, turn: int) -> None:
 
 @given(st.data(), st.integers(1, 8), st.integers(1, 8))
 def test_everybodys_turn_comes_whoever_else_waits(data: st.DataObject, count: int, limit: int) -> None:
-    """Others come and go from deal to deal; number 0 has always something to read."""
+    """Others come and go from one sharing to the next; number 0 has always something to read."""
     turn, batches = data.draw(st.integers(0, 20)), 0
     while True:
         behind = {0: 100, **{one: data.draw(st.integers(0, 1)) for one in range(1, count)}}

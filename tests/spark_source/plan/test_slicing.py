@@ -25,15 +25,15 @@ def piece(partition_id: int, start: int, end: int) -> OffsetRange:
 @st.composite
 def nodes(draw: st.DrawFn) -> ByNode:
     """What up to 4 nodes read: up to 4 ranges each, every one with something to read."""
-    dealt: ByNode = {}
+    assigned: ByNode = {}
     for node in draw(st.lists(st.integers(0, 9), unique=True, max_size=4)):
         lengths = draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))
         starts = [draw(st.integers(0, 50)) for _ in lengths]
-        dealt[node] = tuple(
+        assigned[node] = tuple(
             piece(10 * node + n, start, start + length)
             for n, (start, length) in enumerate(zip(starts, lengths, strict=True))
         )
-    return dealt
+    return assigned
 
 
 some = st.none() | st.integers(1, 60)

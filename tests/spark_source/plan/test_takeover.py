@@ -30,7 +30,7 @@ def rows(ranges: Sequence[PlainRange]) -> int:
 
 
 @st.composite
-def dealt(draw: st.DrawFn) -> tuple[ByNode, int]:
+def assigned(draw: st.DrawFn) -> tuple[ByNode, int]:
     """What up to 6 nodes have to read, some of them nothing, and how many nodes there are."""
     count = draw(st.integers(1, 6))
     by_node: ByNode = {}
@@ -48,7 +48,7 @@ least_rows = st.integers(1, 300)
 readers = st.integers(2, 5)
 
 
-@given(dealt(), least_rows, readers)
+@given(assigned(), least_rows, readers)
 def test_each_offset_is_read_once_and_what_is_told_is_what_happens(
     given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
 ) -> None:
@@ -69,7 +69,7 @@ def test_each_offset_is_read_once_and_what_is_told_is_what_happens(
             assert all(one.owner == owner for one in taken if one.partition == partition)
 
 
-@given(dealt(), least_rows, readers)
+@given(assigned(), least_rows, readers)
 def test_only_long_ranges_are_cut_into_pieces_worth_a_reader_and_into_few(
     given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
 ) -> None:
@@ -84,7 +84,7 @@ def test_only_long_ranges_are_cut_into_pieces_worth_a_reader_and_into_few(
         assert len(of_partition) == len(set(of_partition)) <= max_readers - 1
 
 
-@given(dealt(), least_rows, readers)
+@given(assigned(), least_rows, readers)
 def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
     given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
 ) -> None:
@@ -98,7 +98,7 @@ def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
         assert all(after[one.reader] <= after[one.owner] for one in taken)
 
 
-@given(dealt(), least_rows, readers, st.randoms())
+@given(assigned(), least_rows, readers, st.randoms())
 def test_the_order_of_the_input_does_not_matter(
     given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int, random: object
 ) -> None:

@@ -45,13 +45,13 @@ def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> N
 
     def planned(start: int, end: int) -> str:
         return (
-            f"batch planned: 3 ranges for 2 of 2 nodes, dealt by modulo: node 0 reads 1:t:0[{start * ROW}, "
+            f"batch planned: 3 ranges for 2 of 2 nodes, assigned by modulo: node 0 reads 1:t:0[{start * ROW}, "
             f"{end * ROW}), 1:t:2[{start * ROW}, {end * ROW}); node 1 reads 1:t:1[{start * ROW}, {end * ROW})"
         )
 
     batch()
     assert lines(told) == [
-        "partitions are dealt by modulo: 3 partitions to 2 nodes, 1 to 2 each",
+        "partitions are assigned by modulo: 3 partitions to 2 nodes, 1 to 2 each",
         planned(0, 10),
     ]
     for _ in range(5):
@@ -62,7 +62,7 @@ def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> N
     cluster.layouts = [TopicLayout("t", 1, 1, 4)]
     batch()
     assert lines(told)[:-1] == [
-        "partitions are dealt by modulo: 4 partitions to 2 nodes, 2 each; 1 are new, 0 are gone, 0 have moved to "
+        "partitions are assigned by modulo: 4 partitions to 2 nodes, 2 each; 1 are new, 0 are gone, 0 have moved to "
         "another node"
     ]
 

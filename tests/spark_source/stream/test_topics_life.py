@@ -47,7 +47,7 @@ class Family:
         return {"subscribePattern": f"{self.prefix}[a-z]"}
 
     def held(self) -> list[str]:
-        """The partitions that the group's nodes were dealt, as the master's page shows them."""
+        """The partitions that the group's nodes were assigned, as the master's page shows them."""
         return sorted(itertools.chain(*group_page(self.tube.master_web_port, self.group).values()))
 
 

@@ -67,7 +67,7 @@ class TopicStatus(StrEnum):
 
 
 class GroupKind(StrEnum):
-    """Who deals out a group's partitions (Apache's ConsumeType): the master, the master from given offsets on, or the
+    """Who assigns a group's partitions (Apache's ConsumeType): the master, the master from given offsets on, or the
     clients themselves. The master calls a group that has no client SERVER_BALANCE.
     """
 

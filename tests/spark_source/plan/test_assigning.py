@@ -1,4 +1,4 @@
-"""When partitions are dealt anew between batches, and by what."""
+"""When partitions are assigned anew between batches, and by what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
-from spark_source.plan.dealing import Deal, Dealer
+from spark_source.plan.assigning import Assigner, PartitionAssignment
 from tests.spark_source.fakes import ROW, key, options
 from tubeclient.assignment import Assignment, Hints
 from tubeclient.keys import PartitionKey
@@ -18,70 +18,70 @@ FOUR = PartitionSet(KEYS)
 
 
 class Told:
-    """What a dealer asks and tells."""
+    """What an assigner asks and tells."""
 
     def __init__(self, before: Mapping[PartitionKey, int] | None = None) -> None:
         self.before = before or {}
         self.asked = 0
-        self.deals: list[Deal] = []
+        self.assignments: list[PartitionAssignment] = []
 
-    def dealer(self, strategy: str, source_count: int = 2) -> Dealer:
+    def assigner(self, strategy: str, source_count: int = 2) -> Assigner:
         def ask() -> Mapping[PartitionKey, int]:
             self.asked += 1
             return self.before
 
-        return Dealer(options(assignmentStrategy=strategy), source_count, ask, self.deals.append)
+        return Assigner(options(assignmentStrategy=strategy), source_count, ask, self.assignments.append)
 
 
 def at(*rows: int) -> Offsets:
     return Offsets({one: number * ROW for one, number in zip(KEYS, rows, strict=False)})
 
 
-def numbers(deal: Deal) -> list[list[int]]:
-    return [[one.partition_id for one in of_node] for of_node in deal.by_node]
+def numbers(assignment: PartitionAssignment) -> list[list[int]]:
+    return [[one.partition_id for one in of_node] for of_node in assignment.by_node]
 
 
 def test_what_needs_no_history_asks_for_none() -> None:
     told = Told({KEYS[0]: 1})
-    dealer = told.dealer("modulo")
-    first = dealer.of_batch(FOUR, at(0, 0, 0, 0), at(9, 9, 9, 9))
+    assigner = told.assigner("modulo")
+    first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(9, 9, 9, 9))
     assert numbers(first) == [[0, 2], [1, 3]]
-    assert dealer.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 99)) is first is dealer.newest(FOUR, at(9, 9, 9, 99))
-    assert (told.asked, told.deals) == (0, [first])
+    assert assigner.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 99)) is first is assigner.newest(FOUR, at(9, 9, 9, 99))
+    assert (told.asked, told.assignments) == (0, [first])
 
 
 def test_sticky_goes_on_from_the_run_before_and_from_deal_to_deal() -> None:
     told = Told({KEYS[0]: 1, KEYS[1]: 1, KEYS[2]: 5})
-    dealer = told.dealer("sticky")
+    assigner = told.assigner("sticky")
     assert told.asked == 1  # while a table that cannot be read may still end the query
-    assert numbers(dealer.newest(PartitionSet(KEYS[:3]), at(0, 0, 0))) == [[2], [0, 1]]
-    assert numbers(dealer.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0, 1]]
-    assert (told.asked, len(told.deals)) == (1, 2)
-    fewer = Told(dealer.newest(FOUR, at(0, 0, 0, 0)).node_of).dealer("sticky", source_count=3)
+    assert numbers(assigner.newest(PartitionSet(KEYS[:3]), at(0, 0, 0))) == [[2], [0, 1]]
+    assert numbers(assigner.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0, 1]]
+    assert (told.asked, len(told.assignments)) == (1, 2)
+    fewer = Told(assigner.newest(FOUR, at(0, 0, 0, 0)).node_of).assigner("sticky", source_count=3)
     assert numbers(fewer.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0], [1]]
 
 
 def test_backlog_goes_by_what_each_batch_has_to_read() -> None:
     told = Told()
-    dealer = told.dealer("backlog")
-    first = dealer.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30))
+    assigner = told.assigner("backlog")
+    first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30))
     assert numbers(first) == [[0], [1, 2, 3]]
-    assert dealer.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30)) is first
-    assert dealer.newest(FOUR, at(90, 30, 30, 30)) is first
+    assert assigner.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30)) is first
+    assert assigner.newest(FOUR, at(90, 30, 30, 30)) is first
     # Even enough: nothing moves, and nobody is told.
-    second = dealer.of_batch(FOUR, at(90, 30, 30, 30), at(180, 60, 60, 60))
-    assert (second.by_node, told.deals) == (first.by_node, [first])
-    third = dealer.of_batch(FOUR, at(180, 60, 60, 60), at(180, 100, 100, 100))
+    second = assigner.of_batch(FOUR, at(90, 30, 30, 30), at(180, 60, 60, 60))
+    assert (second.by_node, told.assignments) == (first.by_node, [first])
+    third = assigner.of_batch(FOUR, at(180, 60, 60, 60), at(180, 100, 100, 100))
     assert numbers(third) == [[0, 3], [1, 2]]
-    assert told.deals == [first, third]
+    assert told.assignments == [first, third]
 
 
-def test_partitions_that_only_the_offsets_know_are_dealt_too() -> None:
+def test_partitions_that_only_the_offsets_know_are_assigned_too() -> None:
     known = Offsets({**at(9, 9, 9, 9), key("1:gone:0"): 28})
     for strategy in ("modulo", "sticky", "backlog"):
-        dealer = Told().dealer(strategy)
-        assert key("1:gone:0") in dealer.of_batch(FOUR, known, known).node_of
-        assert key("1:gone:0") not in dealer.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 10)).node_of
+        assigner = Told().assigner(strategy)
+        assert key("1:gone:0") in assigner.of_batch(FOUR, known, known).node_of
+        assert key("1:gone:0") not in assigner.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 10)).node_of
 
 
 def by_most_rows(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
@@ -94,9 +94,9 @@ def by_most_rows(keys: Sequence[PartitionKey], source_count: int, hints: Hints) 
 
 
 def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
-    dealer = Told({KEYS[1]: 1}).dealer(f"{__name__}:by_most_rows", source_count=3)
-    assert numbers(dealer.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))) == [[0, 2, 3], [], [1]]
-    assert numbers(dealer.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7))) == [[0, 1, 2], [3], []]
+    assigner = Told({KEYS[1]: 1}).assigner(f"{__name__}:by_most_rows", source_count=3)
+    assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))) == [[0, 2, 3], [], [1]]
+    assert numbers(assigner.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7))) == [[0, 1, 2], [3], []]
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
     ],
 )
 def test_what_changed_is_one_line(former: Mapping[PartitionKey, int], said: str) -> None:
-    assert Deal.of(options(), KEYS, 2).changes(former) == said
+    assert PartitionAssignment.of(options(), KEYS, 2).changes(former) == said
 
 
 def test_many_moves_are_cut_short() -> None:
     keys = [PartitionKey(1, "t", number) for number in range(60)]
-    text = Deal.of(options(), keys, 2).changes(dict.fromkeys(keys, 7))
+    text = PartitionAssignment.of(options(), keys, 2).changes(dict.fromkeys(keys, 7))
     assert (text.count(" from 7 to "), text.endswith(" and 40 more")) == (20, True)

@@ -15,7 +15,7 @@ from spark_source.plan.planning import StoreNodes, entries_by_partition, nodes_b
 from tubeclient.assignment import Hints, assign, node_of
 from tubeclient.keys import PartitionKey, StoreKey
 
-__all__ = ["Deal", "Dealer"]
+__all__ = ["Assigner", "PartitionAssignment"]
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _BY_LAG = frozenset({"backlog"})
 
 
 @dataclass(frozen=True)
-class Deal:
+class PartitionAssignment:
     """Which node has which partitions."""
 
     by_node: Sequence[Sequence[PartitionKey]]
@@ -40,8 +40,8 @@ class Deal:
         *,
         previous: Mapping[PartitionKey, int] | None = None,
         lag: Mapping[PartitionKey, int] | None = None,
-    ) -> Deal:
-        """Deal `partitions`, the full configured set, as the options say.
+    ) -> PartitionAssignment:
+        """Assign `partitions`, the full configured set, as the options say.
 
         `previous` is the node that had each before, `lag` the index entries to read in each; strategies that need them
         and are not given any begin with none.
@@ -56,8 +56,8 @@ class Deal:
         return nodes_by_store(self.node_of)
 
     def changes(self, former: Mapping[PartitionKey, int]) -> str:
-        """One line of what this deal is, and what became of each partition since `former`, its node then; empty at the
-        first deal.
+        """One line of what this assignment is, and what became of each partition since `former`, its node then; empty
+        at the first assignment.
         """
         sizes = [len(keys) for keys in self.by_node]
         each = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
@@ -72,12 +72,12 @@ class Deal:
         return f"{text}: {', '.join(named)}{more}" if moved else text
 
 
-class Dealer:
-    """Deals the partitions of one query anew where that is due: when there are others, and by what they have to read
+class Assigner:
+    """Assigns the partitions of one query anew where that is due: when there are others, and by what they have to read
     before each batch for strategies that go by it, users' own among them.
 
     `before` gives the nodes that partitions had in earlier runs, asked at once, if the strategy goes by that; `changed`
-    hears of each deal that differs from the one before.
+    hears of each assignment that differs from the one before.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Dealer:
         options: SourceOptions,
         source_count: int,
         before: Callable[[], Mapping[PartitionKey, int]],
-        changed: Callable[[Deal], None],
+        changed: Callable[[PartitionAssignment], None],
     ) -> None:
         strategy = options.assignment_strategy
         self._options = options
@@ -93,36 +93,42 @@ class Dealer:
         self._before = before() if strategy in _BY_HISTORY or ":" in strategy else {}
         self._changed = changed
         self._by_lag = strategy in _BY_LAG or ":" in strategy
-        self._deal: Deal | None = None
-        self._dealt: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
+        self._assignment: PartitionAssignment | None = None
+        self._assigned: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
         self._batch: tuple[Offsets, Offsets] | None = None
 
-    def newest(self, configured: PartitionSet, offsets: Offsets) -> Deal:
-        """The deal of the configured partitions, and of those that only `offsets` know still."""
-        if self._deal is not None and self._is_of(configured, offsets):
-            return self._deal
+    def newest(self, configured: PartitionSet, offsets: Offsets) -> PartitionAssignment:
+        """The assignment of the configured partitions, and of those that only `offsets` know still."""
+        if self._assignment is not None and self._is_of(configured, offsets):
+            return self._assignment
         return self._new(configured, offsets, {})
 
-    def of_batch(self, configured: PartitionSet, start: Offsets, end: Offsets) -> Deal:
-        """The deal by which the batch from `start` to `end` is read: for the same batch again, the same."""
+    def of_batch(self, configured: PartitionSet, start: Offsets, end: Offsets) -> PartitionAssignment:
+        """The assignment by which the batch from `start` to `end` is read: for the same batch again, the same."""
         if not self._by_lag:
             return self.newest(configured, end)
-        if self._deal is None or self._batch != (start, end):
-            self._deal = self._new(configured, end, entries_by_partition(start, end))
+        if self._assignment is None or self._batch != (start, end):
+            self._assignment = self._new(configured, end, entries_by_partition(start, end))
             self._batch = start, end
-        return self._deal
+        return self._assignment
 
     def _is_of(self, configured: PartitionSet, offsets: Offsets) -> bool:
-        return self._dealt is not None and self._dealt[0] is configured and self._dealt[1] == _gone(offsets, configured)
+        return (
+            self._assigned is not None
+            and self._assigned[0] is configured
+            and self._assigned[1] == _gone(offsets, configured)
+        )
 
-    def _new(self, configured: PartitionSet, offsets: Offsets, lag: Mapping[PartitionKey, int]) -> Deal:
+    def _new(self, configured: PartitionSet, offsets: Offsets, lag: Mapping[PartitionKey, int]) -> PartitionAssignment:
         others = _gone(offsets, configured)
-        former = self._deal
+        former = self._assignment
         previous = self._before if former is None else former.node_of
-        new = Deal.of(self._options, sorted({*configured, *others}), self._source_count, previous=previous, lag=lag)
-        self._deal, self._dealt, self._batch = new, (configured, others), None
+        new = PartitionAssignment.of(
+            self._options, sorted({*configured, *others}), self._source_count, previous=previous, lag=lag
+        )
+        self._assignment, self._assigned, self._batch = new, (configured, others), None
         if former is None or new.by_node != former.by_node:
-            _log.info("partitions are dealt by %s: %s", self._options.assignment_strategy, new.changes(previous))
+            _log.info("partitions are assigned by %s: %s", self._options.assignment_strategy, new.changes(previous))
             self._changed(new)
         return new
 
