@@ -20,7 +20,7 @@ from offsets_store.upkeep import Upkeep
 from tests.offsets_store.conftest import FIRST, KEY, at
 from tests.waiting import wait_for
 
-ODD = GroupKey("it's a/b=c %41 ü", ["clicks"])
+ODD = GroupKey("it's/a;b%41ü", ["clicks"])
 
 
 @pytest.fixture
