@@ -136,7 +136,7 @@ class OffsetRange(_Range):
 
     def __new__(cls, partition: PartitionKey, start: int, end: int) -> OffsetRange:
         for name, offset in (("start", start), ("end", end)):
-            if not is_index_offset(offset):
+            if not is_index_offset(offset):  # ranges come by the thousand, and no text is made for the right ones
                 checked_offset(offset, f"the {name} of a range of partition {partition}")
         if end < start:
             raise ConfigurationError(f"the range [{start}, {end}) of partition {partition} ends before it starts")

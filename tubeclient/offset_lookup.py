@@ -35,7 +35,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 from tubeclient.store_growth import StoreGrowth, grown
-from tubeclient.time_zones import time_zone as zone_named
+from tubeclient.time_zones import zone_named
 from tubeclient.wire.message_time import MINUTE_MS
 
 __all__ = ["OffsetLook", "OffsetLookup"]

@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["time_zone"]
+__all__ = ["zone_named"]
 
 
-def time_zone(name: str) -> ZoneInfo:
+def zone_named(name: str) -> ZoneInfo:
     """The zone that this machine's IANA data base has under `name`; ConfigurationError where it has none."""
     try:
         return ZoneInfo(name.strip())

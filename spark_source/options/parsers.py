@@ -13,7 +13,7 @@ from spark_source.offsets.json_object import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import checked_filters, group_name, topic_name, why_no_group
 from tubeclient.settings import parse_master_servers
-from tubeclient.time_zones import time_zone
+from tubeclient.time_zones import zone_named
 
 __all__ = [
     "boolean",
@@ -169,7 +169,7 @@ def servers(value: str, *, tls: bool = False) -> tuple[str, ...]:
 
 def zone(value: str) -> str:
     """The name of a time zone that this machine knows."""
-    return _usable(time_zone, value).key
+    return _usable(zone_named, value).key
 
 
 def partition_keys(value: str) -> tuple[str, ...]:

@@ -135,16 +135,21 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench) -> None:
-    from pyspark.errors import StreamingQueryException
-
-    lenient = {**bench.settings.source_options, "failOnDataLoss": "false"}
+def leave_broker_away(bench: Bench) -> dict[str, str]:
+    """Have checkpoint one read two brokers, and take broker 2 away; returns the source's options that accept that."""
     assert bench.tube.add_broker() == 2
     bench.send(20)
     bench.send(20, broker_id=2)
     bench.run("one")
     bench.tube.remove_broker(2)
     bench.send(20)
+    return {**bench.settings.source_options, "failOnDataLoss": "false"}
+
+
+def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    lenient = leave_broker_away(bench)
     with pytest.raises(StreamingQueryException, match=r"DataLoss: partition 2:clicks:0 .* \(1 more of that broker"):
         bench.run("one")
     assert sum(event.rows for event in bench.run("one", source_options=lenient)) == 20
@@ -157,13 +162,7 @@ def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench
 def test_a_checkpoint_that_begins_while_a_broker_is_away_goes_on_with_it(bench: Bench) -> None:
     from pyspark.errors import StreamingQueryException
 
-    lenient = {**bench.settings.source_options, "failOnDataLoss": "false"}
-    assert bench.tube.add_broker() == 2
-    bench.send(20)
-    bench.send(20, broker_id=2)
-    bench.run("one")
-    bench.tube.remove_broker(2)
-    bench.send(20)
+    lenient = leave_broker_away(bench)
     with pytest.raises(StreamingQueryException, match=r"names 2:clicks:0, 2:clicks:10000, .* failOnDataLoss=false"):
         bench.run("two")
     assert sum(event.rows for event in bench.run("two", source_options=lenient)) == 20

@@ -10,7 +10,7 @@ from typing import Final
 from offsets_store import GroupKey, GroupProgress
 from spark_source.offsets.offset_spec import Moment, OffsetSpec
 from tubeclient.errors import ConfigurationError
-from tubeclient.time_zones import time_zone as zone_named
+from tubeclient.time_zones import zone_named
 from tubeclient_cli.common.moment import moment_ms
 
 __all__ = ["Commit", "OtherGroup", "Places", "Target", "choose_key", "parse_target"]
