@@ -4,8 +4,8 @@
     run = table.open_run(GroupKey("clicks_etl", ["clicks"]), source_count=16)
     run.record([PartitionProgress(PartitionKey(1, "clicks", 0), next_offset=2800, end_offset=5600, node_id=0)])
 
-It is written with delta-rs, in milliseconds and without a SparkSession, or by one (`offsets_store.delta_spark`), and
-whatever reads Delta can read it: who reads what, how far, how much is behind; older states are versions of the table.
+delta-rs writes the table in milliseconds and without a SparkSession; `offsets_store.delta_spark` writes it with one.
+Any Delta reader can query who reads what, how far, and how much is behind. Older states are versions of the table.
 `offsets_store.schema` documents the columns. Importing this package imports neither deltalake nor pyspark.
 """
 

@@ -1,4 +1,4 @@
-"""A second writer beside a group's run: it heard sooner than the run did that a batch is complete."""
+"""A second writer beside a group's run, for a process that learns earlier that a batch is complete."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from offsets_store.schema import INITIAL, POSITION
 __all__ = ["Companion"]
 
 _NO_RUN = 0
-"""The epoch where no run has written: older than every run's, so that none takes it for a newer one."""
+"""The epoch while no run has written. Every run's epoch is higher, so no run takes it for a newer run."""
 
 
 class Companion(GroupWriter):
-    """Writes in the name of the run that wrote last. Made by `OffsetsTable.join_run`.
+    """Writes in the name of the newest run. Made by `OffsetsTable.join_run`.
 
-    It moves partitions by what is known later than the table, and leaves the rows of all others as they are. Its rows
-    carry the epoch of the run and a mark in `clientVersion`, by which the run knows that no other run wrote them. Where
-    no run has written yet, or ever does, the epoch is 0.
+    It moves the partitions it has newer progress for, and leaves all other rows as they are. Its rows carry the run's
+    epoch and a mark in `clientVersion`; the mark tells the run that no other run wrote them. While no run has written,
+    the epoch is 0.
     """
 
     _mark = COMPANION
@@ -30,18 +30,18 @@ class Companion(GroupWriter):
         return f"Companion({self._key})"
 
     def record(self, progress: Sequence[PartitionProgress], as_of: datetime | None = None) -> bool:
-        """Move the group to `progress`: the end of a batch that the sink has completely, and had at `as_of` (by default
-        now; UTC).
+        """Move the group to `progress`, the end of a batch. The sink had that batch completely at `as_of` (UTC, default
+        now).
 
-        A partition stays where the table had it later than that. It may go back: where messages were lost and a query
-        went on without them. What is as old as the table moves forward only. A kept first answer goes where `progress`
-        has reached it: the first batch is complete. Returns False, and writes nothing, where the table is there already
-        or knows better. Raises OffsetsTableError where the table cannot be used; then the table is as it was.
+        A row that is newer than `as_of` stays. A row that is older may move back: a query accepted that messages were
+        lost. A row of the same time only moves forward. The kept initial offsets are dropped once `progress` has
+        reached them: the first batch is complete. Returns False and writes nothing if nothing changes. Raises
+        OffsetsTableError if the table cannot be used; the table is then unchanged.
         """
         wanted = self._wanted(progress)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
-            # Who reads a partition is known to the run, and mostly not to its companion.
+            # The run knows which node reads a partition; its companion usually does not.
             nodes = {row.partition: row.node_id for row in mine if row.kind == POSITION}
             told = [p if p.node_id is not None else p._replace(node_id=nodes.get(p.partition)) for p in progress]
             positions, moved = moved_on(

@@ -1,4 +1,4 @@
-"""What every writer of the Delta table does in the same way: rows as Arrow data and back, the check of its schema."""
+"""What all writers of the Delta table share: rows to Arrow data and back, and the schema check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
 
 
 def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
-    """The table's data as rows; other columns are passed over."""
+    """The table's data as rows; other columns are ignored."""
     return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in NAMES), strict=True)))
 
 
@@ -43,9 +43,9 @@ def _array(values: tuple[object, ...], type_: pyarrow.DataType) -> pyarrow.Array
 
 
 def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place: str) -> None:
-    """Raise SchemaMismatch unless the columns `found`, with types as Spark's DDL has them, are an offsets table's.
+    """Raise SchemaMismatch unless the columns `found` are those of an offsets table. Types are in Spark's DDL form.
 
-    `place` names the table in the message. What may be null is not compared: rows come from this package.
+    `place` names the table in the message. Nullability is not compared: all rows come from this package.
     """
     wrong = [column.name for column in COLUMNS if found.get(column.name) != column.type]
     wrong += sorted(found.keys() - set(NAMES))

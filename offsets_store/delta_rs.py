@@ -1,7 +1,7 @@
 """The offsets table through delta-rs: commits in milliseconds, without a SparkSession.
 
-The only module that imports deltalake, and only when a table is really opened: 130 MB of library are of no use to
-whoever keeps no offsets.
+The only module that imports deltalake, and only when a table is opened: the library has 130 MB, and a query without an
+offsets table does not need it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaRsStorage"]
 
-# Delta's names of types where Spark's DDL has others.
+# Delta's type names where Spark's DDL uses others.
 _DDL_TYPES: Final = {"integer": "int", "long": "bigint"}
 
 _WEEK_HOURS: Final = 168
 _NEWEST_WRITER: Final = 7
-"""Of the Delta protocol; from there on features are named one by one, and delta-rs knows which it has."""
+"""Of the Delta protocol. From version 7 on, tables name each feature, and delta-rs checks those itself."""
 
-# delta-rs gives up after three minutes by itself, too long for a planner that holds up a query. The user's values win.
+# By default delta-rs gives up after three minutes. That is too long for a planner that holds up a query. The user's
+# values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
 
 
-# What `replace` writes, as the log repeats it.
+# The predicate of `replace` as the log shows it.
 _OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'")
 
 
 class _Seen(NamedTuple):
-    """What the table holds of one group at one version; None is the version of a table that is not there."""
+    """A group's rows at one version of the table; `version` is None if there is no table."""
 
     consumer_group: str
     version: int | None
@@ -53,9 +54,9 @@ class _Seen(NamedTuple):
 
 
 class DeltaRsStorage:
-    """The Delta table at `uri`, which need not exist before the first write; `Storage` says what each method does.
+    """The Delta table at `uri`; the first write creates it. `Storage` documents the methods.
 
-    What was read or written last is remembered: where nobody else wrote, a commit reads nothing.
+    It remembers what it read or wrote last. If nobody else wrote since, a commit reads nothing.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
@@ -65,7 +66,7 @@ class DeltaRsStorage:
         self._seen: _Seen | None = None
         self._sequences: dict[str, int | None] = {}
         self._mark: tuple[int, int] | None = None
-        # With a handle of its own: this one belongs to the thread that writes.
+        # Maintenance gets its own handle, because this one belongs to the writing thread.
         self.upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
 
     def __repr__(self) -> str:
@@ -90,15 +91,15 @@ class DeltaRsStorage:
         from deltalake.exceptions import CommitFailedError
 
         if self._seen is None or self._seen.consumer_group != key.consumer_group:
-            raise Conflict("the group was not looked at before this commit")
-        # The whole partition is replaced: to pick single rows, delta-rs would read and compare the old ones.
+            raise Conflict("the group's rows were not read before this commit")
+        # Replace the whole partition: to replace single rows, delta-rs would read and compare the old ones.
         written = [*rows, *(row for row in self._seen.rows if not row.belongs_to(key))]
         with self._explained("write"):
             table = self._table or self._create()
             if self._table is None:
                 self._table = table
                 if table.version() > 0:
-                    raise Conflict("the table was made and written by somebody else in this moment")
+                    raise Conflict("another writer created the table at the same moment")
             self._check_protocol(table)
             before = table.version()
             try:
@@ -114,8 +115,9 @@ class DeltaRsStorage:
                 self._forget()
                 table.update_incremental()
                 if table.version() == before:
-                    raise  # nobody was faster: this table cannot be written
-                # A commit that a store took, and called failed, is sent again and loses against itself.
+                    raise  # nobody else committed: this table cannot be written
+                # Some stores report a commit as failed although it succeeded. The retry then loses against the first
+                # try.
                 if set(_rows_of(table, key.consumer_group)) != set(written):
                     raise Conflict(self._scrub(error)) from None
             after = table.version()
@@ -134,10 +136,10 @@ class DeltaRsStorage:
                 return 0
             table.create_checkpoint()
             folder = _local_folder(self._uri)
-            # Other stores list a log from where they are told, and time alone may shorten it.
+            # Other stores can list a log from a given name on, so retention by time is enough there.
             gone = 0 if folder is None else shorten(folder, {uri.rpartition("/")[2] for uri in table.file_uris()})
             table.cleanup_metadata()
-            # "full": tombstones older than the retention are gone from the log, their files must be found by listing.
+            # "full": tombstones past their retention have left the log, so only listing the folder finds their files.
             vacuumed = table.vacuum(
                 retention_hours=_own_retention_hours(table) if retention_hours is None else retention_hours,
                 dry_run=False,
@@ -148,13 +150,13 @@ class DeltaRsStorage:
         return gone + len(vacuumed)
 
     def commits(self, limit: int) -> list[TableCommit]:
-        """The table's last commits, newest first, at most `limit`; [] where there is no table."""
+        """The table's last commits, newest first, at most `limit`; [] if there is no table."""
         with self._explained("read the log of"):
             table = self._open()
             return [] if table is None else [_commit_of(entry) for entry in table.history(limit)]
 
     def rows_at(self, consumer_group: str, version: int) -> list[Row]:
-        """The group's rows as of a version of the table. Raises VersionGone where that cannot be read any more."""
+        """The group's rows at a version of the table. Raises VersionGone if that version can no longer be read."""
         with self._explained("read"):
             table = self._open()
             if table is None:
@@ -164,8 +166,8 @@ class DeltaRsStorage:
                 table.load_as_version(version)
                 return _rows_of(table, consumer_group)
             except Exception as error:
-                # Log entries that were cleaned up, and files, each show in ways of their own; what else may be wrong,
-                # such as no access, is wrong with the newest version as well.
+                # Removed log entries and removed files fail with different errors. Any other fault, such as missing
+                # permission, also shows on the newest version.
                 table = self._open()
                 if version == newest or table is None:
                     raise
@@ -186,9 +188,9 @@ class DeltaRsStorage:
         return self._table
 
     def _mark_of(self, table: DeltaTable | None) -> tuple[int, int] | None:
-        """What a table on a local disk is known by: another one made in its place has another file of this version.
+        """Identifies a table on a local disk: a table that replaced it has a different log file for this version.
 
-        None, too, where so many commits came since that the log was shortened.
+        None if the log was shortened past this version.
         """
         folder = _local_folder(self._uri)
         if folder is None or table is None:
@@ -200,7 +202,7 @@ class DeltaRsStorage:
         return found.st_ino, found.st_mtime_ns
 
     def _may_have_moved(self, table: DeltaTable) -> bool:
-        """Whether there may be a newer version; on a local disk that is told without listing the log's folder."""
+        """Whether there may be a newer version. On a local disk this needs no listing of the log's folder."""
         folder = _local_folder(self._uri)
         return folder is None or entry_path(folder, table.version() + 1).exists()
 
@@ -243,7 +245,7 @@ class DeltaRsStorage:
                 description="Offsets of TubeMQ consumer groups",
             )
         except DeltaError:
-            # Another run may have created it in this very moment; if so, it is there now.
+            # Another run may have created it at the same moment.
             if (table := self._open()) is None:
                 raise
         else:
@@ -257,12 +259,12 @@ class DeltaRsStorage:
         check_schema(found, table.metadata().partition_columns, display_uri(self._uri))
 
     def _check_protocol(self, table: DeltaTable) -> None:
-        """delta-rs itself looks at it when the data is written already."""
+        """Check before writing: delta-rs checks only after the data is written."""
         needed = table.protocol().min_writer_version
         if needed > _NEWEST_WRITER:
             raise OffsetsTableError(
-                f"could not write the offsets table at {display_uri(self._uri)}: its protocol asks for writer version"
-                f" {needed}, and this release knows {_NEWEST_WRITER} at most; upgrade, or name another folder"
+                f"could not write the offsets table at {display_uri(self._uri)}: its protocol needs writer version"
+                f" {needed}, and this release supports {_NEWEST_WRITER} at most; upgrade, or name another folder"
             )
 
     def _effective_options(self) -> dict[str, str] | None:
@@ -282,32 +284,33 @@ class DeltaRsStorage:
             raise
         except ImportError as error:
             raise OffsetsTableError(
-                f"an offsets table needs the package deltalake, which the extra `delta` brings: {error}"
+                f"an offsets table needs the package deltalake; install the extra `delta`: {error}"
             ) from None
-        except Exception as error:  # bare ones too: the query engine's, where a file is missing
-            # The handle may be half way between two versions.
+        except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
+            # The handle may be between two versions.
             self._table = None
             self._forget()
-            # Not "from error": its text may hold what the storage options hold.
+            # No "from error": its text may hold values of the storage options.
             raise OffsetsTableError(
                 f"could not {action} the offsets table at {display_uri(self._uri)}: {type(error).__name__}:"
-                f" {self._scrub(error)}. Check the path, the storage options, and that the place can be written"
+                f" {self._scrub(error)}. Check the path, the storage options and the write permission"
             ) from None
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether a table may be made in a folder that holds none. In one with nothing but a log, somebody is at it now."""
+    """Whether a table may be created in this folder, which has no table. A folder with only a log is being created by
+    another process."""
     return folder.is_dir() and all(entry.name == "_delta_log" for entry in folder.iterdir())
 
 
 def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
-    """The group's rows in the version that `table` stands at."""
+    """The group's rows in the version that `table` has loaded."""
     import pyarrow as pa
     from deltalake import QueryBuilder
 
     # Not DeltaTable.to_pyarrow_table: its reader threads abort one process in ten at exit (deltalake 1.6.6).
     query = f"SELECT * FROM offsets WHERE {_of_group(consumer_group)}"
-    # pyarrow pulls the rows, as deltalake's own read_all() would hold up all threads of the process for a slow store.
+    # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process while a store is slow.
     found = pa.RecordBatchReader.from_stream(QueryBuilder().register("offsets", table).execute(query)).read_all()
     return rows_from_arrow(found)
 
@@ -315,8 +318,8 @@ def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
 def _properties(key: GroupKey, sequence: int) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
-    # The second identity is the fence between all runs of the group, whatever their topics: delta-rs lets no commit
-    # through that names an identity which another commit named since.
+    # The second identity fences all runs of the group, whatever their topics: delta-rs refuses a commit if another
+    # commit used one of its identities since.
     identities = [key.transaction_id, key.group_transaction_id]
     return CommitProperties(
         app_transactions=[Transaction(identity, sequence) for identity in identities],
@@ -325,13 +328,13 @@ def _properties(key: GroupKey, sequence: int) -> CommitProperties:
 
 
 def _own_retention_hours(table: DeltaTable) -> int | None:
-    """A week for a table as we make it; None, which is the table's own retention, for one that somebody set."""
+    """A week for tables with our properties; None (the table's own retention) if a user changed them."""
     name = "delta.deletedFileRetentionDuration"
     return _WEEK_HOURS if table.metadata().configuration.get(name) == TABLE_PROPERTIES[name] else None
 
 
 def _no_hooks() -> PostCommitHookProperties:
-    """By itself delta-rs would write each hundredth commit's checkpoint, and clean up, while the committer waits."""
+    """By default delta-rs writes a checkpoint and cleans up in every hundredth commit, and the writer waits for it."""
     from deltalake import PostCommitHookProperties
 
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -342,7 +345,7 @@ def _of_group(consumer_group: str) -> str:
 
 
 def _commit_of(entry: Mapping[str, Any]) -> TableCommit:
-    """A commit as the log tells it; other writers leave out what they like."""
+    """A commit as its log entry describes it; other writers may leave fields out."""
     sequence = str(entry.get("sequence", ""))
     predicate = (entry.get("operationParameters") or {}).get("predicate")
     return TableCommit(
@@ -355,24 +358,24 @@ def _commit_of(entry: Mapping[str, Any]) -> TableCommit:
 
 
 def _group_of(predicate: str | None) -> str | None:
-    """The group whose rows a commit of `replace` put in place of others; None for any other predicate."""
+    """The group that a commit of `replace` rewrote; None for any other predicate."""
     found = _OWN_PREDICATE.fullmatch(predicate or "")
     return found[1].replace("''", "'") if found else None
 
 
 def _column(name: str) -> str:
-    """A column's name in SQL; without the quotes it would be taken in lower case."""
+    """A column name in SQL, quoted: unquoted names are lower-cased."""
     return f'"{name}"'
 
 
 def _text(value: str) -> str:
-    """A string in SQL."""
+    """A string literal in SQL."""
     escaped = value.replace("'", "''")
     return f"'{escaped}'"
 
 
 def _local_folder(uri: str) -> Path | None:
-    """The folder that `uri` names on this machine; None for every other kind of storage."""
+    """The local folder that `uri` names; None for any other kind of storage."""
     if "://" not in uri:
         return Path(uri)
     parts = urlsplit(uri)

@@ -1,6 +1,6 @@
-"""The offsets table through delta-spark, for code in the driver: tables that a catalog manages can be written only so.
+"""The offsets table through delta-spark, for code in the driver. Tables of a catalog can only be written this way.
 
-A commit takes a few Spark jobs, where delta-rs takes milliseconds. Nothing here needs the Python package delta-spark: a
+A commit takes a few Spark jobs, where delta-rs takes milliseconds. The Python package delta-spark is not needed: a
 session with Delta's jars and confs is enough.
 """
 
@@ -31,21 +31,21 @@ _MISSING: Final = {
     "TABLE_OR_VIEW_NOT_FOUND",
     "SCHEMA_NOT_FOUND",
 }
-# Delta's names for "somebody else committed meanwhile, and it matters".
+# Delta's error classes for a conflicting concurrent commit.
 _CONFLICTS: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-# Commits of other groups may have come after ours before we look for it.
+# How many commits to look back for ours: other groups may have committed after it.
 _LOOK_BACK: Final = (5, 500)
 
 
 class DeltaSparkStorage:
-    """A Delta table in the session `spark`, which need not exist before the first write; see `Storage`.
+    """A Delta table in the session `spark`; the first write creates it. See `Storage`.
 
-    `table` is a path or URI, which has a slash in it, or a name in the session's catalogs, as `catalog.schema.table`;
-    a name that has a slash is put in backquotes. Without a JVM, as under Spark Connect, the group's last sequence is
-    known from its rows alone: do not delete them by hand there.
+    `table` is a path or URI (it has a slash) or a catalog name such as `catalog.schema.table`. Put a catalog name that
+    has a slash in backquotes. Without a JVM, as under Spark Connect, only the rows tell the group's last sequence: do
+    not delete rows by hand there.
 
-    One commit takes one transaction id of Delta, and it is the group's: delta-spark passes over a commit whose sequence
-    another writer of the group has taken, with whatever topics, and refuses one that such a writer overtakes.
+    Each commit carries one Delta transaction id, the group's. delta-spark skips a commit whose sequence another writer
+    of the group has used, whatever its topics, and refuses a commit that such a writer overtakes.
     """
 
     def __init__(self, spark: SparkSession, table: str) -> None:
@@ -66,7 +66,7 @@ class DeltaSparkStorage:
             if self._frame() is None:
                 self._snapshot = None
                 return []
-            # The transactions first: of a commit that comes between the two looks, the rows tell.
+            # Transactions before rows: if a commit comes between the two reads, the rows show it.
             self._snapshot = self._newest_snapshot()
             frame = self._spark.table(self._name)
             return rows_from_arrow(
@@ -96,15 +96,16 @@ class DeltaSparkStorage:
             }.items():
                 writer = writer.option(name, value)
             writer.overwrite(own_group & (F.col("topicSet") == F.lit(key.topic_set)))
-            # Where the sequence was taken, delta-spark wrote nothing and says nothing.
+            # If the sequence was taken, delta-spark silently wrote nothing.
             if not self._committed(token):
                 raise Conflict(f"another writer of {key} committed sequence {sequence} or a later one")
 
     def maintain(self, retention_hours: int | None) -> int:
-        """See `Storage`; a checkpoint of delta-spark's drops log entries too.
+        """See `Storage`. delta-spark removes old log entries with each checkpoint.
 
-        Under a week Delta wants spark.databricks.delta.retentionDurationCheck.enabled=false. It lists the folder with
-        spark.sql.sources.parallelPartitionDiscovery.parallelism tasks: set that low, 10 000 take minutes.
+        Below a week Delta needs spark.databricks.delta.retentionDurationCheck.enabled=false. It lists the folder with
+        spark.sql.sources.parallelPartitionDiscovery.parallelism tasks. Set that low: its default of 10 000 takes
+        minutes.
         """
         with self._explained("clean up"):
             if self._frame() is None:
@@ -117,7 +118,7 @@ class DeltaSparkStorage:
         return int(ended[0]["operationMetrics"].get("numDeletedFiles", 0)) if ended else 0
 
     def _frame(self) -> DataFrame | None:
-        """The table's newest version; None where there is no table. What columns it has is looked at once."""
+        """The table's newest version; None if there is no table. The columns are checked once."""
         from pyspark.errors import PySparkException
 
         try:
@@ -158,7 +159,7 @@ class DeltaSparkStorage:
         return self._spark.sql(f"DESCRIBE HISTORY {self._name} LIMIT {limit}")
 
     def _jvm_table(self) -> Any:
-        """Delta's own object of the table; None where there is no JVM to ask, as under Spark Connect."""
+        """Delta's JVM object for the table; None without a JVM, as under Spark Connect."""
         jvm = getattr(self._spark, "_jvm", None)
         if jvm is None:
             return None
@@ -180,8 +181,8 @@ class DeltaSparkStorage:
             condition = error.getCondition() if isinstance(error, PySparkException) else None
             if any(mark in (condition or text) for mark in _CONFLICTS):
                 raise Conflict(text) from None
-            # Not "from error": its text may hold a URI with its secrets.
+            # No "from error": its text may hold a URI with its secrets.
             raise OffsetsTableError(
                 f"could not {action} the offsets table {display_uri(self._table)}: {type(error).__name__}: {text}."
-                " Check the name, that the session has Delta's extension and catalog, and its rights there"
+                " Check the name, the session's Delta extension and catalog, and its permissions"
             ) from None

@@ -1,13 +1,14 @@
-"""What can go wrong with an offsets table.
+"""Errors of an offsets table.
 
     OffsetsTableError           the table cannot be used; the message says what, where and what to do
-    ├── SchemaMismatch          it is a Delta table, but not one of ours
-    ├── CommitConflict          another writer kept winning
+    ├── SchemaMismatch          it is a Delta table, but not an offsets table
+    ├── CommitConflict          another writer won every try
     ├── RunAlive                another run of the group wrote a moment ago
-    ├── VersionGone             a version of the table cannot be read, most often as it is older than what is kept
+    ├── VersionGone             a version of the table cannot be read, usually because it is past the retention
     └── SupersededRun           a newer run of the same group has taken over
 
-No message holds the value of a storage option, and no error keeps delta-rs's own one as its cause: its text may.
+No message holds the value of a storage option. No error has delta-rs's error as its cause, because its text may hold
+such values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 
 
 _LEAST_SKEW_MS: Final = 1_000
-"""Clocks that differ by less count as equal."""
+"""Smaller differences between clocks are ignored."""
 
 
 class OffsetsTableError(Exception):
@@ -43,13 +44,13 @@ class SchemaMismatch(OffsetsTableError):
 
 
 class CommitConflict(OffsetsTableError):
-    """Other writers changed the group's rows at each try."""
+    """Other writers changed the group's rows during every try."""
 
 
 class VersionGone(OffsetsTableError):
-    """A version of the Delta table that is not there, or not any more.
+    """A version of the Delta table does not exist, or no longer exists.
 
-    `version` was asked for, `newest` is the table's newest; -1 where there is no table.
+    `version` was requested, `newest` is the table's newest version; -1 if there is no table.
     """
 
     def __init__(self, uri: str, version: int, newest: int, reason: str = "") -> None:
@@ -71,10 +72,10 @@ class VersionGone(OffsetsTableError):
 
 
 class RunAlive(OffsetsTableError):
-    """A run of the group may be alive, as it wrote less than a lease ago.
+    """A run of the group may be alive: it wrote less than a lease ago.
 
-    `epoch` is that run's, in milliseconds since 1970; `updated_at` is when it last wrote. Both are by its machine's
-    clock, which was ahead of this one's by `ahead_ms` at least.
+    `epoch` is that run's, in milliseconds since 1970; `updated_at` is its last write. Both come from its machine's
+    clock, which is at least `ahead_ms` ahead of this machine's.
     """
 
     def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int, ahead_ms: int = 0) -> None:
@@ -89,9 +90,9 @@ class RunAlive(OffsetsTableError):
             )
         else:
             when = (
-                f" by its machine's clock, which is {timedelta(seconds=ahead_ms // 1000)} ahead of this one's or more,"
-                " and may be alive. Set the clock right that is wrong. If the run is over, force the take-over, else"
-                " stop it first. Whoever tries again with the same OffsetsTable gets in"
+                f" by its machine's clock, which is at least {timedelta(seconds=ahead_ms // 1000)} ahead of this"
+                " machine's, and may be alive. Correct the wrong clock. If the run is over, force the take-over;"
+                " otherwise stop it first. A retry with the same OffsetsTable succeeds"
                 f" {lease_ms / 1000:g} s after the first try, unless the run writes meanwhile"
             )
         super().__init__(wrote + when)
@@ -106,9 +107,9 @@ class RunAlive(OffsetsTableError):
 
 
 class SupersededRun(OffsetsTableError):
-    """A newer run of the group wrote to the table; this one has to stop.
+    """A newer run of the group wrote to the table; this run must stop.
 
-    `own_epoch` and `newer_epoch` are milliseconds since 1970; `updated_at` is when the newer run last wrote.
+    `own_epoch` and `newer_epoch` are milliseconds since 1970; `updated_at` is the newer run's last write.
     """
 
     def __init__(self, consumer_group: str, own_epoch: int, newer_epoch: int, updated_at: datetime) -> None:
@@ -134,7 +135,7 @@ def _moment(epoch_ms: int) -> str:
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m|[^\x20-\x7e\u00a0-\uffff]+|[↳╰╭│─▶]+")
 # A native stack that delta-rs appends to some errors: " 0: <unknown> 1: ... at ./nptl/...".
 _NATIVE_STACK: Final = re.compile(r"\s0: (<unknown>|\S+) 1: .*$")
-# Words that are no secret even when somebody hands them in as a storage option.
+# Not secret, even as the value of a storage option.
 _HARMLESS: Final = frozenset({"", "true", "false", "0", "1"})
 _SECRET_NAME: Final = re.compile(r"secret|password|token|key|credential|sas", re.IGNORECASE)
 _SHORTEST_MASKED: Final = 4
@@ -142,7 +143,7 @@ _LONGEST_TEXT: Final = 600
 
 
 def display_uri(uri: str) -> str:
-    """The URI without user, password and query, where some stores carry their secrets."""
+    """The URI without user, password and query, which hold secrets for some stores."""
     if "://" not in uri:
         return uri
     parts = urlsplit(uri)
@@ -151,7 +152,7 @@ def display_uri(uri: str) -> str:
 
 
 def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:
-    """Return `text` on one line, without colours, native stacks, or the value of any storage option."""
+    """Return `text` on one line, without colours, native stacks, or values of storage options."""
     for secret in sorted(_secrets(storage_options), key=len, reverse=True):
         text = text.replace(secret, "***")
     if uri:
@@ -162,6 +163,6 @@ def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:
 
 def _secrets(storage_options: Mapping[str, str]) -> Iterable[str]:
     for name, value in storage_options.items():
-        # Short values are masked only where the name says secret: "***" all over the text would hide what went wrong.
+        # Mask short values only if the option's name says secret: "***" everywhere would hide the fault.
         if value.lower() not in _HARMLESS and (len(value) >= _SHORTEST_MASKED or _SECRET_NAME.search(name)):
             yield from {value, quote(value, safe=""), quote(value)}

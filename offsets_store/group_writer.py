@@ -1,4 +1,4 @@
-"""Writing a group's rows: look at the newest version, decide, commit; and look again if another writer was faster."""
+"""Writes a group's rows: read the newest version, decide, commit, and repeat if another writer was faster."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tubeclient.keys import PartitionKey
 
 __all__ = ["TRIES", "GroupWriter", "TableAccess"]
 
-# A lost commit means that somebody else of the group wrote in the few milliseconds since our look. Who it was is told
-# by looking again; more than a few in a row is two runs at war.
+# A lost commit means that another writer of the group committed in the few milliseconds since our read. The next read
+# shows who. More than a few in a row mean that two runs compete.
 TRIES = 8
 
 
 class TableAccess(NamedTuple):
-    """What all who write one table share."""
+    """What all writers of one table share."""
 
     storage: Storage
     lock: threading.Lock
@@ -32,10 +32,10 @@ class TableAccess(NamedTuple):
 
 
 class GroupWriter(ABC):
-    """What all who write one key's rows share. Those who inherit say under which epoch, and which rows."""
+    """What all writers of one key's rows share. Subclasses choose the epoch and the rows."""
 
     _mark = ""
-    """Stands behind the client's version in the rows."""
+    """Appended to the client version in the rows."""
 
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int) -> None:
         self._storage, self._lock, self._clock_ms, client_version = access
@@ -49,18 +49,17 @@ class GroupWriter(ABC):
 
     @abstractmethod
     def _epoch_over(self, found: Sequence[Row]) -> int:
-        """Under which epoch to write on top of the group's rows `found`; raises where that may not be."""
+        """The epoch for the next commit, given the group's rows `found`. Raises if this writer may not commit."""
 
     def _trying(self, sequence: int, found: Sequence[Row]) -> None:  # noqa: B027 - most need not know
-        """The commit `sequence` is about to be tried."""
+        """Called before each try of the commit `sequence`."""
 
     def _lost(self, sequence: int) -> None:  # noqa: B027 - most need not know
-        """It lost: that sequence is somebody else's."""
+        """Called when the try lost: another writer used that sequence."""
 
     def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:
-        """Put what `make_rows` makes of the key's rows in their place; False where it is None: nothing to write. The
-        rows are of `as_of`, by default of now.
-        """
+        """Replace the key's rows by the result of `make_rows`; returns False, without a commit, if that is None.
+        `as_of` (UTC, default now) goes into the rows."""
         reason = ""
         with self._lock:
             for _ in range(TRIES):
@@ -86,7 +85,7 @@ class GroupWriter(ABC):
         )
 
     def _wanted(self, progress: Sequence[PartitionProgress]) -> dict[PartitionKey, int]:
-        """Partition to next offset; ValueError for a partition that is named twice or is none of the key's."""
+        """Partition to next offset. ValueError for a partition that is named twice or is not the key's."""
         wanted = {p.partition: p.next_offset for p in progress}
         if len(wanted) != len(progress):
             raise ValueError("a partition is named twice in the recorded progress")

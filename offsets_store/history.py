@@ -1,7 +1,6 @@
-"""Who moved what when: the commits of one group, found by comparing the versions of the table.
+"""The history of one group, found by comparing versions of the table.
 
-The rows of a version say what is true. The log says when a version was written, and spares looking at those of other
-groups.
+The rows of a version are the truth. The log says when a version was written, and which commits of other groups to skip.
 """
 
 from __future__ import annotations
@@ -19,35 +18,36 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 __all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "Versions", "history_of", "rows_at_sequence"]
 
-# How many commits of the table are looked through, first and then: each is a file of the log, and most may be others'.
+# How many commits of the table to look through, step by step. Each is one file of the log, and most may be other
+# groups'.
 _LOOK_STEPS: Final = (100, 1_000, 20_000)
 
 
 class TableCommit(NamedTuple):
-    """One commit of the table, as its log has it."""
+    """One commit of the table, from its log."""
 
     version: int
     committed_at: datetime
     """UTC."""
     operation: str
     group: str | None
-    """The only group whose rows it changed; None where the log does not say."""
+    """The only group whose rows it changed; None if the log does not say."""
     sequence: int | None
-    """The group's own number of the commit; None where the log does not say."""
+    """The group's number of this commit; None if the log does not say."""
 
 
 class Versions(Protocol):
-    """The table's past. Raises `OffsetsTableError` where the table cannot be read."""
+    """The table's past. Raises `OffsetsTableError` if the table cannot be read."""
 
     def commits(self, limit: int) -> list[TableCommit]:
         """The last commits, newest first, at most `limit`."""
 
     def rows_at(self, consumer_group: str, version: int) -> list[Row]:
-        """The group's rows as of a version; VersionGone where it cannot be read any more."""
+        """The group's rows at a version; raises VersionGone if it can no longer be read."""
 
 
 class Move(NamedTuple):
-    """How one commit moved one partition. Index offsets; None where the partition was not known before, or after."""
+    """How one commit moved one partition. Index offsets; None if the partition was unknown before, or after."""
 
     partition: PartitionKey
     start: int | None
@@ -55,7 +55,7 @@ class Move(NamedTuple):
 
     @property
     def rows(self) -> int | None:
-        """At most so many rows lie between; below 0 for a move back, None where one side is not known."""
+        """The most rows that lie between; negative for a move back, None if one side is unknown."""
         if self.start is None or self.end is None:
             return None
         return (self.end - self.start) // INDEX_ENTRY_BYTES
@@ -72,13 +72,13 @@ class GroupCommit:
     """UTC."""
 
     operation: str
-    """As the Delta log calls it: WRITE, or what somebody did by hand, such as DELETE."""
+    """The Delta log's name: WRITE, or DELETE and others for changes by hand."""
 
     topic_set: str
-    """The topics that the commit is about, as the column `topicSet` has them."""
+    """The commit's topics, as in the column `topicSet`."""
 
     sequence: int | None
-    """The commit's number within the group; None where no row is of this commit, as after a DELETE."""
+    """The commit's number within the group; None if no row belongs to this commit, as after a DELETE."""
 
     run_epoch: int | None
     """The run that wrote it: milliseconds since 1970 at its start."""
@@ -87,21 +87,21 @@ class GroupCommit:
     """The release that wrote it."""
 
     moves: tuple[Move, ...]
-    """Sorted by partition; () where only the kept beginning of a new query changed, or nothing moved."""
+    """Sorted by partition; () if only the kept initial offsets changed, or nothing moved."""
 
     before_is_known: bool = True
-    """False for the oldest commit whose predecessor is not kept any more: every `Move.start` is None then."""
+    """False for the oldest kept commit without a kept predecessor: its `Move.start` are all None."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """What is known of a group's past."""
+    """The known part of a group's past."""
 
     commits: tuple[GroupCommit, ...]
     """Newest first."""
 
     cut: bool
-    """Whether there was more that the table does not keep any more; false where only the limit ended the list."""
+    """Whether the table no longer keeps older commits; false if only the limit ended the list."""
 
 
 class _State(NamedTuple):
@@ -110,7 +110,7 @@ class _State(NamedTuple):
 
 
 def history_of(versions: Versions, consumer_group: str, limit: int) -> GroupHistory:
-    """Return the group's last commits, at most `limit`, which has to be 1 or more."""
+    """Return the group's last commits, at most `limit` (1 or more)."""
     if limit < 1:
         raise ValueError(f"a history of {limit} commits says nothing; ask for 1 or more")
     found: list[GroupCommit] = []
@@ -130,7 +130,8 @@ def history_of(versions: Versions, consumer_group: str, limit: int) -> GroupHist
 
 
 def rows_at_sequence(versions: Versions, consumer_group: str, sequence: int) -> list[Row]:
-    """Return the group's rows right after its commit number `sequence`; OffsetsTableError where there is none."""
+    """Return the group's rows right after its commit `sequence`. Raises OffsetsTableError if there is no such
+    commit."""
     above: int | None = None
     for state in _states(versions, consumer_group, up_to=sequence):
         number = max((row.sequence for row in state.rows), default=0)
@@ -140,26 +141,26 @@ def rows_at_sequence(versions: Versions, consumer_group: str, sequence: int) -> 
             raise OffsetsTableError(
                 f"group {consumer_group!r} has no commit {sequence} in the offsets table: "
                 + (f"{number} is followed by {above}" if above is not None else f"its newest is {number}")
-                + "; `history` shows which there are"
+                + "; `history` lists them"
             )
         above = number
     raise OffsetsTableError(
-        f"commit {sequence} of group {consumer_group!r} is not kept any more, or never was: the offsets table keeps "
-        "its log for delta.logRetentionDuration, a week by default, and on a local disk its last "
-        f"{HISTORY_COMMITS} commits; `history` shows what there is"
+        f"commit {sequence} of group {consumer_group!r} is not kept any more, or never existed: the offsets table "
+        "keeps its log for delta.logRetentionDuration, a week by default, and on a local disk its last "
+        f"{HISTORY_COMMITS} commits; `history` lists what there is"
     )
 
 
 def _states(versions: Versions, consumer_group: str, up_to: int | None = None) -> Iterator[_State]:
-    """The group's rows after each commit that may have changed them, newest first, as far as they are kept.
+    """The group's rows after each kept commit that may have changed them, newest first.
 
-    Commits whose own number is above `up_to` are left out.
+    Leaves out commits whose own number is above `up_to`.
     """
     looked_at = 0
     for step in _LOOK_STEPS:
         commits = versions.commits(step)
         for commit in commits[looked_at:]:
-            # Version 0 ends the comparison, whoever made it.
+            # Version 0 ends the comparison, whoever wrote it.
             others = commit.group is not None and commit.group != consumer_group and commit.version > 0
             too_new = up_to is not None and commit.sequence is not None and commit.sequence > up_to
             if others or (commit.group == consumer_group and too_new):
@@ -178,7 +179,7 @@ def _compare(before: Sequence[Row], after: _State, *, before_is_known: bool = Tr
     old, new = set(before), set(after.rows)
     if old == new:
         return None
-    # Rows of this very commit, or, after a DELETE by hand, one of those that are gone.
+    # Rows of this commit or, after a DELETE by hand, a deleted row.
     written = max(new - old, key=lambda row: row.sequence, default=None)
     about = written or max(old - new, key=lambda row: row.sequence)
     was, now = _positions(before, about.topic_set), _positions(after.rows, about.topic_set)

@@ -1,4 +1,4 @@
-"""Keeps the log of a table on a local disk short, where each look at it lists the whole folder."""
+"""Keeps the log of a table on a local disk short: each read there lists the whole folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LOG", "entry_path", "shorten"]
 
 LOG: Final = "_delta_log"
 
-# What one call deletes of a log at most: where none ran for long, the next ones do the rest.
+# One call deletes at most so many entries; the next calls delete the rest.
 _MOST_ENTRIES: Final = 2_000
 
 
@@ -23,17 +23,17 @@ def entry_path(folder: Path, version: int) -> Path:
 
 
 def shorten(folder: Path, in_use: Collection[str]) -> int:
-    """Delete what only versions beyond the kept history need; returns how many data files went.
+    """Delete what only versions beyond the kept history need; returns the number of data files deleted.
 
-    `in_use` are the names, without folder, of the newest version's files. Raises OSError.
+    `in_use` holds the names, without folder, of the newest version's files. Raises OSError.
     """
     gone = 0
     names = [path.name for path in (folder / LOG).iterdir()]
     for entry in expendable(names, HISTORY_COMMITS)[:_MOST_ENTRIES]:
         path = folder / LOG / entry.name
-        # Another writer's upkeep may be at it as well: whatever is missing was deleted by that.
+        # Another writer's upkeep may run at the same time and delete files first.
         with contextlib.suppress(FileNotFoundError):
-            # Data first: the entry is what names them.
+            # Data before the log entry: only the entry names the data files.
             if entry.is_commit:
                 for file in files_to_delete(path.read_text(encoding="utf-8"), in_use):
                     with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""Which entries of a Delta table's log may go so that the log stays short; pure, no I/O.
+"""Chooses the entries of a Delta table's log to delete; pure, no I/O.
 
-A commit per batch makes ten thousand versions in some hours. Every look at the log lists its folder, on a local disk
-all of it, so that a log that only time makes shorter would slow each commit down.
+A commit per batch makes ten thousand versions in some hours. On a local disk each read of the log lists the whole
+folder. Retention by time alone would let the log grow and slow each commit down.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from urllib.parse import unquote
 __all__ = ["HISTORY_COMMITS", "Entry", "expendable", "files_to_delete"]
 
 HISTORY_COMMITS: Final = 1_000
-"""At least so many of the newest commits can be read by time travel, as far as they are younger than the retention."""
+"""Time travel reaches at least so many of the newest commits, within the retention."""
 
-# Commits, checkpoints of any kind, checksums; for commits compacted into one the last one's version counts.
+# Commits, checkpoints of any kind and checksums. For a file of compacted commits, its last version counts.
 _ENTRY: Final = re.compile(
     r"(?:\d{20}\.)?(\d{20})\.(?:(checkpoint\.parquet)|(json)|checkpoint\..+|compacted\.json|crc)"
 )
@@ -32,10 +32,10 @@ class Entry(NamedTuple):
 
 
 def expendable(names: Iterable[str], keep: int) -> list[Entry]:
-    """The files of the log, by name, that no version needs but those older than the newest `keep`; oldest first.
+    """The log files that only versions older than the newest `keep` need; oldest first. `names` are file names.
 
-    Versions from a checkpoint on can be read without what is before it: everything before the newest checkpoint that
-    has `keep` commits after it may go. [] where there is no such checkpoint.
+    A version from a checkpoint on needs nothing before the checkpoint. So everything before the newest checkpoint with
+    `keep` commits after it may go. [] if there is no such checkpoint.
     """
     entries: list[Entry] = []
     checkpoints: list[int] = []
@@ -55,10 +55,11 @@ def expendable(names: Iterable[str], keep: int) -> list[Entry]:
 
 
 def files_to_delete(commit: str, in_use: Collection[str]) -> list[str]:
-    """Data files that the commit with this text took out of the table, relative to the table's folder.
+    """Data files that a commit removed from the table, relative to the table's folder. `commit` is its log entry's
+    text.
 
-    No version from that commit on has them. `in_use` are the names, without folder, of files that stay all the same:
-    RESTORE may have brought one back.
+    No version from that commit on has them, except after RESTORE. `in_use` holds the names, without folder, of files to
+    keep for that reason.
     """
     paths = [action["remove"]["path"] for line in commit.splitlines() if "remove" in (action := json.loads(line))]
     decoded = [unquote(path) for path in paths]
@@ -66,5 +67,5 @@ def files_to_delete(commit: str, in_use: Collection[str]) -> list[str]:
 
 
 def _is_inside(path: str) -> bool:
-    """Whether a path of the log is one below the table's folder; a clone's log names files of another table."""
+    """Whether a path in the log is below the table's folder; a clone's log names files of another table."""
     return not path.startswith("/") and "://" not in path and ".." not in path.split("/")

@@ -1,4 +1,4 @@
-"""What is kept for a consumer group, as values: who it is, how far it read, what is behind."""
+"""What the table keeps for a consumer group, as values: key, positions, backlog."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PATTERN_MARK: Final = "pattern:"
 
 @dataclass(frozen=True, slots=True, init=False)
 class GroupKey:
-    """A consumer group and what its query subscribes, topics or a pattern of them: what one set of rows belongs to.
+    """A consumer group and its query's topics or topic pattern: the key of one set of rows.
 
-    Two patterns are one if their texts are, whatever topics they match now.
+    Two patterns are equal if their texts are, whatever topics they match.
     """
 
     consumer_group: str
@@ -30,17 +30,17 @@ class GroupKey:
     """Sorted, each once; () with a pattern."""
 
     pattern: str | None = None
-    """A regular expression that topics' names match as a whole."""
+    """A regular expression; it must match a topic's whole name."""
 
     topic_set: str = field(repr=False, compare=False, default="")
-    """The topics joined by commas, or `pattern:` and the pattern, as the table's column `topicSet` has them."""
+    """The topics joined by commas, or `pattern:` and the pattern: the table's column `topicSet`."""
 
     def __init__(self, consumer_group: str, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
         names = tuple(topic_names(topics))
         if pattern is None and not names:
-            raise ValueError("() is no set of topics: name at least one, or give a pattern")
+            raise ValueError("() is not a set of topics: name at least one, or give a pattern")
         if names and pattern is not None:
-            raise ValueError(f"{names!r} is no set of topics: none goes beside a pattern")
+            raise ValueError(f"give topics or a pattern, not both: {names!r}")
         object.__setattr__(self, "consumer_group", group_name(consumer_group))
         object.__setattr__(self, "topics", names)
         object.__setattr__(self, "pattern", pattern)
@@ -48,7 +48,7 @@ class GroupKey:
 
     @classmethod
     def of(cls, consumer_group: str, topic_set: str) -> GroupKey:
-        """From the text of `topic_set`. ValueError where it is none."""
+        """The key of a `topic_set` text. Raises ValueError for any other text."""
         if topic_set.startswith(_PATTERN_MARK):
             return cls(consumer_group, pattern=topic_set.removeprefix(_PATTERN_MARK))
         return cls(consumer_group, topic_set.split(","))
@@ -61,12 +61,12 @@ class GroupKey:
 
     @property
     def transaction_id(self) -> str:
-        """The application id of this key's Delta transactions; their version is the row's `sequence`."""
+        """The application id of this key's Delta transactions. Their version is the row's `sequence`."""
         return f"tubeclient:{self.consumer_group}:{self.topic_set}"
 
     @property
     def group_transaction_id(self) -> str:
-        """The application id that the transactions of all the group's keys share; their version is `sequence` too."""
+        """The application id of all Delta transactions of the group. Their version is `sequence` too."""
         return f"tubeclient:{self.consumer_group}"
 
     def __str__(self) -> str:
@@ -74,14 +74,14 @@ class GroupKey:
 
 
 class PartRead(NamedTuple):
-    """A part of what a batch read of one partition, and the node that read it. Offsets are index offsets."""
+    """One node's part of a batch's range of one partition. Offsets are index offsets."""
 
     node_id: int
     start_offset: int
     end_offset: int
 
     def as_json(self) -> dict[str, int]:
-        """As the table's column `readers` has it."""
+        """One entry of the table's column `readers`."""
         return {"nodeId": self.node_id, "startOffset": self.start_offset, "endOffset": self.end_offset}
 
 
@@ -94,23 +94,23 @@ class PartitionProgress(NamedTuple):
     """Where the next batch starts."""
 
     end_offset: int | None = None
-    """Where the broker's data ended when this was noted; None if nobody asked."""
+    """The end of the broker's data at that time; None if not looked up."""
 
     node_id: int | None = None
-    """The group's node that has the partition."""
+    """The node that reads the partition."""
 
     start_offset: int | None = None
-    """Where the batch began that ended at `next_offset`; None if whoever noted this did not know."""
+    """Where the batch that ended at `next_offset` began; None if unknown."""
 
     readers: tuple[PartRead, ...] = ()
-    """All parts of that batch, in order, where several nodes read it."""
+    """All parts of that batch, in order, if several nodes read it."""
 
     reason: str | None = None
-    """Why the partition was read by that node, or by those nodes."""
+    """Why that node, or those nodes, read the partition."""
 
     @property
     def lag(self) -> int | None:
-        """At most so many rows are behind: partitions of one store share its index entries."""
+        """The most rows that can be behind: partitions of one store share its index entries."""
         if self.end_offset is None:
             return None
         return max(0, self.end_offset - self.next_offset) // INDEX_ENTRY_BYTES
@@ -118,7 +118,7 @@ class PartitionProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """What the table holds for one `GroupKey`, as of its last commit."""
+    """The table's content for one `GroupKey`, as of its last commit."""
 
     group: GroupKey
 
@@ -128,7 +128,7 @@ class GroupProgress:
     source_count: int
 
     run_epoch: int
-    """The run that wrote it: milliseconds since 1970 at that run's start."""
+    """The run that wrote it: milliseconds since 1970 at its start."""
 
     sequence: int
     """Grows with each commit for the group."""
@@ -145,7 +145,7 @@ class GroupProgress:
 
     @property
     def rows_behind(self) -> int | None:
-        """At most so many rows are behind, over all stores; None where one partition's end is unknown."""
+        """The most rows that can be behind, over all stores; None if the end of a partition is unknown."""
         ends = {row.partition: row.end_offset for row in self.partitions if row.end_offset is not None}
         return rows_behind(ends, self.positions) if len(ends) == len(self.partitions) else None
 
@@ -155,7 +155,7 @@ def moved_to(
     positions: Mapping[PartitionKey, int],
     ends: Mapping[PartitionKey, int | None] | None = None,
 ) -> list[PartitionProgress]:
-    """Return `positions` as progress: with the nodes that `kept` names, and with `ends`, or else the ends of `kept`."""
+    """Return `positions` as progress. Nodes come from `kept`, ends from `ends` or else from `kept`."""
     nodes = {} if kept is None else {row.partition: row.node_id for row in kept.partitions}
     if ends is None:
         ends = {} if kept is None else {row.partition: row.end_offset for row in kept.partitions}

@@ -1,4 +1,4 @@
-"""The table's rows as values, and what can be concluded from the rows of one group; pure, no I/O."""
+"""The table's rows as values, and what the rows of one group mean; pure, no I/O."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
-"""Stands for "the first answer named no partition at all", which has to be remembered as well."""
+"""Stands for "the initial offsets named no partition", which must be remembered too."""
 
 
 _NO_OFFSET = -1
-"""Stands for the offset of a partition that has none yet."""
+"""The offset of a partition that has none yet."""
 
 COMPANION = "+companion"
-"""Ends the `clientVersion` of rows that a run's companion wrote, in a form that every writer of Delta keeps."""
+"""Suffix of `clientVersion` in rows that a companion wrote. Every Delta writer keeps this column."""
 
 
 class Row(NamedTuple):
-    """One row; fields are the columns of `offsets_store.schema.COLUMNS`, in their order."""
+    """One row; the fields are the columns of `offsets_store.schema.COLUMNS`, in order."""
 
     consumer_group: str
     topic_set: str
@@ -72,19 +72,19 @@ class Row(NamedTuple):
 
     @property
     def by_companion(self) -> bool:
-        """Whether not the run of this epoch wrote it, but a companion in its name."""
+        """Whether a companion wrote the row in its run's name."""
         return self.client_version.endswith(COMPANION)
 
     def belongs_to(self, key: GroupKey) -> bool:
         return self.consumer_group == key.consumer_group and self.topic_set == key.topic_set
 
 
-# In C, as each commit looks at all of the group's rows.
+# Implemented in C, because each commit looks at all of the group's rows.
 _BY_RUN: Final = attrgetter("run_epoch", "sequence")
 
 
 class Stamp(NamedTuple):
-    """What all rows of one commit share."""
+    """The values that all rows of one commit share."""
 
     source_count: int
     run_epoch: int
@@ -94,7 +94,7 @@ class Stamp(NamedTuple):
 
 
 def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: Stamp) -> list[Row]:
-    """One row per partition: where its next batch starts."""
+    """One row per partition: its next offset."""
     ordered = sorted(progress, key=itemgetter(0))
     values = (
         (*p.partition, p.next_offset, p.end_offset, p.lag, p.node_id, p.start_offset, _text(p.readers), p.reason)
@@ -110,9 +110,8 @@ def moved_on(
     stamp: Stamp,
     follows: Callable[[PartitionProgress, Row], bool],
 ) -> tuple[list[Row], bool]:
-    """The positions among the key's rows `mine` with those of `progress` in their places that differ from them and
-    follow on them, and whether there are any. Partitions that wait and have no position still are among the rows.
-    """
+    """Merge `progress` into the key's rows `mine`, wherever it differs and `follows` it. Returns the rows, and whether
+    any changed. Waiting partitions without a position stay waiting."""
     known = {row.partition: row for row in mine if row.kind == POSITION}
     news = [
         p
@@ -132,7 +131,7 @@ def initial_rows(
     waiting: Mapping[PartitionKey, str],
     stamp: Stamp,
 ) -> list[Row]:
-    """One row per partition: where `starting` made the query begin, or as `reason` the text of where it will."""
+    """One row per partition: its initial offset for the options `starting`, or its starting text as `reason`."""
     answer = offsets or {_NO_PARTITION: 0}
     values = [
         *((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items())),
@@ -142,7 +141,7 @@ def initial_rows(
 
 
 def waiting_rows(key: GroupKey, waiting: Mapping[PartitionKey, str], stamp: Stamp) -> list[Row]:
-    """One row per partition that has no offset yet, with the text of where it will begin as `reason`."""
+    """One row per partition without an offset yet, with its starting text as `reason`."""
     return _rows(key, WAITING, _without_offset(waiting), None, stamp)
 
 
@@ -153,7 +152,7 @@ def _without_offset(waiting: Mapping[PartitionKey, str]) -> Iterable[tuple[objec
 def _rows(
     key: GroupKey, kind: str, values: Iterable[tuple[object, ...]], starting: str | None, stamp: Stamp
 ) -> list[Row]:
-    """A row of each of `values`, which are the fields from `broker_id` to `reason`; fast, as each commit makes all."""
+    """One row for each of `values` (the fields from `broker_id` to `reason`). Fast: each commit builds all rows."""
     source_count, run_epoch, sequence, updated_at, client_version = stamp
     before = (key.consumer_group, key.topic_set, kind)
     behind = (source_count, run_epoch, sequence, starting, updated_at, client_version)
@@ -161,7 +160,7 @@ def _rows(
 
 
 def _text(readers: Iterable[PartRead]) -> str | None:
-    """As the column `readers` has them."""
+    """The value of the column `readers`."""
     parts = [part.as_json() for part in readers]
     return json.dumps(parts) if parts else None
 
@@ -172,21 +171,21 @@ def _parts(text: str | None) -> tuple[PartRead, ...]:
 
 
 def newest_run(group_rows: Iterable[Row]) -> Row | None:
-    """The row that the newest run of the group wrote last; None for a group without rows."""
+    """The last row that the group's newest run wrote; None if the group has no rows."""
     return max(group_rows, key=_BY_RUN, default=None)
 
 
 def next_sequence(group_rows: Iterable[Row], transaction_version: int | None) -> int:
-    """The number of the group's next commit; `transaction_version` counts on where somebody deleted the rows."""
+    """The number of the group's next commit. `transaction_version` keeps it rising after rows were deleted by hand."""
     return 1 + max([transaction_version or 0, *(row.sequence for row in group_rows)])
 
 
 def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | None:
-    """What the group's rows say about `key`; None if no position is kept for it."""
+    """The progress of `key` in the group's rows; None if it has no position."""
     rows = sorted((r for r in group_rows if r.belongs_to(key) and r.kind == POSITION), key=lambda r: r.partition)
     if not rows:
         return None
-    # Companions, and consumers that share a run, each renew the rows of their own partitions.
+    # Companions, and consumers that share a run, write only the rows of their own partitions.
     last = max(rows, key=_BY_RUN)
     return GroupProgress(
         group=key,
@@ -205,13 +204,13 @@ def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | Non
 
 
 def topic_sets_of(group_rows: Iterable[Row]) -> list[GroupKey]:
-    """The topic sets that the group has positions for, sorted by their text."""
+    """The topic sets with positions of the group, sorted by their text."""
     names = {(row.consumer_group, row.topic_set) for row in group_rows if row.kind == POSITION}
     return [GroupKey.of(group, topic_set) for group, topic_set in sorted(names)]
 
 
 def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:
-    """The kept first answer to `starting`; None if none is kept."""
+    """The initial offsets kept for the options `starting`; None if none are kept."""
     rows = _initial(key, starting, group_rows)
     if not rows:
         return None
@@ -223,18 +222,18 @@ def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[
 
 
 def waiting_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, str]:
-    """The partitions of the kept first answer that had no offset yet, and the text that is kept in its place."""
+    """The partitions of the initial offsets that have no offset yet, with their starting texts."""
     return places_of(_initial(key, starting, group_rows))
 
 
 def places_of(rows: Iterable[Row]) -> dict[PartitionKey, str]:
-    """The partitions among `rows` that have no offset, and the text that is kept in its place."""
+    """The partitions among `rows` without an offset, with their starting texts."""
     return {row.partition: row.reason or "" for row in rows if row.next_offset == _NO_OFFSET}
 
 
 def waiting_in(topics: Collection[str], group_rows: Sequence[Row]) -> dict[PartitionKey, str]:
-    """Where the group is to begin in those partitions of `topics` of which it has no position yet, as their broker was
-    down, whatever topic set it was recorded under."""
+    """The starting texts of those partitions of `topics` that have no position yet because their broker was down, under
+    any topic set."""
     begun = {row.partition for row in group_rows if row.kind == POSITION}
     waits = [row for row in group_rows if row.kind == WAITING and row.topic in topics and row.partition not in begun]
     return places_of(sorted(waits, key=_BY_RUN))
@@ -245,12 +244,12 @@ def _initial(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> list[Ro
 
 
 def keeps_initial(key: GroupKey, group_rows: Iterable[Row]) -> bool:
-    """Whether the first answer to any starting options is kept."""
+    """Whether initial offsets are kept, for any starting options."""
     return any(row.belongs_to(key) and row.kind == INITIAL for row in group_rows)
 
 
 def positions_of(topics: Collection[str], group_rows: Iterable[Row]) -> dict[PartitionKey, int]:
-    """The group's newest position in each partition of `topics`, whatever topic set it was recorded under."""
+    """The group's newest position in each partition of `topics`, under any topic set."""
     newest: dict[PartitionKey, Row] = {}
     for row in group_rows:
         if row.kind != POSITION or row.topic not in topics:

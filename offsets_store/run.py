@@ -1,4 +1,4 @@
-"""One run of a group: the only writer of the group's rows, until a newer run writes."""
+"""One run of a group: the only writer of the group's rows until a newer run writes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["OffsetsRun"]
 
 
 class OffsetsRun(GroupWriter):
-    """What one query's run may do with its group's rows. Made by `OffsetsTable.open_run`.
+    """The writer of one query's run. Made by `OffsetsTable.open_run`.
 
-    Each commit replaces the rows of the run's group and topic set as a whole, so the table stays small; older states
-    are versions of the Delta table. Before each commit the newest version is read: a run of the group with a newer
-    epoch, or another run with the same one, makes this run raise `SupersededRun` and write nothing. Older runs are
-    overruled. What a companion wrote in this run's name is this run's own.
+    Each commit replaces all rows of the run's group and topic set, so the table stays small; older states are versions
+    of the Delta table. Each commit first reads the newest version. If another run of the group has a newer epoch, or
+    the same one, this run raises `SupersededRun` and writes nothing. It overrides older runs. Rows that a companion
+    wrote in this run's name count as its own.
     """
 
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int) -> None:
@@ -54,16 +54,16 @@ class OffsetsRun(GroupWriter):
         as_of: datetime | None = None,
         waiting: Mapping[PartitionKey, str] | None = None,
     ) -> bool:
-        """Make `progress` the group's position: all partitions of the batch's offsets, read or not, as it was at
-        `as_of` (by default now; UTC). `waiting` are all partitions without an offset yet, with a text in its place;
-        None: those that the table has and `progress` has not.
+        """Make `progress` the group's position as of `as_of` (UTC, default now): all partitions of the batch's offsets,
+        read or not. `waiting` maps each partition without an offset to its starting text; None keeps the table's
+        waiting partitions that `progress` lacks.
 
-        A partition stays where this run's companion put it, if that was later, or at that time too and further on: it
-        heard of a later batch sooner. Returns False, and writes nothing, where the table has these very positions
-        already, so recording a batch twice is harmless; but where a companion was faster, who read the batch, and why,
-        is added to its rows, and where a partition goes back (`start_offset` is behind), the time is: what was known
-        before is no news then. Raises SupersededRun where a newer run of the group has written, OffsetsTableError where
-        the table cannot be used; then the table is as it was.
+        A companion may have recorded a later batch. A partition stays where the companion put it, if that row is newer,
+        or as old and further on. Returns False and writes nothing if the table already has these positions: recording a
+        batch twice is harmless. Two exceptions: if a companion was faster, this adds the nodes and the reason to its
+        rows; and if a partition goes back (`start_offset` is behind), this writes the new time, so that older news does
+        not win. Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be
+        used; the table is then unchanged.
         """
         wanted = self._wanted(progress)
         self._check_topics(waiting or ())
@@ -97,23 +97,23 @@ class OffsetsRun(GroupWriter):
         return changed
 
     def initial_offsets(self, starting: str) -> dict[PartitionKey, int] | None:
-        """The kept first answer to the starting options `starting`; None if none is kept."""
+        """The initial offsets kept for the starting options `starting`; None if none are kept."""
         with self._lock:
             return initial_of(self._key, starting, self._storage.rows(self._key.consumer_group))
 
     def initial_waiting(self, starting: str) -> dict[PartitionKey, str]:
-        """The partitions of that answer that had no offset yet, and what was kept in its place."""
+        """The partitions of the initial offsets that have no offset yet, with their starting texts."""
         with self._lock:
             return waiting_of(self._key, starting, self._storage.rows(self._key.consumer_group))
 
     def keep_initial(
         self, starting: str, offsets: Mapping[PartitionKey, int], waiting: Mapping[PartitionKey, str] | None = None
     ) -> None:
-        """Keep the first answer to "where does the query start", until `clear_initial`; replaces an earlier one.
-        `waiting` are partitions without an offset yet, with a text in its place.
+        """Keep the initial offsets, until `clear_initial`; replaces earlier ones. `waiting` maps each partition without
+        an offset to its starting text.
 
-        Spark asks again if its first batch did not complete, and "latest" has moved on by then: what lies between the
-        two answers would be read by nobody. Raises as `record` does.
+        Spark asks for them again if its first batch did not complete, and "latest" has moved on by then. Nobody would
+        read what lies between the two answers. Raises as `record` does.
         """
         waits = waiting or {}
         self._check_topics([*offsets, *waits])
@@ -126,23 +126,24 @@ class OffsetsRun(GroupWriter):
         self._commit(rows)
 
     def clear_initial(self) -> None:
-        """Let the next `record` drop the kept first answer, in its own commit: the first batch is complete."""
+        """Let the next `record` drop the kept initial offsets in its commit: the first batch is complete."""
         self._clear_initial = True
 
     def _epoch_over(self, found: Sequence[Row]) -> int:
         newest = newest_run(found)
         if newest is not None and newest.run_epoch > self._epoch:
             raise self._superseded_by(newest)
-        # The same epoch under a sequence that is not ours: two runs that started in one millisecond. But a companion's
-        # sequences are nobody's own.
+        # The same epoch with a sequence that is not ours means that two runs started in the same millisecond. A
+        # companion's sequences do not count.
         twin = newest_run(row for row in found if row.run_epoch == self._epoch and not row.by_companion)
         if twin is not None and twin.sequence not in self._own_sequences:
             raise self._superseded_by(twin)
         return self._epoch
 
     def _trying(self, sequence: int, found: Sequence[Row]) -> None:
-        # Noted before the try: a commit whose answer got lost is ours all the same. Of earlier ones, those count that
-        # a companion left in the table, however long ago, and those of the last tries.
+        # Note the sequence before the try: if the answer is lost, the commit is ours all the same. Of earlier
+        # sequences, keep those still in the table (a companion may have left them there long ago) and those of the last
+        # tries.
         in_table = self._own_sequences & {row.sequence for row in found}
         self._own_sequences = {*in_table, *sorted(self._own_sequences)[-TRIES:], sequence}
 

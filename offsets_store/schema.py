@@ -1,7 +1,7 @@
-"""The columns of an offsets table, once: what they are called, which types they have, what they mean.
+"""The columns of an offsets table: names, types, meanings.
 
-The table is a plain Delta table at protocol 1/2 without table features, so that delta-rs, delta-spark and whatever else
-reads Delta can share it. It is partitioned by `consumerGroup`: groups never touch each other's files.
+The table is a plain Delta table at protocol 1/2 without table features, so that every Delta engine can share it. It is
+partitioned by `consumerGroup`: groups never touch each other's files.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ POSITION: Final = "position"
 """A row's `kind`: where the group's next batch starts."""
 
 INITIAL: Final = "initial"
-"""A row's `kind`: what the first answer to "where does a new query start" was, kept until batch 0 is complete."""
+"""A row's `kind`: an initial offset of a new query, kept until batch 0 is complete."""
 
 
 WAITING: Final = "waiting"
-"""A row's `kind`: the partition has no offset yet, as its broker was down when the query began; see Offsets.waiting."""
+"""A row's `kind`: the partition has no offset yet, because its broker was down; see Offsets.waiting."""
 
 
 class Column(NamedTuple):
-    """One column; `type` is written as Spark's DDL writes it."""
+    """One column; `type` is in Spark's DDL form."""
 
     name: str
     type: str
@@ -105,18 +105,18 @@ COLUMNS: Final = (
 )
 
 TABLE_PROPERTIES: Final = {
-    # Keeps delta-spark and Databricks from raising the protocol behind delta-rs's back.
+    # Keeps delta-spark and Databricks from raising the protocol, which delta-rs would not notice.
     "delta.enableDeletionVectors": "false",
-    # A commit per batch makes many small versions; a week of them, if they are few, is a history that people look at.
+    # A commit per batch makes many small versions. A week of them is a useful history if they are few.
     "delta.logRetentionDuration": "interval 7 days",
-    # Each checkpoint names all files that were deleted within this time, one for each commit. The files themselves are
-    # kept for a week by our own maintenance.
+    # Each checkpoint names all files deleted within this time, one per commit. Our own maintenance keeps the files for
+    # a week.
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 
 
 def arrow_schema() -> pyarrow.Schema:
-    """The same columns as an Arrow schema."""
+    """The columns as an Arrow schema."""
     import pyarrow as pa
 
     types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}

@@ -1,8 +1,8 @@
-"""A run that several consumers of a group share: each records its own partitions and leaves the others' alone.
+"""A run that several consumers of a group share. Each records its own partitions and leaves the others' alone.
 
-Who may read a partition is settled by TubeMQ: the master lets one client be a node, a broker lets one client have a
-partition. So the consumers of a group need not fence each other. They are fenced together, by an epoch: whatever takes
-the group over, such as a Spark query or a reset, draws a newer one, and all of them stop.
+TubeMQ decides who may read a partition: the master lets one client be a node, a broker lets one client have a
+partition. So the consumers of a group need not fence each other. An epoch fences them together: a Spark query or a
+reset that takes the group over uses a newer epoch, and all of them stop.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ __all__ = ["SharedRun"]
 class SharedRun(GroupWriter):
     """One consumer's part in its group's run. Made by `OffsetsTable.share_run`.
 
-    It goes under the newest epoch that the group had when it was made; where the group had none, under that of
-    whichever consumer writes first. A Spark query that wrote under this epoch before stops, should it still run, at its
-    next commit.
+    It uses the newest epoch that the group had when it was made. If the group had none, it uses the epoch of the first
+    consumer that writes. A Spark query that still runs under this epoch stops at its next commit.
     """
 
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int | None) -> None:
@@ -32,21 +31,21 @@ class SharedRun(GroupWriter):
 
     @property
     def epoch(self) -> int:
-        """Milliseconds since 1970 at the start of the run that is shared."""
+        """Milliseconds since 1970 at the start of the shared run."""
         return self._epoch
 
     def record(self, progress: Sequence[PartitionProgress]) -> bool:
-        """Move the partitions of `progress` on, and no others. A partition goes back only where the table stands just
-        where the progress says that it began (`start_offset`): a consumer that accepted that messages are lost.
+        """Move the partitions of `progress` forward, and no others. A partition moves back only if its row equals
+        `start_offset`: the consumer accepted that messages are lost.
 
-        So a consumer that lost a partition without noticing yet cannot undo what its successor recorded. Returns False,
-        and writes nothing, where nothing moves on. Raises SupersededRun where the group was taken over by a newer run,
-        OffsetsTableError where the table cannot be used.
+        So a consumer that has not yet noticed the loss of a partition cannot undo its successor's record. Returns False
+        and writes nothing if no partition moves. Raises SupersededRun if a newer run took the group over,
+        OffsetsTableError if the table cannot be used.
         """
         self._wanted(progress)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
-            # Without the kept first answer: a query that begins now begins where the consumers are.
+            # Drop the kept initial offsets: a new query begins where the consumers are.
             positions, moved = moved_on(
                 self._key,
                 mine,

@@ -1,4 +1,4 @@
-"""What the offsets table needs of whatever writes Delta: one small interface."""
+"""The small interface between the offsets table and a Delta writer."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ __all__ = ["Conflict", "Storage"]
 
 
 class Conflict(Exception):
-    """The commit lost against another writer's; nothing was written. The text is fit for a message."""
+    """The commit lost against another writer's; nothing was written. The text fits into an error message."""
 
 
 class Storage(Protocol):
-    """One Delta table, which need not exist before the first write. For one thread at a time.
+    """One Delta table; the first write creates it. For one thread at a time.
 
-    Every method raises `OffsetsTableError` where the table cannot be used, with a text that holds no secret.
+    Every method raises `OffsetsTableError` if the table cannot be used. Its text holds no secret.
     """
 
     def rows(self, consumer_group: str) -> list[Row]:
-        """The group's rows, of all its topic sets, in the table's newest version; [] where there is no table."""
+        """The group's rows, of all its topic sets, in the table's newest version; [] if there is no table."""
 
     def transaction_version(self, key: GroupKey) -> int | None:
-        """The sequence of the last commit of the key's group, by its transactions, in the version that `rows` saw last.
+        """The sequence of the group's last commit, from the Delta transactions of the version that `rows` read last.
 
-        None where there is none or it is not known: rows that somebody deletes by hand take it with them then.
+        None if there is none or it is unknown; then rows deleted by hand take the sequence with them.
         """
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
-        """Put `rows` in the place of all rows of `key`, in one commit on top of the version that `rows` saw last.
+        """Replace all rows of `key` by `rows`, in one commit on top of the version that `rows` read last.
 
-        Raises Conflict if the group was written since, by this key or under another topic set. Commits of other groups
-        do not matter.
+        Raises Conflict if the group was written since, under any topic set. Commits of other groups do not matter.
         """
 
     def maintain(self, retention_hours: int | None) -> int:
-        """Write a checkpoint, drop log entries and files past their retention; returns how many files went.
+        """Write a checkpoint and delete log entries and files past their retention; returns the number of files
+        deleted.
 
-        `retention_hours` None means a week, or what the table's own properties say. Does not disturb the other methods'
-        caller.
+        `retention_hours` None means a week, or the table's own properties. Does not disturb a caller of the other
+        methods.
         """

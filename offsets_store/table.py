@@ -1,4 +1,4 @@
-"""The offsets table as its users see it: what a group has read, and the run that goes on reading."""
+"""The offsets table for its users: what a group has read, and the runs that record it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tubeclient.keys import PartitionKey
 __all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
 
 LEASE_MS = 30_000
-"""After so long without a commit a run counts as dead, as long as a master waits for a client by default."""
+"""A run without a commit for so long counts as dead. A master waits as long for a client by default."""
 
 
 def now_ms() -> int:
@@ -33,11 +33,10 @@ def now_ms() -> int:
 class OffsetsTable:
     """The Delta table that keeps how far consumer groups have read.
 
-    `uri` is a path or a URI that delta-rs knows; the table is made by the first write. `storage_options` are delta-rs's
-    (credentials, endpoints) and appear in no message and no repr; `storage` writes the table by other means. One table
-    serves many groups, of one TubeMQ cluster: two clusters may use the same group and topic names for different data.
-    Opening costs nothing: the storage is first touched by the first call. Safe for use by several threads. Every method
-    raises `OffsetsTableError` where the table cannot be used.
+    `uri` is a path or a URI that delta-rs knows; the first write creates the table. `storage_options` are delta-rs's
+    (credentials, endpoints) and appear in no message and no repr; `storage` replaces delta-rs as the writer. One table
+    serves many groups of one TubeMQ cluster: two clusters may use equal group and topic names for different data. The
+    constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if the table cannot be used.
     """
 
     def __init__(
@@ -58,72 +57,73 @@ class OffsetsTable:
             client_version or _installed_version(),
         )
         self._first_looks: dict[str, tuple[tuple[int, int], int]] = {}
-        """By group: epoch and sequence of the row that its newest run wrote last, and when it was seen first here."""
+        """By group: epoch and sequence of its newest run's last row, and when this object first saw that row."""
 
     def __repr__(self) -> str:
         return f"OffsetsTable({display_uri(self._uri)!r})"
 
     def exists(self) -> bool:
-        """Whether there is a Delta table at the place by now; the first write makes it."""
+        """Whether the Delta table exists; the first write creates it."""
         return bool(self._past().commits(1))
 
     def latest(self, key: GroupKey) -> GroupProgress | None:
-        """What is kept for exactly this group and topic set; None if nothing is."""
+        """The progress of exactly this group and topic set; None if there is none."""
         return progress_of(key, self._rows(key.consumer_group))
 
     def all_latest(self, consumer_group: str) -> list[GroupProgress]:
-        """The same for each topic set of the group that positions are kept for, sorted by its text."""
+        """The progress of each topic set of the group, sorted by the topic set's text."""
         rows = self._rows(consumer_group)
         return [found for key in topic_sets_of(rows) if (found := progress_of(key, rows)) is not None]
 
     def history(self, consumer_group: str, limit: int = 20) -> GroupHistory:
-        """The last commits that changed the group's rows, newest first, at most `limit`: who moved what when.
+        """The last commits that changed the group's rows, newest first, at most `limit`.
 
-        From the Delta log and time travel, read with delta-rs: some milliseconds for each commit on a local disk.
+        Read with delta-rs from the Delta log and by time travel: some milliseconds per commit on a local disk.
         """
         return history_of(self._past(), consumer_group, limit)
 
     def at_version(self, key: GroupKey, version: int) -> GroupProgress | None:
-        """What was kept as of a version of the Delta table; None if nothing was.
+        """The progress at a version of the Delta table; None if there was none.
 
-        Raises VersionGone where it does not exist, or not any more.
+        Raises VersionGone if the version does not exist, or no longer exists.
         """
         return progress_of(key, self._past().rows_at(key.consumer_group, version))
 
     def at_sequence(self, key: GroupKey, sequence: int) -> GroupProgress | None:
-        """What was kept right after the group's commit number `sequence`; None if nothing was for `key`.
+        """The progress of `key` right after the group's commit `sequence`; None if there was none.
 
-        Raises OffsetsTableError where the group has no such commit, or the table does not keep it any more.
+        Raises OffsetsTableError if the group has no such commit, or the table no longer keeps it.
         """
         return progress_of(key, rows_at_sequence(self._past(), key.consumer_group, sequence))
 
     def positions(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, int]:
-        """Where the group's next batch starts in each known partition of `topics`, whatever else it subscribed then.
+        """Next offset of each known partition of `topics`, under any topic set; empty if none is known.
 
-        This is what a group that changes its topics goes on from. Empty if nothing is kept.
+        A group that changes its topics continues from here.
         """
         return positions_of(frozenset(topics), self._rows(consumer_group))
 
     def waiting(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, str]:
-        """Where the group is to begin in those partitions of `topics` that have no position yet, because their broker
-        was down whenever the group was read: texts, as the query's offsets have them."""
+        """The starting texts of those partitions of `topics` that have no position yet because their broker was always
+        down. The texts are those of the query's offsets."""
         return waiting_in(frozenset(topics), self._rows(consumer_group))
 
     def keeps_start(self, key: GroupKey) -> bool:
-        """Whether the place is kept where a query began whose first batch was not seen to complete."""
+        """Whether initial offsets are kept: the first batch of a query is not known to be complete."""
         return keeps_initial(key, self._rows(key.consumer_group))
 
     def open_run(
         self, key: GroupKey, source_count: int, *, lease_ms: int = LEASE_MS, force: bool = False
     ) -> OffsetsRun:
-        """Begin a run of the group: one reader's life, which may record positions until a newer run does.
+        """Begin a run of the group: it may record positions until a newer run does.
 
-        Raises RunAlive where another run wrote less than `lease_ms` ago, unless `force` says that it is over, or has to
-        be: whoever holds the group's nodes at the master knows that nobody else does. A run whose clock is ahead may
-        have written at a time that is still to come: its lease counts from this table's first look at what it wrote.
+        Raises RunAlive if another run wrote less than `lease_ms` ago. `force` skips this check; use it if the other run
+        is over or must end. A process that holds the group's nodes at the master knows that no other run is alive. A
+        run whose clock is ahead may have written in the future: its lease then counts from this table's first read of
+        its row.
 
-        The run's epoch is this moment in milliseconds, but always above every epoch the group has in the table, so that
-        a clock that went backwards cannot make a new run older than a dead one. Writes nothing yet.
+        The run's epoch is the current time in milliseconds, but always above the group's epochs in the table. So a
+        clock that went back cannot make a new run older than a dead one. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
         now = self._access.clock_ms()
@@ -135,36 +135,38 @@ class OffsetsTable:
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
     def join_run(self, key: GroupKey, source_count: int) -> Companion:
-        """Write beside the group's run, in the name of whatever run wrote last: for who knows that a batch is complete.
+        """Write beside the group's run, in the name of the newest run, for a process that knows when a batch is
+        complete.
 
-        The companion moves the group forward only, and the run goes on as if it had written itself. Touches nothing
-        yet. It keeps no other query away: with none but companions writing, two queries of one group mix.
+        The companion only moves the group forward. The run continues as if it had written the rows itself. Does no I/O
+        yet. A companion does not fence off other queries: if only companions write, two queries of one group mix.
         """
         return Companion(self._access, key, source_count)
 
     def share_run(self, key: GroupKey, source_count: int) -> SharedRun:
-        """Take part in the group's newest run, as one of several consumers that each record their own partitions.
+        """Join the group's newest run as one of several consumers; each records its own partitions.
 
-        Call it once the group's master has let the consumer in: it says who may read. Writes nothing yet.
+        Call it after the group's master has accepted the consumer: the master decides who may read. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
         return SharedRun(self._access, key, source_count, None if newest is None else newest.run_epoch)
 
     def maintain(self, retention_hours: int | None = None) -> int:
-        """Write a checkpoint and remove log entries and files that no kept version needs; returns how many files went.
+        """Write a checkpoint and delete log entries and files that no kept version needs; returns the number of files
+        deleted.
 
-        A query need not call it: whoever commits each fiftieth version does the same in a thread beside its commits
-        (`offsets_store.upkeep`). Touches nothing that a running query uses. `retention_hours` None keeps a week, and on
-        a local disk the newest 1 000 commits, as far as time travel then reaches back.
+        Queries need not call it: the writer of every fiftieth version does the same in a background thread
+        (`offsets_store.upkeep`). Disturbs no running query. `retention_hours` None keeps a week, and on a local disk
+        the newest 1 000 commits; time travel reaches as far back.
         """
         return self._access.storage.maintain(retention_hours)
 
     def _past(self) -> Versions:
-        """With a handle of its own, as it goes back to older versions."""
+        """A handle of its own, because it loads older versions."""
         return DeltaRsStorage(self._uri, self._options)
 
     def _first_look_ms(self, newest: Row, now_ms: int) -> int:
-        """When this table saw first what the group's newest run wrote last."""
+        """When this table first saw the last row of the group's newest run."""
         written = newest.run_epoch, newest.sequence
         known = self._first_looks.get(newest.consumer_group)
         if known is None or known[0] != written or known[1] > now_ms:

@@ -1,4 +1,4 @@
-"""A table's maintenance beside its writer: in a thread of its own, one at a time, and nobody waits for it."""
+"""Maintains a table in a background thread. One run at a time; no writer waits for it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["EVERY_COMMITS", "Upkeep"]
 _log = logging.getLogger(__name__)
 
 EVERY_COMMITS: Final = 50
-"""Maintenance is due at each version that is a multiple of this: one of a table's writers sees it pass."""
+"""Maintenance is due at each multiple of this version number; the writer that passes it runs it."""
 
-# A thread that comes back from native code into an interpreter that is gone takes the process down with it.
+# A thread that returns from native code after the interpreter is gone crashes the process.
 _EXIT_SECONDS: Final = 10.0
 
 
 class Upkeep:
-    """Runs `maintain` of one table when its versions say so. `where` names the table in messages."""
+    """Runs `maintain` of one table when its version says so. `where` names the table in messages."""
 
     def __init__(self, maintain: Callable[[], object], where: str) -> None:
         self._maintain = maintain
@@ -30,7 +30,7 @@ class Upkeep:
         self._thread: threading.Thread | None = None
 
     def committed(self, before: int, after: int) -> None:
-        """A commit led from version `before` to `after`; starts the maintenance if it is due and none is running."""
+        """Report a commit from version `before` to `after`. Starts maintenance if it is due and none is running."""
         if before // EVERY_COMMITS == after // EVERY_COMMITS or (self._thread is not None and self._thread.is_alive()):
             return
         if self._thread is None:
@@ -39,7 +39,7 @@ class Upkeep:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long for a maintenance that is running; whether none is any more."""
+        """Wait up to `seconds` for running maintenance; returns whether it has ended."""
         if self._thread is not None:
             self._thread.join(seconds)
         return self._thread is None or not self._thread.is_alive()
@@ -49,8 +49,7 @@ class Upkeep:
             self._maintain()
         except OffsetsTableError as error:
             _log.warning(
-                "the offsets table was not cleaned up; it is written as before, and this is tried again after %d "
-                "commits: %s",
+                "could not clean up the offsets table; commits continue, and the next try is after %d commits: %s",
                 EVERY_COMMITS,
                 error,
             )

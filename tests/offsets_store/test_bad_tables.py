@@ -94,7 +94,7 @@ def test_no_permission(open_folder: Path) -> None:
     for text, place in ((running, uri), (starting, f"{uri}-new")):
         assert text.startswith(f"could not write the offsets table at {place}: ")
         assert "Permission denied" in text
-        assert "Check the path, the storage options, and that the place can be written" in text
+        assert "Check the path, the storage options and the write permission" in text
     assert DeltaTable(uri).version() == 1
     assert OffsetsTable(uri).positions("clicks_etl", ["clicks"]) == {FIRST: 28}
     assert not Path(f"{uri}-new").exists()

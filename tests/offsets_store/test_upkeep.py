@@ -93,7 +93,7 @@ def test_a_failing_upkeep_is_a_warning_and_tried_again(
         patched.setattr(DeltaRsStorage, "maintain", fail)
         _record_many(uri, storage, KEY, 25)
     assert [record.getMessage() for record in caplog.records] == [
-        "the offsets table was not cleaned up; it is written as before, and this is tried again after 10 commits:"
+        "could not clean up the offsets table; commits continue, and the next try is after 10 commits:"
         " could not clean up: no room"
     ] * 2
     _record_many(uri, storage, KEY, 6)
