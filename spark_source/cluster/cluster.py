@@ -184,7 +184,8 @@ def view_of(view: ClusterView, partitions: Iterable[PartitionKey]) -> ClusterVie
 def check_scope(options: SourceOptions, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
     """Raise ConfigurationError for a topic, or a partition of `assign`, that the cluster does not have.
 
-    Those in `known` it once had: whether it may be without them is a matter of failOnDataLoss.
+    Those in `known`, of the query's checkpoint, it once had: whether it may be without them is a matter of
+    failOnDataLoss. Some topics of a checkpoint may have been left out since; with all of them it is another query's.
     """
     there = view.partitions()
     missing = sorted(set(options.topics) - {key.topic for key in (*there, *known)})
@@ -197,6 +198,11 @@ def check_scope(options: SourceOptions, view: ClusterView, known: Collection[Par
         raise ConfigurationError(
             f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "
             f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}"
+        )
+    if known and not any(map(options.selector(), known)):
+        raise ConfigurationError(
+            f"the checkpoint is of {', '.join(sorted({key.topic for key in known}))}, and the query reads "
+            f"{options.choice}; give it a checkpointLocation of its own"
         )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from spark_source.cluster.cluster import Lookup
 from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
+from spark_source.stream.silent_brokers import some_of
 from spark_source.stream.snapshot import Snapshot
+from tubeclient.errors import ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 
 __all__ = ["Reach", "Target"]
@@ -45,7 +48,33 @@ class Target:
             self._last = recent, Reach(partitions, bounds)
         return self._last[1]
 
-    def left(self, reached: Offsets, recent: Snapshot) -> list[PartitionKey]:
+    def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: Lookup) -> bool:
+        """Whether brokers that hold a part of the target were silent, and answer again; without waiting where none was.
+
+        ConnectError where they do not answer for `retryLimit`: Spark would take the query's end for that of all its
+        data.
+        """
+        left = self._left(reached, recent)
+        if not left:
+            return False
+        try:
+            lookup.bounds(recent.layout.view_read)
+        except TubeError as error:
+            at_latest = [key for key in left if reached.waiting.get(key) == "latest"]
+            left_out = (
+                f". {some_of(at_latest)} begin at `latest` only when a run hears their broker first: what is written "
+                "there until then is left out. To have it, begin with a new checkpoint while all brokers answer, or at "
+                "startingTimestamp or an offset of these partitions in startingOffsets"
+                if at_latest
+                else ""
+            )
+            raise ConnectError(
+                f"Trigger.AvailableNow has read everything but {some_of(left)}, whose brokers do not answer: {error}. "
+                f"What was read is complete and in the checkpoint; start the query again when they do{left_out}"
+            ) from error
+        return True
+
+    def _left(self, reached: Offsets, recent: Snapshot) -> list[PartitionKey]:
         """The target's partitions that were not read to its end because their broker does not answer."""
         return [
             key

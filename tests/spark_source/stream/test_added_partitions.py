@@ -44,7 +44,7 @@ def enter(tube: EmbeddedTubeMQ, query: Query, one: StreamPlanner) -> None:
     """Have the query read everything and look once more; add a partition, and go on until the query knows it."""
     query.until(one, OLD)
     for _ in range(3):
-        one._start().get(fresh=True)
+        one._held().snapshots.get(fresh=True)
     tube.grow_topic("t", partitions=2)
     wait_for(lambda: (query.batch(one, 10), at(query, 1) is not None)[1], "the new partition")
 
@@ -70,10 +70,10 @@ def test_what_comes_with_the_partition_is_read(tube: EmbeddedTubeMQ) -> None:
     expected = send(tube, 0, "old", OLD)
     with query.run() as one:
         query.until(one, OLD)
-        one._start().get(fresh=True)
+        one._held().snapshots.get(fresh=True)
         tube.grow_topic("t", partitions=2)
         expected += send(tube, 1, "new", 5)
-        one._start().get(fresh=True)
+        one._held().snapshots.get(fresh=True)
         expected += send(tube, 0, "new", 5) + send(tube, 1, "newer", 5)
         wait_for(lambda: (query.batch(one, 4), at(query, 1) is not None)[1], "the new partition")
     with query.run() as one:

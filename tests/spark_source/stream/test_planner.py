@@ -302,12 +302,16 @@ def test_a_group_that_is_held_is_an_error_and_leaves_nothing_behind() -> None:
     assert cluster.count("leave") == 1
 
 
-def test_the_end_gives_everything_back_once() -> None:
+@pytest.mark.parametrize("available_now", [False, True])
+def test_the_end_gives_everything_back_once_and_the_group_first(available_now: bool) -> None:
     cluster = FakeCluster()
     one = planner(cluster)
+    if available_now:
+        one.freeze_target()
     one.initial()
     one.close()
     one.close()
+    assert cluster.calls[-2:] == ["leave", "lookup closed"]
     assert (cluster.count("leave"), cluster.count("lookup closed")) == (1, 1)
     assert one.reported_latest() is None
 

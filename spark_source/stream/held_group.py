@@ -1,0 +1,51 @@
+"""What a query has once it holds its group: made once, in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from spark_source.cluster.cluster import Lookup, Membership
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.assigning import Assigner, PartitionAssignment
+from spark_source.stream.late_starts import LateStarts
+from spark_source.stream.loss_judge import LossJudge
+from spark_source.stream.snapshot import SnapshotCache
+from tubeclient.keys import PartitionKey
+
+__all__ = ["HeldGroup"]
+
+
+@dataclass(frozen=True)
+class HeldGroup:
+    """What a query works with as long as it holds its group. The master hears of each new assignment."""
+
+    lookup: Lookup
+    snapshots: SnapshotCache
+    judge: LossJudge
+    assigner: Assigner
+    late_starts: LateStarts
+
+    @classmethod
+    def of(
+        cls,
+        options: SourceOptions,
+        source_count: int,
+        membership: Membership,
+        lookup: Lookup,
+        nodes_before: Callable[[], Mapping[PartitionKey, int]],
+        clock: Callable[[], float],
+    ) -> HeldGroup:
+        """`membership` is joined; `nodes_before` are the nodes that partitions had in earlier runs, see Assigner."""
+
+        def tell_master(assigned: PartitionAssignment) -> None:
+            membership.report(dict(enumerate(assigned.by_node)))
+
+        snapshots = SnapshotCache(options, membership, lookup, clock)
+        return cls(
+            lookup,
+            snapshots,
+            LossJudge(options, membership, snapshots),
+            Assigner(options, source_count, nodes_before, tell_master),
+            LateStarts(options, lookup),
+        )
