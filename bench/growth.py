@@ -10,7 +10,7 @@ from bench.rounds import Side, add_turns
 from bench.spark_reads import timed_read, tube_options
 from bench.stage import Stage
 from bench.workloads import GROWING_PARTITIONS, GROWTH, growing, scaled
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from spark_source.stream.batch_reader import TubeBatchReader
 
 __all__ = ["measure_growth"]

@@ -33,7 +33,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from bench.embedded_process import embedded_tubemq
 from bench.lines import HEADING, times_line
 from embedded_tubemq import TopicConfig
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from spark_source.stream.batch_reader import TubeBatchReader
 from spark_source.stream.planner_process import collect_seldom
 from spark_source.stream.stream_reader import TubeStreamReader

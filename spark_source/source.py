@@ -20,21 +20,22 @@ from pyspark.sql.datasource import (
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from spark_source.options.given import GivenOptions
     from spark_source.options.sink_options import SinkOptions
-    from spark_source.options.source_options import GivenOptions, SourceOptions
+    from spark_source.options.source_options import SourceOptions
 
 __all__ = ["TubeSource"]
 
 
 class TubeSource(DataSource):
-    """The data source `tubeclient`. Its options are those of `spark_source.options.table`.
+    """The data source `tubeclient`. Its options are those of `spark_source.options`.
 
     Each value is checked when the source is made. Whether they make a read is checked when Spark asks for the schema,
     which `load` does; whether they make a write, when it asks for a writer.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        from spark_source.options.source_options import parse_given
+        from spark_source.options.given import parse_given
 
         super().__init__({})  # the raw options stay out of this object: they can hold secrets
         self._given: GivenOptions = parse_given(options)
@@ -91,7 +92,7 @@ class TubeSource(DataSource):
 
     def _read_options(self) -> SourceOptions:
         from spark_source.options.access import check_here
-        from spark_source.options.source_options import read_options
+        from spark_source.options.given import read_options
 
         options = read_options(self._given)
         check_here(options)
@@ -99,7 +100,7 @@ class TubeSource(DataSource):
 
     def _write_options(self) -> SinkOptions:
         from spark_source.options.access import check_here
-        from spark_source.options.sink_options import write_options
+        from spark_source.options.given import write_options
 
         options = write_options(self._given)
         check_here(options)
@@ -110,7 +111,7 @@ class TubeSource(DataSource):
 
         Tasks have the reader, which brings what they need; they are sent no options of this object.
         """
-        from spark_source.options.source_options import GivenOptions
+        from spark_source.options.given import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}
 

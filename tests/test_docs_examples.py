@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from tests.test_docs import PAGES
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from offsets_store import GroupKey
-from spark_source.options.sink_options import write_options
-from spark_source.options.source_options import parse_given, parse_options
+from spark_source.options.given import parse_given, parse_options, write_options
 from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.sink_rows import MessageMaker
 from tubeclient import (

@@ -18,7 +18,6 @@ from tubeclient.errors import ConfigurationError, ConnectError, TransportError, 
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.names import reader_groups_of
 from tubeclient.offset_lookup import OffsetLookup
 from tubeclient.settings import ClientSettings
 from tubeclient.store_growth import StoreGrowth
@@ -33,7 +32,6 @@ __all__ = [
     "check_scope",
     "client_settings",
     "node_count",
-    "reader_groups",
     "scope",
     "view_of",
 ]
@@ -113,7 +111,7 @@ class TubeCluster:
     def fetch_view(self) -> ClusterView:
         options = self._options
         topics = options.topics if options.subscribe_pattern is None else self._matching_topics()
-        return fetch_view(self._settings, topics, reader_groups(options), options.filters) if topics else NOTHING
+        return fetch_view(self._settings, topics, options.reader_groups, options.filters) if topics else NOTHING
 
     def membership(self, source_count: int) -> Membership:
         options = self._options
@@ -134,7 +132,7 @@ class TubeCluster:
         return PatternMembership(self._matching_topics, for_topics, options.partition_refresh_interval_ms)
 
     def lookup(self) -> Lookup:
-        return OffsetLookup(self._settings, reader_groups(self._options))
+        return OffsetLookup(self._settings, self._options.reader_groups)
 
     def position_books(self) -> PositionBooks:
         return BrokerWebs(self._settings)
@@ -166,11 +164,6 @@ def client_settings(options: AccessOptions) -> ClientSettings:
     )
 
 
-def reader_groups(options: SourceOptions) -> tuple[str, ...]:
-    """Return the groups to read under."""
-    return options.reader_groups or reader_groups_of(options.consumer_group)
-
-
 def scope(options: SourceOptions, view: ClusterView) -> list[PartitionKey]:
     """Return the partitions that are read, sorted, whether or not they can be read at this moment."""
     return list(filter(options.selector(), view.partitions()))
@@ -193,7 +186,7 @@ def check_scope(options: SourceOptions, view: ClusterView, known: Collection[Par
         raise ConfigurationError(
             f"no broker of the cluster has topic {missing[0]}; create and deploy it, or take it out of subscribe"
         )
-    strange = sorted(set(options.assigned_keys).difference(there, known))
+    strange = sorted(set(options.assigned).difference(there, known))
     if strange:
         raise ConfigurationError(
             f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "

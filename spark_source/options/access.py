@@ -9,43 +9,144 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from spark_source.options import parsers as to
+from spark_source.options.option import option, optional, required
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
 from tubeclient.tls_settings import TlsSettings
 
-__all__ = ["AccessOptions", "asks_for_tls", "check_access", "check_here", "credentials", "tls_settings", "uses_tls"]
+__all__ = [
+    "AccessOptions",
+    "ConnectingOptions",
+    "asks_for_tls",
+    "check_access",
+    "check_here",
+    "credentials",
+    "tls_settings",
+    "uses_tls",
+]
 
 _PASSWORDS: Final = ("authPassword", "authPasswordFile", "authPasswordEnv")
 _KEY_PASSWORDS: Final = ("tls.keyPassword", "tls.keyPasswordFile", "tls.keyPasswordEnv")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessOptions:
-    """How the cluster is reached and as whom: what reads and writes have in common. `option_table.OPTIONS` documents
-    the fields.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ConnectingOptions:
+    """How the cluster is reached."""
 
-    master_servers: tuple[str, ...]
-    master_web_port: int
-    rpc_timeout_ms: int
-    retry_limit_ms: int
-    auth_user: str | None
-    auth_password: str | None = field(repr=False)
-    auth_password_file: str | None
-    auth_password_env: str | None
-    tls_enabled: bool | None
-    tls_ca_file: str | None
-    tls_certificate_file: str | None
-    tls_key_file: str | None
-    tls_key_password: str | None = field(repr=False)
-    tls_key_password_file: str | None
-    tls_key_password_env: str | None
-    tls_check_hostname: bool
-    given: frozenset[str]
+    master_servers: tuple[str, ...] = required(
+        "masterServers",
+        to.servers,
+        "The cluster's masters, active and standby: `host:port` separated by commas; without a port 8715, or "
+        "8716 over TLS.",
+    )
+    master_web_port: int = option(
+        "masterWebPort",
+        to.integer(1, 65535),
+        "8080",
+        "The masters' HTTP port; the brokers' ones are found there. Where they cannot be reached, offsets are "
+        "asked for over TubeMQ's own protocol. Writes do without.",
+    )
+    rpc_timeout_ms: int = option(
+        "rpcTimeout", to.duration_ms(100), "8s", "How long one call to a broker may take, or to all masters in turn."
+    )
+    retry_limit_ms: int = option(
+        "retryLimit",
+        to.duration_ms(1_000),
+        "60s",
+        "How long reading goes on trying without any progress before it fails; for writes, how long one message is "
+        "tried.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessOptions(ConnectingOptions):
+    """How the cluster is reached and as whom: what reads and writes have in common."""
+
+    auth_user: str | None = optional(
+        "authUser",
+        to.user,
+        None,
+        "none",
+        "The user, where masters and brokers ask for one. One of the three options that follow gives the password.",
+    )
+    auth_password: str | None = optional(
+        "authPassword",
+        to.password,
+        None,
+        "none",
+        "The user's password. Brokers want the signature of each task, so this text is sent to every task; the two "
+        "options that follow send only where it stands.",
+        secret=True,
+    )
+    auth_password_file: str | None = optional(
+        "authPasswordFile",
+        to.text,
+        None,
+        "none",
+        "A file that holds the password, at this path on the driver's machine and on every executor's. It is read "
+        "whenever a request is signed.",
+    )
+    auth_password_env: str | None = optional(
+        "authPasswordEnv",
+        to.text,
+        None,
+        "none",
+        "An environment variable that holds the password, of the driver and of the executors "
+        "(`spark.executorEnv.NAME`).",
+    )
+    tls_enabled: bool | None = optional(
+        "tls.enabled",
+        to.boolean,
+        None,
+        "`true` where another `tls.` option is given, else `false`",
+        "Whether connections to masters and brokers are encrypted. TubeMQ has ports of its own for it: a master "
+        "without a port is then at 8716. The web ports know no TLS.",
+    )
+    tls_ca_file: str | None = optional(
+        "tls.caFile",
+        to.text,
+        None,
+        "whom the machine trusts",
+        "Certificates of those who sign the servers' ones. This and all files below: PEM, at the same path on the "
+        "driver's machine and on every executor's.",
+    )
+    tls_certificate_file: str | None = optional(
+        "tls.certificateFile",
+        to.text,
+        None,
+        "none",
+        "The client's own certificate, with the chain to its signer, where servers ask for one (two-way TLS).",
+    )
+    tls_key_file: str | None = optional(
+        "tls.keyFile", to.text, None, "`tls.certificateFile`", "The private key of that certificate."
+    )
+    tls_key_password: str | None = optional(
+        "tls.keyPassword",
+        to.password,
+        None,
+        "none",
+        "What the key is encrypted with, if it is. Like `authPassword`, this text is sent to every task.",
+        secret=True,
+    )
+    tls_key_password_file: str | None = optional(
+        "tls.keyPasswordFile", to.text, None, "none", "A file that holds the key's password."
+    )
+    tls_key_password_env: str | None = optional(
+        "tls.keyPasswordEnv", to.text, None, "none", "An environment variable that holds the key's password."
+    )
+    tls_check_hostname: bool = option(
+        "tls.checkHostname",
+        to.boolean,
+        "true",
+        "Whether a server's certificate has to be for the host it was reached at. Brokers are reached at the address "
+        "that the master lists: either their certificates name it, or this is to be false.",
+    )
+    given: frozenset[str] = frozenset()
     """Names of the options that the user gave."""
 
 

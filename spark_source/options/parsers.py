@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from spark_source.offsets.json_object import json_object
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
 from tubeclient.names import checked_filters, group_name, topic_name, why_no_group
 from tubeclient.settings import parse_master_servers
 from tubeclient.time_zones import zone_named
@@ -37,6 +38,7 @@ __all__ = [
 
 T = TypeVar("T")
 U = TypeVar("U")
+Word = TypeVar("Word", bound=str)
 
 _DURATION = re.compile(r"(\d+)\s*([a-z]+)", re.IGNORECASE)
 _UNITS_MS: Final = {
@@ -151,13 +153,14 @@ def duration_ms(low_ms: int) -> Callable[[str], int]:
     return parse
 
 
-def choice(*words: str) -> Callable[[str], str]:
+def choice(*words: Word) -> Callable[[str], Word]:
     """Return a parser of one of `words`, in any case."""
 
-    def parse(value: str) -> str:
-        if value.strip().lower() not in words:
-            raise ValueError(f"is {value!r}; write one of {', '.join(words)}")
-        return value.strip().lower()
+    def parse(value: str) -> Word:
+        for word in words:
+            if word == value.strip().lower():
+                return word
+        raise ValueError(f"is {value!r}; write one of {', '.join(words)}")
 
     return parse
 
@@ -172,15 +175,15 @@ def zone(value: str) -> str:
     return _usable(zone_named, value).key
 
 
-def partition_keys(value: str) -> tuple[str, ...]:
-    """A JSON list of partition keys, as texts; their form is checked by whoever makes keys of them."""
+def partition_keys(value: str) -> tuple[PartitionKey, ...]:
+    """A JSON list of partition keys, each once, sorted."""
     try:
         keys = json.loads(value)
     except ValueError:
         keys = None
     if not isinstance(keys, list) or not keys or not all(isinstance(key, str) for key in keys):
         raise ValueError(f'is {value!r}; write a JSON list of partition keys, as in ["1:clicks:0", "1:clicks:1"]')
-    return tuple(keys)
+    return tuple(sorted({PartitionKey.parse(key) for key in keys}))
 
 
 def filters(value: str) -> Mapping[str, frozenset[str]]:

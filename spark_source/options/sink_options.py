@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_source.options.access import AccessOptions, check_access
-from spark_source.options.source_options import GivenOptions
+from spark_source.options import parsers as to
+from spark_source.options.access import AccessOptions
+from spark_source.options.batch_options import MessageTimeOptions
+from spark_source.options.option import optional
 
-__all__ = ["SinkOptions", "write_options"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkOptions(AccessOptions):
-    """One field for each row of `option_table.OPTIONS` that writes have; it documents it."""
-
-    message_time_zone: str
-    topic: str | None
+__all__ = ["SinkOptions"]
 
 
-def write_options(given: GivenOptions) -> SinkOptions:
-    """Return the options of a write. ConfigurationError: one is of no use there, missing, or contradicts another."""
-    options = SinkOptions(given=given.names, **given.of("write"))
-    check_access(options)
-    return options
+@dataclass(frozen=True, kw_only=True)
+class SinkOptions(AccessOptions, MessageTimeOptions):
+    """The options of a write, streaming or batch."""
+
+    topic: str | None = optional(
+        "topic",
+        to.topic,
+        None,
+        "the column `topic`",
+        "The topic that a write goes to. It overrides the column `topic`; one of both is required.",
+    )

@@ -1,48 +1,34 @@
-"""Every option of reads and writes, one row each, which parses, documents and masks it; with those not built yet."""
+"""Every option of reads and writes, as the fields of SourceOptions and SinkOptions declare them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from spark_source.options import parsers as to
-from spark_source.options.row import OptionRow
-from spark_source.options.rows_connecting import ACCESS, CONNECTING
-from spark_source.options.rows_reading import READING
+from spark_source.options.option import Option, options_of
+from spark_source.options.sink_options import SinkOptions
+from spark_source.options.source_options import SourceOptions
 
-__all__ = ["OPTIONS", "SPARKS_OWN", "find_row", "markdown"]
+__all__ = ["OPTIONS", "find_option", "markdown"]
 
-SPARKS_OWN: Final = ("checkpointLocation", "queryName")
-"""What Spark hands to a sink along with the user's options."""
+_READING: Final = tuple(options_of(SourceOptions).values())
+_WRITING: Final = tuple(options_of(SinkOptions).values())
 
-_WRITING: Final = (
-    OptionRow(
-        "topic",
-        "topic",
-        to.topic,
-        None,
-        "the column `topic`",
-        "The topic that a write goes to. It overrides the column `topic`; one of both is required.",
-        "none",
-        writes=True,
-    ),
-)
-
-OPTIONS: Final[tuple[OptionRow, ...]] = (*CONNECTING, *READING, *ACCESS, *_WRITING)
+OPTIONS: Final[tuple[Option, ...]] = (*_READING, *(option for option in _WRITING if option not in _READING))
 """In the order of the documentation."""
 
 
-def find_row(key: str) -> OptionRow | None:
-    """The row of an option by its name in any case; None for an unknown one."""
-    return next((row for row in OPTIONS if row.matches(key)), None)
+def find_option(key: str) -> Option | None:
+    """The option of a name in any case; None for an unknown one."""
+    return next((option for option in OPTIONS if option.matches(key)), None)
 
 
 def markdown() -> str:
     """The options as a Markdown table."""
     lines = ["| option | default | applies to | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{row.name}` | {row.default_doc} | {_uses(row)} | {row.doc} |" for row in OPTIONS]
+    lines += [f"| `{option.name}` | {option.default} | {_uses(option)} | {option.doc} |" for option in OPTIONS]
     return "\n".join([*lines, ""])
 
 
-def _uses(row: OptionRow) -> str:
-    reads = {"both": ["reads"], "stream": ["streaming reads"], "batch": ["batch reads"], "none": []}[row.reads]
-    return ", ".join([*reads, *(["writes"] if row.writes else [])])
+def _uses(option: Option) -> str:
+    reads = {None: "reads", "stream": "streaming reads", "batch": "batch reads"}[option.only]
+    return ", ".join([*[reads] * (option in _READING), *["writes"] * (option in _WRITING)])

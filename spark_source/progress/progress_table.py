@@ -153,7 +153,7 @@ class ProgressTable:
     def _question(self, starting: str) -> str:
         """What a kept beginning is the answer to: another choice of partitions asks another question."""
         return (
-            f"{starting} {json.dumps([str(key) for key in self._options.assigned_keys])}"
+            f"{starting} {json.dumps([str(key) for key in self._options.assigned])}"
             if self._options.assigned
             else starting
         )

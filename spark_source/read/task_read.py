@@ -33,7 +33,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     reader from going on for `retryLimit`.
     """
     # Here, not above: the planner loads this module too and has no use for them.
-    from spark_source.cluster.cluster import client_settings, reader_groups
+    from spark_source.cluster.cluster import client_settings
     from spark_source.read.arrow import PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
     from tubeclient.errors import CorruptMessage
@@ -41,7 +41,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     from tubeclient.present_brokers import present_brokers
     from tubeclient.range_reader import RangeReader, WantedRange
 
-    settings, groups = client_settings(options), reader_groups(options)
+    settings, groups = client_settings(options), options.reader_groups
     topics = sorted({key.topic for key, _, _ in partition.plain_ranges})
     partition = replace(partition, brokers=tuple(present_brokers(settings, groups, partition.brokers, topics)))
 

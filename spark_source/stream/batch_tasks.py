@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_source.cluster.cluster import reader_groups
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
@@ -42,7 +41,7 @@ def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list
         plan.by_node,
         min_tasks=options.min_partitions,
         max_rows=options.max_records_per_partition,
-        reader_groups=len(reader_groups(options)),
+        reader_groups=len(options.reader_groups),
     )
     return [
         NodePartition(

@@ -13,7 +13,8 @@ import pytest
 
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from spark_source.plan.node_partition import NodePartition
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_node

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from spark_source.plan.node_partition import NodePartition
 from spark_source.stream.stream_reader import TubeStreamReader
 from tests.apache import spark_options

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
 from tests.jobs.offsets_runner import GROUP, OffsetsCommands

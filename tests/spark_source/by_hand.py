@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_node
 from spark_source.stream.planner import StreamPlanner

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from offsets_store import OffsetsTable
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from spark_source.plan.node_partition import NodePartition
 from spark_source.progress.progress_commits import PATIENCE, Patience
 from spark_source.progress.progress_table import ProgressTable

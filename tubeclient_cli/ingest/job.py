@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent

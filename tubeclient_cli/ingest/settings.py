@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from spark_source.options.given import parse_options
+from spark_source.options.option import Masked
 from spark_source.options.parsers import duration_ms
-from spark_source.options.source_options import Masked, parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from offsets_store import GroupKey
-from spark_source.cluster.cluster import TubeCluster, client_settings, reader_groups
-from spark_source.options.source_options import parse_options
+from spark_source.cluster.cluster import TubeCluster, client_settings
+from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
@@ -34,7 +34,7 @@ class Brokers:
 
     @cached_property
     def lookup(self) -> OffsetLookup:
-        return OffsetLookup(self._settings, reader_groups(self._options))
+        return OffsetLookup(self._settings, self._options.reader_groups)
 
     @cached_property
     def view(self) -> ClusterView:

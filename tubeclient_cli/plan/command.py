@@ -97,7 +97,7 @@ def _hints(text: str | None) -> Hints:
 
 def _settings(master_servers: str, topics: list[str], options: dict[str, str]) -> ClientSettings:
     from spark_source.cluster.cluster import client_settings
-    from spark_source.options.source_options import parse_options
+    from spark_source.options.given import parse_options
     from tubeclient.names import topic_names
 
     subscribed = ",".join(topic_names(topics))

@@ -9,7 +9,8 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
 from tubeclient.errors import ClientClosed, ConfigurationError, ConnectError, DataLoss, NodeIdConflict, TopicNotDeployed
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout

@@ -10,7 +10,8 @@ import pytest
 
 from pyspark_tubeclient import DefaultSource
 from spark_source.cluster.cluster import client_settings
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from spark_source.read.task_read import read_node
 from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, options, planner
 from tubeclient import Credentials, TlsSettings

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_source.options.source_options import SourceOptions, parse_options
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
 from spark_source.plan.assigning import PartitionAssignment
 from tubeclient.assignment import NO_HINTS, STRATEGIES, Assignment, Hints, assign
 from tubeclient.errors import ConfigurationError

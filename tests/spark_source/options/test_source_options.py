@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
-from typing import Literal
 
 import pytest
 
-from spark_source.options.row import OptionRow
-from spark_source.options.sink_options import SinkOptions, write_options
-from spark_source.options.source_options import SourceOptions, parse_given, parse_options
-from spark_source.options.table import OPTIONS, find_row, markdown
+from spark_source.options.given import parse_given, parse_options, write_options
+from spark_source.options.option import Option, options_of
+from spark_source.options.sink_options import SinkOptions
+from spark_source.options.source_options import SourceOptions
+from spark_source.options.table import OPTIONS, find_option, markdown
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -37,21 +37,21 @@ def test_the_least_options_and_all_defaults() -> None:
     assert options.include_attributes is False
     assert options.message_time_zone == "UTC"
     assert options.offsets_table is None
-    assert options.reader_groups is None
+    assert options.reader_groups == tuple(f"g-r{number}" for number in range(8))
     assert options.master_web_port == 8080
     assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (8_000, 40_000)
     assert options.group_fallback == "error"
 
 
-@pytest.mark.parametrize("row", OPTIONS, ids=lambda row: row.name)
-def test_the_documentation_names_every_word_that_an_option_takes(row: OptionRow) -> None:
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_documentation_names_every_word_that_an_option_takes(option: Option) -> None:
     """An option that takes one of some words says so when it is given another."""
     try:
-        row.parse("?")
+        option.parse("?")
     except ValueError as error:
         words = str(error).partition("; write one of ")[2].removesuffix(", or package.module:function of your own")
         for word in filter(None, words.split(", ")):
-            assert f"`{word}`" in row.doc + row.default_doc
+            assert f"`{word}`" in option.doc + option.default
 
 
 def test_names_come_in_any_case_and_values_are_parsed() -> None:
@@ -102,7 +102,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
     options = parse_options(
         {"masterservers": "m", "consumergroup": "g", "assign": '["1:b:10000", "2:a:3", "1:b:10000"]'}
     )
-    assert options.assigned_keys == (PartitionKey(1, "b", 10000), PartitionKey(2, "a", 3))
+    assert options.assigned == (PartitionKey(1, "b", 10000), PartitionKey(2, "a", 3))
     assert options.topics == ("a", "b")
 
 
@@ -228,25 +228,24 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     assert "storageoption.key has a value that cannot be used" in str(caught.value)
 
 
-@pytest.mark.parametrize(("use", "kind"), [("read", SourceOptions), ("write", SinkOptions)])
-def test_table_and_fields_agree(use: Literal["read", "write"], kind: type[SourceOptions | SinkOptions]) -> None:
-    fields = {field.name for field in dataclasses.fields(kind)} - {"given"}
-    assert {row.field for row in OPTIONS if row.applies_to(use)} == fields
+@pytest.mark.parametrize("kind", [SourceOptions, SinkOptions])
+def test_every_field_is_an_option(kind: type[SourceOptions | SinkOptions]) -> None:
+    assert {field.name for field in dataclasses.fields(kind)} == {*options_of(kind), "given"}
 
 
-def test_names_are_unique_and_rows_documented() -> None:
-    names = [row.name.lower() for row in OPTIONS]
+def test_names_are_unique_and_options_documented() -> None:
+    names = [option.name.lower() for option in OPTIONS]
     assert len(set(names)) == len(names)
-    assert all(row.doc.endswith(".") for row in OPTIONS)
-    assert find_row("STORAGEOPTION.a.b") is find_row("storageOption.x")
+    assert all(option.doc.endswith(".") for option in OPTIONS)
+    assert find_option("STORAGEOPTION.a.b") is find_option("storageOption.x") is not None
 
 
 def test_documentation_has_every_option() -> None:
     table = markdown()
-    for row in OPTIONS:
-        [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{row.name}` |")]
-        assert ("reads" in uses) == row.applies_to("read")
-        assert ("writes" in uses) == row.applies_to("write")
+    for option in OPTIONS:
+        [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{option.name}` |")]
+        assert ("reads" in uses) == (option in options_of(SourceOptions).values())
+        assert ("writes" in uses) == (option in options_of(SinkOptions).values())
     assert all(line.count("|") - line.count("\\|") == 5 for line in table.strip().splitlines())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.task_read import read_node

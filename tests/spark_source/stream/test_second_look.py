@@ -12,7 +12,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.source_options import parse_options
+from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
 from tests.group_page import group_page

@@ -16,8 +16,8 @@ import pytest
 
 import tubeclient
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from spark_source.options.sink_options import SinkOptions, write_options
-from spark_source.options.source_options import parse_given
+from spark_source.options.given import parse_given, write_options
+from spark_source.options.sink_options import SinkOptions
 from spark_source.write.in_flight import MAX_BYTES, MAX_MESSAGES
 from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.task_write import write_rows

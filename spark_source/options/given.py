@@ -1,0 +1,120 @@
+"""From the user's texts to options. Whether a read or a write is to come of them, Spark says only later."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar
+
+from spark_source.options import parsers as to
+from spark_source.options.access import asks_for_tls, check_access
+from spark_source.options.option import Masked, Option, options_of
+from spark_source.options.sink_options import SinkOptions
+from spark_source.options.source_options import SourceOptions
+from spark_source.options.table import OPTIONS, find_option
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["GivenOptions", "parse_given", "parse_options", "read_options", "write_options"]
+
+_Kind = TypeVar("_Kind", SourceOptions, SinkOptions)
+
+_SPARKS_OWN: Final = ("checkpointLocation", "queryName")
+"""What Spark hands to a sink along with the user's options."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """What the user gave, value by value."""
+
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """By the names of the options, as they are documented."""
+
+    def of(self, kind: type[_Kind]) -> _Kind:
+        """Return the options of a read or of a write, with the defaults of those not given.
+
+        Raises ConfigurationError that names one option that is of no use there, or that is missing.
+        """
+        options = options_of(kind)
+        names = {option.name for option in options.values()}.union(() if kind is SourceOptions else _SPARKS_OWN)
+        for name in sorted(self.values.keys() - names):
+            raise ConfigurationError(_misplaced(name, "read" if kind is SourceOptions else "write"))
+        for option in options.values():
+            if option.required and option.name not in self.values:
+                raise ConfigurationError(f'option {option.name} is required; add .option("{option.name}", ...)')
+        given = {name: self.values[option.name] for name, option in options.items() if option.name in self.values}
+        return kind(given=frozenset(self.values), **given)
+
+
+def parse_given(options: Mapping[str, str]) -> GivenOptions:
+    """Return the parsed options; their names may come in any case, as Spark lower-cases them.
+
+    Raises ConfigurationError that names one option, what is wrong and what to do; it quotes no secret.
+    """
+    values: dict[str, Any] = {}
+    sparks_own = {name.lower(): name for name in _SPARKS_OWN}
+    for key in sorted(options):
+        option = find_option(key)
+        if option is None:
+            if key.lower() not in sparks_own:
+                raise ConfigurationError(_unknown(key))
+            values[sparks_own[key.lower()]] = options[key]
+        elif option.name.endswith("*"):
+            rest = key[len(option.name) - 1 :]
+            values[option.name] = Masked({**values.get(option.name, {}), rest: _parse(option, key, options[key])})
+        else:
+            values[option.name] = _parse(option, option.name, options[key])
+    if asks_for_tls(values, values.get("tls.enabled")):  # the masters have another port for it
+        for text in (text for key, text in options.items() if key.lower() == "masterservers"):
+            values["masterServers"] = to.servers(text, tls=True)
+    return GivenOptions(values)
+
+
+def read_options(given: GivenOptions) -> SourceOptions:
+    """Return the options of a read; raises ConfigurationError for what is of no use there, missing or contradictory."""
+    options = given.of(SourceOptions)
+    options.check()
+    return options
+
+
+def write_options(given: GivenOptions) -> SinkOptions:
+    """Return the options of a write; raises ConfigurationError as `read_options` does."""
+    options = given.of(SinkOptions)
+    check_access(options)
+    return options
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Return the options of a read, parsed and checked, as `parse_given` and `read_options` do one after the other."""
+    return read_options(parse_given(options))
+
+
+def _parse(option: Option, name: str, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ConfigurationError:
+        raise  # says by itself which option it is about
+    except ValueError as error:
+        if option.secret:
+            raise ConfigurationError(f"option {name} has a value that cannot be used") from None
+        raise ConfigurationError(f"option {name} {error}") from None
+
+
+def _unknown(key: str) -> str:
+    names = {option.name.rstrip("*").lower(): option.name for option in OPTIONS}
+    if key.lower() == "path":
+        return (
+            "tubeclient has no path: call .load(), .save() or .start() without one; subscribe names the topics to "
+            "read, topic the one to write"
+        )
+    nearest = difflib.get_close_matches(key.lower(), names, n=1)
+    hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"
+    return f"option {key} is unknown; {hint}"
+
+
+def _misplaced(name: str, use: Literal["read", "write"]) -> str:
+    if name in _SPARKS_OWN:
+        return f"option {name} belongs to writeStream, not to a read"
+    instead = {"topic": "subscribe", "subscribe": "topic", "assign": "topic", "subscribePattern": "topic"}.get(name)
+    other = "writes" if use == "read" else "reads"
+    return f"option {name} applies to {other} only; " + (f"did you mean {instead}?" if instead else "leave it out")

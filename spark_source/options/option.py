@@ -1,0 +1,112 @@
+"""Declaring an option: one dataclass field says its name, parser, default and documentation.
+
+    rpc_timeout_ms: int = option("rpcTimeout", to.duration_ms(100), "8s", "How long one call may take.")
+
+The field's type is what the parser returns. The table of options, the parsing of what users give, and the page of the
+documentation all come from the fields of SourceOptions and SinkOptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, TypeVar
+
+__all__ = ["Masked", "Option", "option", "optional", "options_of", "required", "secrets"]
+
+T = TypeVar("T")
+
+_OPTION: Final = "option"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What a field knows of its option. Spark hands names over in lower case; users write them in any."""
+
+    name: str
+    """As documented. A trailing `*` stands for any rest: such options make one mapping from the rest to the value."""
+    parse: Callable[[str], Any]
+    """From the user's text; raises ValueError with the rest of the sentence "<name> ..."."""
+    default: str
+    """The default as the documentation writes it."""
+    doc: str
+    only: Literal["stream", "batch"] | None = None
+    """The only kind of read that it applies to."""
+    required: bool = False
+    secret: bool = False
+    """Its value may appear nowhere."""
+
+    def matches(self, key: str) -> bool:
+        """Whether `key`, in any case, is this option."""
+        wanted = self.name.lower()
+        if wanted.endswith("*"):
+            return key.lower().startswith(wanted[:-1]) and len(key) >= len(wanted)
+        return key.lower() == wanted
+
+
+def required(name: str, parse: Callable[[str], T], doc: str) -> T:
+    """The field of an option that has to be given."""
+    made: T = field(metadata={_OPTION: Option(name=name, parse=parse, default="required", doc=doc, required=True)})
+    return made
+
+
+def option(
+    name: str, parse: Callable[[str], T], default: str, doc: str, *, only: Literal["stream", "batch"] | None = None
+) -> T:
+    """The field of an option whose `default` is a text that users could write as well."""
+    return field(
+        default_factory=lambda: parse(default),
+        metadata={_OPTION: Option(name=name, parse=parse, default=f"`{default}`", doc=doc, only=only)},
+    )
+
+
+def optional(
+    name: str,
+    parse: Callable[[str], T],
+    unset: T,
+    unset_doc: str,
+    doc: str,
+    *,
+    only: Literal["stream", "batch"] | None = None,
+    secret: bool = False,
+) -> T:
+    """The field of an option that is `unset` where it is not given, which `unset_doc` explains."""
+    return field(
+        default_factory=lambda: unset,
+        repr=not secret,
+        metadata={_OPTION: Option(name=name, parse=parse, default=unset_doc, doc=doc, only=only, secret=secret)},
+    )
+
+
+def secrets(name: str, parse: Callable[[str], str], doc: str) -> Mapping[str, str]:
+    """The field of all options whose names begin as `name` does, up to its `*`; their values are secret."""
+    return field(
+        default_factory=lambda: Masked({}),
+        metadata={_OPTION: Option(name=name, parse=parse, default="", doc=doc, secret=True)},
+    )
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """Return the options of a class of options by field, in the order of the documentation."""
+    return {one.name: one.metadata[_OPTION] for one in fields(kind) if _OPTION in one.metadata}
+
+
+class Masked(Mapping[str, str]):
+    """A mapping whose values show up nowhere by accident: not in its text, not in that of whatever holds it."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key}: ***" for key in sorted(self._values)) + "}"

@@ -1,0 +1,94 @@
+"""What is read: the group, and its topics or partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from spark_source.options import parsers as to
+from spark_source.options.option import optional, required
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+__all__ = ["Subscription"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subscription:
+    """A group and what it reads: topics by name, topics by pattern, or partitions."""
+
+    consumer_group: str = required(
+        "consumerGroup",
+        to.own_group,
+        "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
+        "refused; a batch read registers nothing under it. Its name must not end in `-r` and a number, as those of "
+        "reader groups do.",
+    )
+    subscribe: tuple[str, ...] = optional(
+        "subscribe",
+        to.topics,
+        (),
+        "",
+        "Topics, separated by commas. Exactly one of this, `subscribePattern` and `assign`.",
+    )
+    subscribe_pattern: re.Pattern[str] | None = optional(
+        "subscribePattern",
+        to.pattern,
+        None,
+        "",
+        "All topics whose whole name matches this Python regular expression. They are listed by the master's web port "
+        "(`masterWebPort`) each `partitionRefreshInterval`; topics that appear while a query runs are read from their "
+        "beginning.",
+    )
+    assigned: tuple[PartitionKey, ...] = optional(
+        "assign",
+        to.partition_keys,
+        (),
+        "",
+        'Only these partitions: a JSON list of keys `brokerId:topic:partitionId`, as in `["1:clicks:0"]`.',
+    )
+    filters: Mapping[str, frozenset[str]] = optional(
+        "filters",
+        to.filters,
+        {},
+        "none",
+        'JSON from topics to tags, as in `{"clicks": ["web", "app"]}`: only messages with one of the tags are '
+        "read. Offsets move past the others too, so row limits become upper bounds.",
+    )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are named, sorted; () where they are read by a pattern."""
+        return self.subscribe or tuple(sorted({key.topic for key in self.assigned}))
+
+    @property
+    def choice(self) -> str:
+        """In words, what is read: topics, a pattern, or partitions."""
+        if self.subscribe_pattern is not None:
+            return f"topics that match {self.subscribe_pattern.pattern}"
+        if self.assigned:
+            return f"{len(self.assigned)} assigned partitions of {', '.join(self.topics)}"
+        return ", ".join(self.topics)
+
+    def reads_topic(self, topic: str) -> bool:
+        """Whether a topic is read, all of it or a part, if there is one of this name."""
+        if self.subscribe_pattern is not None:
+            return self.subscribe_pattern.fullmatch(topic) is not None
+        return topic in self.topics
+
+    def selector(self) -> Callable[[PartitionKey], bool]:
+        """Return what tells whether a partition is read, if there is one of this key."""
+        if self.assigned:
+            return frozenset(self.assigned).__contains__
+        return lambda key: self.reads_topic(key.topic)
+
+    def check_filters(self) -> None:
+        """Raise ConfigurationError where there is a filter for a topic that is not read."""
+        strange = sorted(topic for topic in self.filters if not self.reads_topic(topic))
+        if strange:
+            read = self.subscribe_pattern
+            raise ConfigurationError(
+                f"filters names topic {strange[0]}, which is not read; the topics are "
+                + (", ".join(self.topics) if read is None else f"those that match {read.pattern!r} as a whole")
+            )
