@@ -19,8 +19,8 @@ STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine
 
 @pytest.fixture(autouse=True)
 def own_handlers() -> Iterator[None]:
-    """The command's handlers of signals go with the test."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """The command's handlers of signals go with the test; a signal for which it has none is not to end the tests."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
