@@ -222,6 +222,17 @@ class GroupMembership(ProcessBound):
         self._pool.close()
 
     def _hold(self, patience_ms: float) -> None:
+        try:
+            self._follow(patience_ms)
+        except TubeError as error:
+            self._end(error)
+        except BaseException as error:  # a thread that dies must not leave its callers waiting
+            self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
+            raise
+        else:
+            self._end(ClientClosed(f"consumerGroup {self._nodes[0].group} was left; make a new membership"))
+
+    def _follow(self, patience_ms: float) -> None:
         flow = hold_group(
             self._masters,
             self._nodes,
@@ -260,19 +271,14 @@ class GroupMembership(ProcessBound):
                     self._on_view(event)
                 if not self._joined.done():
                     self._joined.set_result(None)
-        except TubeError as error:
-            if isinstance(error, HELD_BY_OTHERS) and not self._joined.done():
+        except HELD_BY_OTHERS as error:
+            if not self._joined.done():
                 error.args = (
                     f"{error}. {self._holders()}, and did so still after {patience_ms / 1000:.0f} s of waiting. A run "
                     f"that died holds them for {MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is "
                     "closed; patience_ms, in Spark groupJoinTimeout, says how long to wait for them",
                 )
-            self._end(error)
-        except BaseException as error:  # a thread that dies must not leave its callers waiting
-            self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
             raise
-        else:
-            self._end(ClientClosed(f"consumerGroup {self._nodes[0].group} was left; make a new membership"))
 
     def _holders(self) -> str:
         """Who is in the group now, as the master's web port tells."""

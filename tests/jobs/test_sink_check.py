@@ -25,6 +25,7 @@ from tubeclient_cli.ingest.sink_record import SinkRecord
 A, B, C = (PartitionKey(1, "clicks", number) for number in (0, 10_000, 20_000))
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}))
 STATE = SinkState(RECORD, 12)
+CUT, COPY = SinkState(is_whole=False), SinkState(is_whole=False, is_copy=True)
 
 Positions = dict[PartitionKey, int]
 
@@ -104,11 +105,12 @@ def test_a_later_batch_for_a_table_that_has_nothing_of_the_group_is_refused() ->
     with pytest.raises(RowsWouldBeMissing, match=r"batch 3 .* is not its first, and the table has none"):
         check_batch(SinkState(), later)
     # Where nobody knows, the checkpoint is believed; not with a copy, which it never wrote to.
-    assert check_batch(SinkState(is_whole=False), later)
+    assert check_batch(CUT, later, {A: 56})
+    assert check_batch(COPY, batch("query-2", 0, {A: 84}, {A: 112}))
     with pytest.raises(
         UnknownRows, match=r"batch 3 .* the table is a copy of another one, .* --starting-offsets with offsets"
     ):
-        check_batch(SinkState(is_whole=False, is_copy=True), later)
+        check_batch(COPY, later)
 
 
 @pytest.mark.parametrize("query_id", ["query-1", "query-2"])
@@ -122,7 +124,7 @@ def test_a_batch_that_goes_on_in_partitions_of_which_the_table_has_nothing_is_re
     assert check_batch(STATE, batch("query-2", 0, {A: 280, B: 560, C: 28}, {A: 308, B: 560, C: 28}))
 
 
-@pytest.mark.parametrize("state", [SinkState(), SinkState(is_whole=False)])
+@pytest.mark.parametrize("state", [SinkState(), CUT])
 def test_a_first_batch_that_begins_past_where_its_run_is_to_is_refused(state: SinkState) -> None:
     known = {A: 280, B: 560}
     for start, end in (({A: 280, B: 588}, {A: 308, B: 616}), ({A: 280}, {A: 308, B: 588})):
@@ -143,9 +145,6 @@ def test_where_the_brokers_end_before_the_rows_the_way_out_is_told() -> None:
     # An older checkpoint stands where the old topic was.
     with pytest.raises(RowsWouldBeMissing):
         check_batch(anew, batch("query-2", 3, {A: 280, B: 560}, {A: 28, B: 56}))
-
-
-CUT, COPY = SinkState(is_whole=False), SinkState(is_whole=False, is_copy=True)
 
 
 @pytest.mark.parametrize("chosen", [None, "target", "earliest", "latest", "2026-11-21T10:31Z"])

@@ -12,6 +12,7 @@ from tubeclient_cli.ingest.sink_history import Commit, SinkState, TakenOut, stat
 from tubeclient_cli.ingest.sink_record import SinkRecord
 
 A, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "views", 0)
+B, W = PartitionKey(2, "clicks", 0), PartitionKey(2, "views", 0)
 
 
 def ours(version: int, *, group: str = "g", based_on: int | None = None, ends: Offsets | None = None) -> Commit:
@@ -140,9 +141,10 @@ def test_a_history_that_is_cut_is_told() -> None:
 
 
 def test_topics_that_are_begun_anew_count_for_nothing_until_the_query_has_written() -> None:
-    held = SinkState(SinkRecord("g", "q", 3, Offsets({A: 56, V: 28})), 3, undone_topics=frozenset({"other"}))
+    ends = Offsets({A: 56, V: 28}).with_waiting({B: "latest", W: "latest"})
+    held = SinkState(SinkRecord("g", "q", 3, ends), 3, undone_topics=frozenset({"other"}))
     anew = held.without_topics(["clicks"], "new")
-    assert (dict(anew.ends), anew.sequence) == ({V: 28}, 3)
+    assert (anew.ends, anew.sequence) == (Offsets({V: 28}).with_waiting({W: "latest"}), 3)
     assert anew.undone_topics == frozenset({"clicks", "other"})
     assert held.without_topics([], None) == held
     assert held.without_topics(["clicks"], "q") == held

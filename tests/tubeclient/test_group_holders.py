@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
@@ -10,15 +16,18 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.forking import MULTI_THREADED, in_child
 from tests.tubeclient.occupying import occupy
 from tubeclient import (
+    Admin,
     ClientBalanceConsumer,
     ClientSettings,
     GroupMembership,
     NodeIdConflict,
     PartitionKey,
     PartitionOccupied,
+    TubeError,
 )
 from tubeclient.flows import hold_group
 from tubeclient.identity import host_name, maker_of, names_this_process, new_client_id
+from tubeclient.wire.methods import Method
 
 HERE = f"this process, {os.getpid()} on {host_name().replace('_', '.').replace('-', '.')}"
 
@@ -39,6 +48,80 @@ def test_who_holds_the_nodes_is_said_while_waiting_and_in_the_end(
     assert f"held by {HERE}. Waiting up to 2 s more: a run that died holds them for 30 s" in told[0]
     second.close()
     first.close()
+
+
+def from_elsewhere(
+    settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, source_count: int, node_ids: Sequence[int]
+) -> GroupMembership:
+    """A membership whose nodes have the client ids of as many processes of another machine, numbered from 1."""
+    numbers = itertools.count(1)
+    with monkeypatch.context() as patch:
+        patch.setattr("tubeclient.group.new_client_id", lambda group, label: f"{group}_far-{next(numbers)}-1-1-{label}")
+        return GroupMembership(settings, "etl", ["clicks"], source_count, node_ids=node_ids)
+
+
+@pytest.mark.parametrize(("others", "more"), [(5, ""), (6, ", ...")])
+def test_holders_are_others_and_five_are_named(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, others: int, more: str
+) -> None:
+    with (
+        closing(from_elsewhere(settings, monkeypatch, 7, range(1, others + 1))) as first,
+        closing(GroupMembership(settings, "etl", ["clicks"], 7)) as second,
+    ):
+        first.join()
+        cluster.master_faults.force(Method.CONSUMER_CLOSE, 403)  # so the master keeps the node 0 that is given back
+        with pytest.raises(NodeIdConflict) as caught:
+            second.join()
+    five = ", ".join(f"process {number} on far" for number in range(1, 6))
+    assert f"The group's nodes are held by {five}{more}, and did so still after 0 s of waiting" in str(caught.value)
+
+
+def test_holders_that_are_gone_or_not_known_are_said_to_be(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    for web_port, said in (
+        (settings.master_web_port, "The group's nodes are held by nobody any more, and did so"),
+        (1, "Who holds the nodes is not known, as the master's web port does not tell: "),
+    ):
+        cluster.master_faults.force(Method.CONSUMER_REGISTER_V2, 430)
+        with (
+            closing(GroupMembership(replace(settings, master_web_port=web_port), "etl", ["clicks"], 1)) as membership,
+            pytest.raises(NodeIdConflict) as caught,
+        ):
+            membership.join()
+        assert said in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_failure_while_the_holders_are_looked_for_leaves_nobody_waiting(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise ValueError("not foreseen")
+
+    monkeypatch.setattr(Admin, "group", fail)
+    cluster.master_faults.force(Method.CONSUMER_REGISTER_V2, 430)
+    with (
+        closing(GroupMembership(settings, "etl", ["clicks"], 1)) as membership,
+        pytest.raises(TubeError, match=r"keeping consumerGroup etl failed: ValueError\('not foreseen'\)"),
+    ):
+        membership.join()
+
+
+def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    with (
+        closing(GroupMembership(settings, "etl", ["clicks"], 1, on_end=ended.set)) as first,
+        closing(from_elsewhere(settings, monkeypatch, 1, [0])) as second,
+    ):
+        first.join()
+        cluster.restart_master()
+        second.join()
+        first.check_in()
+        assert ended.wait(20)
+        with pytest.raises(NodeIdConflict) as caught:
+            first.view()
+    assert "of waiting" not in str(caught.value)
 
 
 def test_the_maker_of_a_client_id() -> None:

@@ -63,7 +63,7 @@ class SinkState:
 
     def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
         """What counts for a query that is to begin `topics` anew: nothing of them, until it has written itself."""
-        if not topics or (self.record is not None and self.record.query_id == query_id):
+        if self.record is not None and self.record.query_id == query_id:
             return self
         forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
         record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
