@@ -6,11 +6,10 @@ spark.streams.addListener(listener)
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
-import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -18,6 +17,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
 from spark_source.offsets.offsets import Offsets
+from spark_source.progress.follower import WAITS, Follower
+from spark_source.progress.job_thread import JobThread, NoAnswer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -27,15 +28,14 @@ _log = logging.getLogger(__name__)
 
 
 class _End(NamedTuple):
-    """Where a batch ended; without rows, nothing is known."""
+    """Where a batch ended."""
 
+    run_id: str
+    """Of the query."""
     rows: list[PartitionProgress]
     as_of: datetime | None
     """When it was in the sink. Positions may go back, so this tells what is news and what the planner has told since.
     None where Spark does not say."""
-
-
-_NO_END = _End([], None)
 
 
 class OffsetsListener(StreamingQueryListener):
@@ -44,8 +44,8 @@ class OffsetsListener(StreamingQueryListener):
     `query_name` is what the query has from `queryName`, as an event of Spark's does not say whose group a source reads
     as; `consumer_group`, `topics` or `pattern`, and `source_count` are the source's options. The table is written from
     a thread of the listener's own, one batch at a time, and only the newest end is kept for it: a slow table falls
-    behind the query and then catches up at once, and one that fails is a warning and is tried again with the next
-    batch and when the query ends.
+    behind the query and then catches up at once, and one that fails is a warning and is tried again every 5 s and when
+    the query ends. A driver that ends waits as long for the last end.
     """
 
     def __init__(
@@ -61,44 +61,42 @@ class OffsetsListener(StreamingQueryListener):
         self._query_name = query_name
         self._key = GroupKey(consumer_group, topics, pattern=pattern)
         self._companion = table.join_run(self._key, source_count)
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="offsets-listener")
-        self._changed = threading.Condition()
+        self._thread = JobThread("offsets-listener")
+        self._follower = Follower(f"query {query_name}: the offsets table", self._thread, self._write, WAITS)
         self._run_id = ""
-        self._last = _NO_END
+        self._last: _End | None = None
         """The last known end of the query's run `_run_id`."""
-        self._pending = _NO_END
-        self._writing = self._failed = False
+        atexit.register(self._follower.finish, WAITS.end)
 
     def onQueryStarted(self, event: Any) -> None:
         if event.name == self._query_name:
             # It goes on from its checkpoint, or from where it was told: what an older run left to write is no news.
-            with self._changed:
-                self._run_id, self._last, self._pending = str(event.runId), _NO_END, _NO_END
+            self._run_id, self._last = str(event.runId), None
 
     def onQueryProgress(self, event: Any) -> None:
         progress = json.loads(event.progress.json)
         if progress.get("name") == self._query_name and (rows := self._end(progress["sources"])):
-            end = _End(rows, _ended_at(progress))
-            with self._changed:
-                self._run_id, self._last = str(progress["runId"]), end
-            self._write(end)
+            self._last = _End(str(progress["runId"]), rows, _ended_at(progress))
+            self._run_id = self._last.run_id
+            self._follower.follow(self._last)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing new has come."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        with self._changed:
-            last = self._last if str(event.runId) == self._run_id else _NO_END
-        if last.rows:
-            self._write(last)
+        if self._last is not None and self._last.run_id == str(event.runId):
+            self._follower.follow(self._last, at_once=True)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until all that was heard of is written or has failed; False if that takes longer than the timeout.
 
         Spark tells of a query's end a moment after `stop()` has returned.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._writing, timeout_seconds)
+        try:
+            self._thread.call(lambda: None, timeout_seconds)  # it does one job after the other
+        except NoAnswer:
+            return False
+        return True
 
     def _end(self, sources: Iterable[Mapping[str, Any]]) -> list[PartitionProgress]:
         found = [end for end in map(self._end_of, sources) if end]
@@ -124,33 +122,16 @@ class OffsetsListener(StreamingQueryListener):
         ]
 
     def _write(self, end: _End) -> None:
-        with self._changed:
-            self._pending = end
-            if not self._writing:
-                self._writing = True
-                self._worker.submit(self._write_pending)
-
-    def _write_pending(self) -> None:
-        while True:
-            with self._changed:
-                end, self._pending = self._pending, _NO_END
-                if not end.rows:
-                    self._writing = False
-                    self._changed.notify_all()
-                    return
-            self._record(end)
-
-    def _record(self, end: _End) -> None:
+        """On the thread."""
+        if end.run_id != self._run_id:
+            return
         try:
             self._companion.record(end.rows, end.as_of)
+        except OffsetsTableError:
+            raise
         except Exception as error:
-            # Any other error's text is not known to be fit for a log.
-            what = error if isinstance(error, OffsetsTableError) else type(error).__name__
-            level = logging.DEBUG if self._failed else logging.WARNING
-            _log.log(level, "query %s: the offsets table was not written, it stays behind: %s", self._query_name, what)
-            self._failed = True
-        else:
-            self._failed = False
+            # Its text is not known to be fit for a log.
+            raise OffsetsTableError(type(error).__name__) from None
 
 
 def _ended_at(progress: Mapping[str, Any]) -> datetime | None:

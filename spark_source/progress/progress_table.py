@@ -10,23 +10,14 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.batch_plan import BatchPlan
+from spark_source.progress.follower import WAITS, Follower, Waits
 from spark_source.progress.job_thread import JobThread, NoAnswer
-from spark_source.progress.progress_commits import (
-    PATIENCE,
-    BestEffortCommits,
-    Commits,
-    Patience,
-    Position,
-    StrictCommits,
-)
-from tubeclient.keys import PartitionKey, StoreKey
+from spark_source.progress.position import AheadWarning, Position
+from tubeclient.keys import PartitionKey
 
 if TYPE_CHECKING:
     from offsets_store import OffsetsRun, OffsetsTable, PartitionProgress
@@ -43,7 +34,7 @@ class ProgressTable:
 
     The table follows the query and never leads it: `record` is called with offsets up to which the sink is complete.
     How a table that cannot be written is met is the option `offsetsTableMode`; a newer run of the group ends the query
-    in any case. No call waits longer than `patience` says, whatever the storage does.
+    in any case. No call waits longer than `waits` says, whatever the storage does.
     """
 
     def __init__(
@@ -51,27 +42,21 @@ class ProgressTable:
         options: SourceOptions,
         clock: Callable[[], float] = time.monotonic,
         table: OffsetsTable | None = None,
-        patience: Patience = PATIENCE,
+        waits: Waits = WAITS,
     ) -> None:
         self._options = options
         self._reads = options.selector()
         self._clock = clock
         self._opened = table
-        self._patience = patience
+        self._waits = waits
         self._run: OffsetsRun | None = None
         self._thread = JobThread("offsets-table")
-        self._commits: Commits = (
-            StrictCommits(self._thread, self._write, patience)
-            if options.offsets_table_mode == "strict"
-            else BestEffortCommits(self._thread, self._write, patience, clock)
-        )
-        self._newest: Offsets | None = None
-        """What `record` was called with last."""
-        self._held: Position | None = None
-        """The same, where its commit has to wait for the interval's end."""
-        self._committed_at: float | None = None
-        self._finished: Offsets | None = None
-        self._compared = False
+        self._follower: Follower[Position] | None = None
+        """While the run is on."""
+        self._ahead = AheadWarning("the offsets table", "under another checkpoint", self._reads)
+        self._newest: Position | None = None
+        """What `record` was called with last, and was news."""
+        self._finished: Position | None = None
 
     @property
     def exists(self) -> bool:
@@ -81,13 +66,23 @@ class ProgressTable:
     def open_run(self, source_count: int) -> None:
         """Begin this query's run, once it holds the group. Raises OffsetsTableError where the table cannot be used."""
         if self.exists:
-            from offsets_store import GroupKey
+            from offsets_store import GroupKey, SupersededRun
 
             # By its text, a pattern is one thing whatever it matches: the run goes on when topics come and go.
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
             # Whoever holds all nodes of the group at the master knows that no other run does.
             self._run = self._ask(lambda: self._table().open_run(key, source_count, force=True))
+            self._follower = Follower(
+                "the offsets table",
+                self._thread,
+                self._write,
+                self._waits,
+                interval_seconds=self._options.offset_commit_interval_ms / 1000,
+                strict=self._options.offsets_table_mode == "strict",
+                ends_by=SupersededRun,
+                clock=self._clock,
+            )
 
     def positions(self, topics: Iterable[str]) -> Mapping[PartitionKey, int]:
         """Return the group's positions in `topics`, of whatever run. Raises OffsetsTableError."""
@@ -158,66 +153,52 @@ class ProgressTable:
             else starting
         )
 
-    def record(
-        self,
-        complete: Offsets,
-        bounds: Mapping[StoreKey, Bounds],
-        node_of: Callable[[], Mapping[PartitionKey, int]],
-        planned: BatchPlan | None = None,
-        back_from: Offsets | None = None,
-    ) -> None:
-        """Make `complete` the group's position, unless it is: now, or once `offsetCommitInterval` is over. `planned` is
-        the batch that ended there, where it is known; `back_from` where the query stood, if it goes back to there,
-        which waits for no interval.
+    def record(self, position: Position) -> None:
+        """Make `position` the group's, unless the table has these offsets: now, or once `offsetCommitInterval` is over.
+        A query that goes back waits for no interval.
 
         Raises SupersededRun where a newer run of the group has written; in strict mode OffsetsTableError where the
         table could not be written.
         """
-        if self._run is None:
+        if self._follower is None:
             return
-        self.check()
-        if complete != self._newest:
-            self._newest = complete
-            self._held = Position(complete, bounds, node_of(), datetime.now(UTC), planned, back_from)
-        interval = self._options.offset_commit_interval_ms / 1000
-        if self._committed_at is None or self._clock() - self._committed_at >= interval or back_from is not None:
-            self._commit_held()
+        new = self._newest is None or position.complete != self._newest.complete
+        if new:
+            self._newest = position
+        self._follow(self._follower, at_once=new and position.back_from is not None)
 
     def check(self) -> None:
         """Raise SupersededRun where a commit in the background has found a newer run of the group."""
-        self._commits.check()
+        if self._follower is not None:
+            self._follower.check()
 
     def finish(self) -> None:
         """Bring the newest position to the table and wait for it a moment: this may have been the last call.
 
         Raises as `record` does; what could not be written otherwise is a warning.
         """
-        if self._run is not None and self._newest != self._finished:
+        if self._follower is not None and self._newest is not self._finished:
             self._finished = self._newest
-            self._commit_held()
-            self._tell(self._commits.finish(None, self._patience.end))
+            self._follow(self._follower, at_once=True)
+            self._tell(self._follower.finish(self._waits.end))
 
     def close(self) -> None:
         """The same for the query's end, when nobody would hear of an error: it is a warning."""
-        if self._run is not None:
+        if self._follower is not None:
             from offsets_store import SupersededRun
 
             try:
-                self._tell(self._commits.finish(self._held, self._patience.end))
+                self._tell(self._follower.finish(self._waits.end))
             except SupersededRun as error:
                 _log.warning("%s", error)
-            self._run = self._held = None
+            self._run = self._follower = None
         self._thread.close()
 
-    def _commit_held(self) -> None:
-        position, self._held = self._held, None
-        if position is None:
-            return
+    def _follow(self, follower: Follower[Position], *, at_once: bool) -> None:
         from offsets_store import OffsetsTableError, SupersededRun
 
-        self._committed_at = self._clock()
         try:
-            self._commits.commit(position)
+            follower.follow(self._newest, at_once=at_once)
         except SupersededRun:
             raise
         except (OffsetsTableError, NoAnswer) as error:
@@ -240,7 +221,10 @@ class ProgressTable:
         run = self._run
         if run is None:
             return  # closed meanwhile, without waiting for this any longer
-        self._warn_if_ahead(position.complete)
+        self._ahead.compare(
+            position.complete,
+            lambda: self._table().positions(self._options.consumer_group, {key.topic for key in position.complete}),
+        )
         run.clear_initial()
         # The checkpoint knows partitions that are no longer read; the run is not theirs.
         rows = [row for row in _progress(position) if self._reads(row.partition)]
@@ -252,7 +236,7 @@ class ProgressTable:
         from offsets_store import OffsetsTableError
 
         try:
-            return self._thread.call(job, self._patience.call)
+            return self._thread.call(job, self._waits.call)
         except NoAnswer as error:
             raise OffsetsTableError(self._reason(error)) from None
 
@@ -271,21 +255,6 @@ class ProgressTable:
             assert self._options.offsets_table is not None
             self._opened = OffsetsTable(self._options.offsets_table, dict(self._options.storage_options))
         return self._opened
-
-    def _warn_if_ahead(self, complete: Offsets) -> None:
-        """Before the first commit: somebody may have read on under another checkpoint."""
-        if self._compared:
-            return
-        kept = self._table().positions(self._options.consumer_group, {key.topic for key in complete})
-        self._compared = True
-        ahead = complete.overtaken_by({key: at for key, at in kept.items() if self._reads(key)})
-        if ahead:
-            _log.warning(
-                "the offsets table is ahead of this query's checkpoint in %d partitions, %s among them: the group was "
-                "read on under another checkpoint. This query goes on from its own, and sets the table back to it",
-                len(ahead),
-                ahead[0],
-            )
 
 
 def _progress(position: Position) -> Iterator[PartitionProgress]:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import cached_property
 
 from spark_source.cluster.cluster import Cluster, Lookup, check_scope, node_count, scope
@@ -22,6 +23,7 @@ from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.progress.broker_positions import BrokerPositions
+from spark_source.progress.position import Position
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.away import away_in_table, away_of
 from spark_source.stream.batch_tasks import tasks_of
@@ -68,6 +70,8 @@ class StreamPlanner:
         self._silent_brokers = SilentBrokers()
         self._planned: BatchPlan | None = None
         """The last batch that Spark asked the tasks of."""
+        self._recorded: Position | None = None
+        """The last position that is complete."""
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: IdleLook | None = None
@@ -268,15 +272,18 @@ class StreamPlanner:
         return lookup
 
     def _record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
-        planned = self._planned if self._planned is not None and self._planned.end == complete else None
-
-        def nodes() -> Mapping[PartitionKey, int]:
+        last, view = self._recorded, snapshot.view_told
+        if last is None or last.complete != complete or last.view != view:
+            planned = self._planned if self._planned is not None and self._planned.end == complete else None
+            node_of: Mapping[PartitionKey, int] = {}
             if planned is not None:
-                return planned.assignment.node_of
-            return self._held().assigner.newest(snapshot.configured, complete).node_of
-
-        self._progress.record(complete, snapshot.last_bounds, nodes, planned, back_from)
-        self._broker_positions.record(complete, snapshot.view_told)
+                node_of = planned.assignment.node_of
+            elif self._progress.exists:
+                node_of = self._held().assigner.newest(snapshot.configured, complete).node_of
+            last = Position(complete, snapshot.last_bounds, view, node_of, datetime.now(UTC), planned, back_from)
+            self._recorded = last
+        self._progress.record(last)
+        self._broker_positions.record(last)
 
     def _reach(self, recent: Snapshot) -> Reach:
         """What may be planned by a look."""

@@ -10,7 +10,7 @@ from offsets_store import OffsetsTable
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.node_partition import NodePartition
-from spark_source.progress.progress_commits import PATIENCE, Patience
+from spark_source.progress.follower import WAITS, Waits
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
@@ -241,13 +241,13 @@ def in_rows(partitions: Iterable[NodePartition]) -> dict[int, list[tuple[str, in
 
 
 def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:
-    return planner_with(None, PATIENCE, cluster, clock, **more)
+    return planner_with(None, WAITS, cluster, clock, **more)
 
 
 def planner_with(
-    table: OffsetsTable | None, patience: Patience, cluster: FakeCluster, clock: FakeClock | None, **more: object
+    table: OffsetsTable | None, waits: Waits, cluster: FakeCluster, clock: FakeClock | None, **more: object
 ) -> StreamPlanner:
-    """A planner whose offsets table is `table`, where the options name one, and waits for it with `patience`."""
+    """A planner whose offsets table is `table`, where the options name one, and waits for it as `waits` say."""
     chosen = options(**more)
     own_clock = clock or FakeClock()
-    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock, table, patience), own_clock)
+    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock, table, waits), own_clock)

@@ -7,13 +7,13 @@ from typing import Any
 
 from offsets_store import OffsetsTableError
 from offsets_store.storage import Conflict
-from spark_source.progress.progress_commits import Patience
+from spark_source.progress.follower import Waits
 from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, planner_with
 
-SHORT = Patience(call=0.05, end=0.05, retry=3600.0)
-LONG = Patience(call=30.0, end=30.0, retry=3600.0)
+SHORT = Waits(call=0.05, end=0.05, retry=3600.0)
+LONG = Waits(call=30.0, end=30.0, retry=3600.0)
 
 
 def broken() -> None:
@@ -33,10 +33,10 @@ def at(rows: int) -> dict[str, Any]:
 
 
 def open_planner(
-    storage: FakeStorage, mode: str, patience: Patience = LONG, clock: FakeClock | None = None, **more: object
+    storage: FakeStorage, mode: str, waits: Waits = LONG, clock: FakeClock | None = None, **more: object
 ) -> StreamPlanner:
     more = {"offsetsTable": "memory", "offsetsTableMode": mode, **more}
-    return planner_with(storage.table, patience, FakeCluster(rows=(0, 100)), clock, **more)
+    return planner_with(storage.table, waits, FakeCluster(rows=(0, 100)), clock, **more)
 
 
 def let_it_work(one: StreamPlanner) -> None:

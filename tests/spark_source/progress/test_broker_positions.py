@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.progress.broker_positions import BrokerPositions
+from spark_source.progress.follower import Waits
+from spark_source.progress.position import Position
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
 from tests.waiting import wait_for
 from tubeclient.errors import BrokerFailed, ConfigurationError, ConnectError
@@ -29,11 +32,12 @@ def cluster() -> FakeCluster:
 
 @pytest.fixture
 def opened(cluster: FakeCluster) -> Iterator[Open]:
-    """`opened(every_seconds=0)`: positions of group g, begun; closed after the test."""
+    """`opened(interval_seconds=0)`: positions of group g, begun; closed after the test."""
     made: list[BrokerPositions] = []
 
-    def make(given: dict[str, object] | None = None, **seconds: float) -> BrokerPositions:
-        one = BrokerPositions(options(commitOffsetsToBroker=True, **(given or {})), cluster, **seconds)
+    def make(given: dict[str, object] | None = None, interval_seconds: float = 1.0, **waits: float) -> BrokerPositions:
+        chosen = options(commitOffsetsToBroker=True, **(given or {}))
+        one = BrokerPositions(chosen, cluster, interval_seconds=interval_seconds, waits=Waits(**{"end": 10.0, **waits}))
         one.open(cluster.shown())
         made.append(one)
         return one
@@ -52,6 +56,10 @@ def opened(cluster: FakeCluster) -> Iterator[Open]:
 def at(**rows: int) -> Offsets:
     """Offsets of topic t by partition: at(p0=3)."""
     return Offsets.of({key(f"1:t:{name[1:]}"): row * ROW for name, row in rows.items()})
+
+
+def position(complete: Offsets, view: ClusterView) -> Position:
+    return Position(complete, {}, view, {}, datetime.now(UTC))
 
 
 def told(cluster: FakeCluster) -> dict[str, int]:
@@ -95,9 +103,9 @@ def test_a_query_whose_web_ports_are_unknown_is_refused_at_its_start() -> None:
 
 def test_slow_brokers_hold_nobody_up_and_are_told_the_newest_only(cluster: FakeCluster, opened: Open) -> None:
     cluster.brokers_go_on.clear()
-    one = opened(every_seconds=0)
+    one = opened(interval_seconds=0)
     for row in range(1, 100):
-        one.record(at(p0=row, p1=row), cluster.shown())
+        one.record(position(at(p0=row, p1=row), cluster.shown()))
     cluster.brokers_go_on.set()
     one.close()
     assert len(cluster.set) <= 2
@@ -107,39 +115,39 @@ def test_slow_brokers_hold_nobody_up_and_are_told_the_newest_only(cluster: FakeC
 def test_between_two_writes_there_is_a_pause_and_the_last_one_comes_at_the_end(
     cluster: FakeCluster, opened: Open
 ) -> None:
-    one = opened(every_seconds=1e6)
-    one.record(at(p0=1), cluster.shown())
+    one = opened(interval_seconds=1e6)
+    one.record(position(at(p0=1), cluster.shown()))
     wait_for(lambda: told(cluster) == {"1:t:0": 1}, "the first write")
     for row in range(2, 50):
-        one.record(at(p0=row), cluster.shown())
+        one.record(position(at(p0=row), cluster.shown()))
         time.sleep(0.001)  # a thread that would not pause has the time to show it
     one.close()
     assert cluster.set == [{"1:t:0": 1}, {"1:t:0": 49}]
 
 
 def test_only_what_moved_and_what_is_read_and_there_is_set(cluster: FakeCluster, opened: Open) -> None:
-    one = opened(every_seconds=0)
+    one = opened(interval_seconds=0)
     others = {key("1:old:0"): 7 * ROW, key("9:t:0"): 7 * ROW, key("1:t:10000"): 7 * ROW}
-    one.record(at(p0=1, p1=1).merge(others), cluster.shown())
+    one.record(position(at(p0=1, p1=1).merge(others), cluster.shown()))
     wait_for(lambda: told(cluster) == {"1:t:0": 1, "1:t:1": 1}, "the first write")
-    one.record(at(p0=1, p1=2).merge(others), cluster.shown())
+    one.record(position(at(p0=1, p1=2).merge(others), cluster.shown()))
     one.close()
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:1": 2}]
 
 
 def test_a_broker_that_comes_back_is_told_with_the_next_write(cluster: FakeCluster, opened: Open) -> None:
-    one = opened(every_seconds=0)
+    one = opened(interval_seconds=0)
     without = ClusterView.of(cluster.brokers, [])
-    one.record(at(p0=1), without)
+    one.record(position(at(p0=1), without))
     wait_for(lambda: cluster.set, "the first write")
-    one.record(at(p0=1, p1=2), cluster.shown())
+    one.record(position(at(p0=1, p1=2), cluster.shown()))
     one.close()
     assert cluster.set == [{}, {"1:t:0": 1, "1:t:1": 2}]
 
 
 def test_of_assigned_partitions_only_those_are_set(cluster: FakeCluster, opened: Open) -> None:
     one = opened({"subscribe": None, "assign": '["1:t:1"]'})
-    one.record(at(p0=1, p1=1), cluster.shown())
+    one.record(position(at(p0=1, p1=1), cluster.shown()))
     one.close()
     assert told(cluster) == {"1:t:1": 1}
 
@@ -150,8 +158,8 @@ def test_a_failure_is_one_warning_and_is_tried_again(
 ) -> None:
     caplog.set_level("INFO")
     cluster.books_fail = failure
-    one = opened(every_seconds=0, retry_seconds=0.001)
-    one.record(at(p0=1), cluster.shown())
+    one = opened(interval_seconds=0, retry=0.001)
+    one.record(position(at(p0=1), cluster.shown()))
     wait_for(lambda: len(cluster.set) > 3, "some tries")
     assert told(cluster) == {}
     cluster.books_fail = None
@@ -159,27 +167,27 @@ def test_a_failure_is_one_warning_and_is_tried_again(
     one.close()
     levels = [record.levelname for record in caplog.records]
     assert levels == ["WARNING", "INFO"]
-    assert f"group g stays behind for now and is tried again: {failure}" in caplog.text
+    assert f"group g on the brokers was not written, it stays behind and is tried again: {failure}" in caplog.text
 
 
 def test_a_failed_write_is_made_up_for_in_full(cluster: FakeCluster, opened: Open) -> None:
     cluster.books_fail = DOWN
-    one = opened(every_seconds=0, retry_seconds=1e6)
-    one.record(at(p0=1, p1=1), cluster.shown())
+    one = opened(interval_seconds=0, retry=1e6)
+    one.record(position(at(p0=1, p1=1), cluster.shown()))
     wait_for(lambda: cluster.set, "the first try")
     cluster.books_fail = None
-    one.record(at(p0=1, p1=2), cluster.shown())
+    one.record(position(at(p0=1, p1=2), cluster.shown()))
     one.close()
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:0": 1, "1:t:1": 2}]
 
 
 def test_after_a_failure_all_is_set_again(cluster: FakeCluster, opened: Open) -> None:
     """The broker may have been killed, and have forgotten what it had not written down."""
-    one = opened(every_seconds=0, retry_seconds=0.001)
-    one.record(at(p0=1, p1=1), cluster.shown())
+    one = opened(interval_seconds=0, retry=0.001)
+    one.record(position(at(p0=1, p1=1), cluster.shown()))
     wait_for(lambda: told(cluster), "the first write")
     cluster.books_fail = DOWN
-    one.record(at(p0=1, p1=2), cluster.shown())
+    one.record(position(at(p0=1, p1=2), cluster.shown()))
     wait_for(lambda: len(cluster.set) > 1, "the try that fails")
     cluster.books_fail = None
     one.close()
@@ -191,8 +199,8 @@ def test_the_end_does_not_wait_for_brokers_that_do_not_answer(
     cluster: FakeCluster, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.brokers_go_on.clear()
-    one = opened(flush_seconds=0.05)
-    one.record(at(p0=1), cluster.shown())
+    one = opened(end=0.05)
+    one.record(position(at(p0=1), cluster.shown()))
     one.close()
     assert "the brokers did not take the last position of group g" in caplog.text
 
@@ -201,7 +209,7 @@ def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeClu
     """Else the next reader of the group, who asks at once, would begin anew."""
     cluster.untold.set()
     one = opened()
-    one.record(at(p0=1), cluster.shown())
+    one.record(position(at(p0=1), cluster.shown()))
     closing = threading.Thread(target=one.close)
     closing.start()
     wait_for(lambda: cluster.asked > 3, "looks at what the brokers tell")
@@ -216,9 +224,9 @@ def test_a_group_that_is_ahead_is_told_of_and_set_back(
 ) -> None:
     cluster.positions = {key("1:t:0"): 8 * ROW, key("1:t:1"): 2 * ROW}
     one = opened()
-    one.record(at(p0=4, p1=4), cluster.shown())
+    one.record(position(at(p0=4, p1=4), cluster.shown()))
     one.close()
-    assert "ahead of this query's checkpoint on the brokers in 1 partitions, 1:t:0 among them" in caplog.text
+    assert "group g on the brokers is ahead of this query's checkpoint in 1 partitions, 1:t:0 among them" in caplog.text
     assert told(cluster) == {"1:t:0": 4, "1:t:1": 4}
 
 
@@ -227,11 +235,11 @@ def test_whatever_fails_on_the_way_the_brokers_end_where_the_query_ended_and_nev
     steps: list[tuple[int, int, bool]],
 ) -> None:
     cluster = FakeCluster()
-    one = BrokerPositions(options(commitOffsetsToBroker=True), cluster, every_seconds=0, retry_seconds=0)
+    one = BrokerPositions(options(commitOffsetsToBroker=True), cluster, interval_seconds=0, waits=Waits(retry=0))
     one.open(cluster.shown())
     for first, second, fails in steps:
         cluster.books_fail = DOWN if fails else None
-        one.record(at(p0=first, p1=second), cluster.shown())
+        one.record(position(at(p0=first, p1=second), cluster.shown()))
     cluster.books_fail = None
     one.close()
     assert told(cluster) == {"1:t:0": steps[-1][0], "1:t:1": steps[-1][1]}

@@ -31,6 +31,7 @@ def progress(*sources: dict[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(progress=SimpleNamespace(json=text))
 
 
+@pytest.mark.spark
 def test_a_stream_is_behind_by_what_its_limit_left(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(200)
     heard: list[QueryLag] = []
@@ -49,6 +50,7 @@ def test_a_stream_is_behind_by_what_its_limit_left(delta_spark: SparkSession, fe
     assert first.metrics()["avgOffsetsBehindLatest"] == "60.0"
 
 
+@pytest.mark.spark
 def test_the_last_lag_is_kept_while_the_query_runs(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(20)
     listener = LagListener()

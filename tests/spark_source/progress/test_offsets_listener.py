@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
 from offsets_store.delta_spark import DeltaSparkStorage
 from spark_source.offsets.offsets import Offsets
+from spark_source.progress.follower import Waits
 from spark_source.progress.offsets_listener import OffsetsListener
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream
@@ -104,6 +107,7 @@ def test_it_closes_the_gap_that_the_planner_leaves(
         run_batch(number)
         assert positions() == committed_ends(checkpoint)[-1]
     assert listener.committed == {0: True, 1: True}
+    assert listener._last is not None
     assert listener._last.as_of is not None  # Spark says when a batch was complete
     latest = OffsetsTable(uri).latest(key)
     assert latest is not None
@@ -293,7 +297,10 @@ def test_a_slow_table_holds_nobody_up_and_gets_the_newest_end() -> None:
     assert recorded.offsets == [28, 28 * 99]
 
 
-def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("spark_source.progress.offsets_listener.WAITS", Waits(retry=3600.0))
     recorded = Recorded()
     listener = listen(recorded)
     recorded.error = OffsetsTableError("disk full")
@@ -301,7 +308,7 @@ def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(caplog:
         listener.onQueryProgress(progress(ours(offset)))
         assert listener.flush(30)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("WARNING", "query q: the offsets table was not written, it stays behind: disk full")
+        ("WARNING", "query q: the offsets table was not written, it stays behind and is tried again: disk full")
     ]
     recorded.error = None
     listener.onQueryTerminated(started("other"))
@@ -311,10 +318,39 @@ def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(caplog:
     assert listener.flush(30)
     assert recorded.offsets == [56]
     recorded.error = RuntimeError("the secret")
-    listener.onQueryTerminated(started("r"))
+    listener.onQueryProgress(progress(ours(84)))
     assert listener.flush(30)
     assert "RuntimeError" in caplog.text
     assert "the secret" not in caplog.text
+
+
+def test_a_table_that_fails_is_tried_again_though_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_source.progress.offsets_listener.WAITS", Waits(retry=0.001))
+    recorded = Recorded()
+    recorded.error = OffsetsTableError("disk full")
+    listener = listen(recorded)
+    listener.onQueryProgress(progress(ours(28)))
+    assert listener.flush(30)
+    recorded.error = None
+    wait_for(lambda: recorded.offsets == [28], "the end")
+
+
+SLOW_TABLE = """
+import threading
+from tests.spark_source.progress.test_offsets_listener import Recorded, listen, ours, progress
+
+class Slow(Recorded):
+    def record(self, rows, as_of):
+        threading.Event().wait(0.5)
+        print("written", flush=True)
+
+listen(Slow()).onQueryProgress(progress(ours(28)))
+"""
+
+
+def test_a_driver_that_ends_waits_for_the_last_end() -> None:
+    found = subprocess.run([sys.executable, "-c", SLOW_TABLE], capture_output=True, text=True, timeout=120)
+    assert (found.returncode, found.stdout) == (0, "written\n"), found.stderr
 
 
 def test_a_new_run_of_the_query_makes_the_old_ones_end_no_news() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsets_store import OffsetsTableError, SupersededRun
-from spark_source.progress.progress_commits import Patience
+from spark_source.progress.follower import Waits
 from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, in_rows, planner
@@ -45,8 +45,8 @@ EXPECTED = drive(planner(FakeCluster(rows=(0, 100))))
 def test_best_effort_goes_on_as_without_a_table(
     storage: FakeStorage, caplog: pytest.LogCaptureFixture, fault: str, when: str
 ) -> None:
-    patience = SHORT if fault == "hangs" else SHORT._replace(call=30.0, end=30.0)
-    one = open_planner(storage, "best_effort", patience)
+    waits = SHORT if fault == "hangs" else SHORT._replace(call=30.0, end=30.0)
+    one = open_planner(storage, "best_effort", waits)
     one.initial()
     caplog.clear()
     setattr(storage, when, FAULTS[fault](storage))
@@ -145,7 +145,7 @@ def test_what_comes_while_a_commit_is_under_way_waits_and_the_newest_is_next(sto
 
 def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_source")
-    one = open_planner(storage, "best_effort", Patience(retry=0.001))
+    one = open_planner(storage, "best_effort", Waits(retry=0.001))
     storage.before_write = broken
     one.complete(at(1))
     wait_for(lambda: storage.writes >= 4, "some tries")  # nobody calls the planner meanwhile
@@ -281,14 +281,14 @@ def test_the_table_never_leads_never_goes_back_and_is_level_in_the_end(
             broken()
 
     storage.before_write, storage.after_write = before, after
-    one = open_planner(storage, mode, Patience(retry=0.0))
+    one = open_planner(storage, mode, Waits(retry=0.0))
     for rows in range(1, batches + 1):
         complete.append(rows)
         while True:
             try:
                 one.complete(at(rows))
             except OffsetsTableError:  # strict: the query ends, and is started again
-                one = open_planner(storage, mode, Patience(retry=0.0))
+                one = open_planner(storage, mode, Waits(retry=0.0))
             else:
                 break
     left.clear()

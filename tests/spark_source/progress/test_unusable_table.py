@@ -15,7 +15,7 @@ import pytest
 from deltalake import write_deltalake
 
 from offsets_store import OffsetsTable, OffsetsTableError
-from spark_source.progress.progress_commits import Patience
+from spark_source.progress.follower import Waits
 from tests.spark_source.fakes import ROW, FakeCluster, as_json, planner_with
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream
@@ -25,7 +25,7 @@ from tests.waiting import wait_for
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PATIENCE = Patience(retry=3600.0)
+WAITS = Waits(retry=3600.0)
 
 
 def of_another_schema(folder: Path) -> None:
@@ -70,7 +70,7 @@ def test_at_the_start_it_is_an_error(tmp_path: Path, kind: str, mode: str) -> No
     folder = tmp_path / "offsets"
     make(folder)
     before = content(folder)
-    one = planner_with(None, PATIENCE, FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
+    one = planner_with(None, WAITS, FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
     with pytest.raises(OffsetsTableError, match=said):
         one.initial()
     one.close()
@@ -82,7 +82,7 @@ def test_at_the_start_it_is_an_error(tmp_path: Path, kind: str, mode: str) -> No
 def test_in_the_middle_the_mode_decides(tmp_path: Path, kind: str, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     make, said = KINDS[kind]
     folder = tmp_path / "offsets"
-    one = planner_with(None, PATIENCE, FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
+    one = planner_with(None, WAITS, FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
     start = as_json({"1:t:0": 1, "1:t:1": 1})
     one.complete(start)
     let_it_work(one)  # to the very end of the first commit: the table is to go between two
@@ -106,12 +106,12 @@ HANGING = """
 import os, pathlib, sys
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tubeclient.keys import PartitionKey
-from spark_source.progress.progress_commits import Patience
+from spark_source.progress.follower import Waits
 from tests.spark_source.fakes import FakeCluster, as_json, planner_with
 
 folder, mode = pathlib.Path(sys.argv[1]), sys.argv[2]
-planner_with(None, Patience(), FakeCluster(), None, offsetsTable=folder).complete(as_json({"1:t:0": 1, "1:t:1": 1}))
-one = planner_with(None, Patience(call=30, end=0.5), FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
+planner_with(None, Waits(), FakeCluster(), None, offsetsTable=folder).complete(as_json({"1:t:0": 1, "1:t:1": 1}))
+one = planner_with(None, Waits(call=30, end=0.5), FakeCluster(), None, offsetsTable=folder, offsetsTableMode=mode)
 one.partitions(as_json({"1:t:0": 1}), as_json({"1:t:0": 1}))  # the run has begun
 # A commit looks at the rows only if somebody else has written.
 other = OffsetsTable(str(folder)).open_run(GroupKey("other", ["t"]), 1)
@@ -119,7 +119,7 @@ other.record([PartitionProgress(PartitionKey(1, "t", 0), 28)])
 for data in folder.rglob("*.parquet"):
     data.unlink()
     os.mkfifo(data)  # whoever opens it waits for a writer
-one._progress._commits._patience = Patience(call=0.5)
+one._progress._follower._waits = Waits(call=0.5)
 try:
     one.complete(as_json({"1:t:0": 2, "1:t:1": 2}))
 except Exception as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, PartRead, SupersededRun
-from spark_source.progress.progress_commits import Patience
+from spark_source.progress.follower import Waits
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner, planner_with
 from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError
@@ -338,7 +338,7 @@ def test_a_real_table_that_fails_is_warned_of_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     more = {"offsetsTable": tmp_path, "offsetsTableMode": "best_effort"}
-    one = planner_with(None, Patience(retry=3600.0), FakeCluster(), None, **more)
+    one = planner_with(None, Waits(retry=3600.0), FakeCluster(), None, **more)
     one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
     wait_for(lambda: positions(tmp_path), "the first commit")
     tries = 0

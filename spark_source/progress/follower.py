@@ -1,0 +1,154 @@
+"""Bringing the newest of many values to a place that may fail, hang or be slow."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from spark_source.progress.job_thread import JobThread, NoAnswer
+
+__all__ = ["WAITS", "Follower", "Waits"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Waits(NamedTuple):
+    """How long a query waits for a place that it follows to, in seconds."""
+
+    call: float = 60.0
+    """For an answer that it cannot go on without. delta-rs gives up by itself before that, with a reason."""
+    end: float = 5.0
+    """For the last write, when it ends."""
+    retry: float = 5.0
+    """Between two tries in the background."""
+    silence: float = 30.0
+    """Until a write in the background that does not end is told of."""
+
+
+WAITS: Final = Waits()
+
+
+class Follower(Generic[T]):
+    """Writes values on a thread, the newest at each time; older ones that wait are dropped.
+
+    Nobody waits for a write: a failure is one warning that names the place, `where`, and is tried again after
+    `waits.retry`. A `strict` follower waits for each write, and raises its error. Between two writes that work lie
+    `interval_seconds` at least. An error of the kind `ends_by` is the last one: `check` raises it from then on.
+
+    One thread calls the methods. It alone sets what is to be written, and the other thread what is written, so there is
+    no lock that a signal handler's exception could leave locked.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        thread: JobThread,
+        write: Callable[[T], None],
+        waits: Waits = WAITS,
+        *,
+        interval_seconds: float = 0.0,
+        strict: bool = False,
+        ends_by: type[Exception] | tuple[()] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._where = where
+        self._thread = thread
+        self._write = write
+        self._waits = waits
+        self._interval_seconds = interval_seconds
+        self._strict = strict
+        self._ends_by = ends_by
+        self._clock = clock
+        self._newest: T | None = None
+        self._written: T | None = None
+        self._due = float("-inf")
+        """When the next write may be."""
+        self._posted = False
+        self._reason: str | None = None
+        """Why the last write failed."""
+        self._end: Exception | None = None
+        self._busy_since: float | None = None
+        self._silence_told: float | None = None
+        """The `_busy_since` of a write that was told of."""
+
+    def check(self) -> None:
+        """Raise what ended it; warn, once, of a write that does not end."""
+        if self._end is not None:
+            raise self._end
+        since = self._busy_since
+        if since is not None and since != self._silence_told and self._clock() - since >= self._waits.silence:
+            self._silence_told = since
+            _log.warning("%s has not answered for %g s, it stays behind", self._where, self._waits.silence)
+
+    def follow(self, value: T | None, *, at_once: bool = False) -> None:
+        """Write `value` when the interval is over, or `at_once`, unless a newer one comes before.
+
+        Raises as `check` does. A strict follower raises what the write raises, NoAnswer where it does not end in time;
+        it gives the value up then, as its user ends.
+        """
+        self.check()
+        self._newest = value
+        if value is None or value is self._written or not (at_once or self._clock() >= self._due):
+            return
+        if self._strict:
+            try:
+                self._thread.call(lambda: self._write(value), self._waits.call)
+            except Exception:
+                self._newest = self._written
+                raise
+            self._written, self._due = value, self._clock() + self._interval_seconds
+        elif at_once:
+            self._thread.post(self._resume)
+        elif not self._posted:
+            self._posted = True
+            self._thread.post(self._step)
+
+    def finish(self, wait_seconds: float) -> str | None:
+        """Write what waits, and wait for that; returns why the newest value is not written, None if it is. Raises as
+        `check` does. A strict follower makes a write here that the process was told to end in the middle of."""
+        if self._newest is None or (self._strict and self._newest is self._written):
+            return None
+        try:
+            self._thread.call(self._resume, wait_seconds)
+        except NoAnswer as error:
+            return str(error)
+        self.check()
+        return None if self._newest is self._written else self._reason
+
+    def _resume(self) -> None:
+        self._due = float("-inf")
+        self._step()
+
+    def _step(self) -> None:
+        """On the thread."""
+        self._posted = False
+        value = self._newest
+        if value is None or value is self._written or self._end is not None or self._clock() < self._due:
+            return
+        self._busy_since = self._clock()
+        try:
+            self._write(value)
+        except self._ends_by as error:
+            self._end = error
+        except BaseException as error:  # a panic of native code is no Exception
+            reason = str(error) or type(error).__name__
+            if self._reason is None:
+                _log.warning("%s was not written, it stays behind and is tried again: %s", self._where, reason)
+            self._reason = reason
+            self._pause(self._waits.retry)
+        else:
+            if self._reason is not None:
+                _log.info("%s is written again", self._where)
+            self._written, self._reason = value, None
+            if self._interval_seconds > 0:
+                self._pause(self._interval_seconds)
+        finally:
+            self._busy_since = None
+
+    def _pause(self, seconds: float) -> None:
+        self._due = self._clock() + seconds
+        self._thread.repeat(self._resume, seconds)
