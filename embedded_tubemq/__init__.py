@@ -1,10 +1,10 @@
-"""An embedded TubeMQ: master and brokers in one Python process, on TubeMQ's wire, for tests, demos and benchmarks.
+"""An embedded TubeMQ: master and brokers in one Python process, with TubeMQ's wire protocol.
 
     with EmbeddedTubeMQ(folder, [TopicConfig("flights", stores=2, partitions=4)]) as tube:
         consume_from(tube.master_address)
 
-Or from a shell: `python -m embedded_tubemq --data-dir DIR --topic flights:2:4`. It is one process without
-replication and without flow control: not a place for data that matters.
+Or from a shell: `python -m embedded_tubemq --data-dir DIR --topic flights:2:4`. For tests, demos and benchmarks: it is
+one process without replication and flow control, so do not keep important data in it.
 """
 
 from __future__ import annotations

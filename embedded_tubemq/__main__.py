@@ -1,4 +1,4 @@
-"""`python -m embedded_tubemq`: run a TubeMQ master and brokers in this process until a signal ends it."""
+"""`python -m embedded_tubemq`: run a TubeMQ master and brokers in this process until a signal stops it."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ examples:
   python -m embedded_tubemq --data-dir demo-data --brokers 3 --master-port 8715 --master-web-port 8080 --topic clicks
       three brokers; the master listens where clients look for it by default
 
-Everything is kept in the data directory and found again by the next start: topics, messages, groups' offsets.
-SIGINT or SIGTERM stop it cleanly. The line printed when it is ready, and the ready file, name all addresses.
+The data directory keeps topics, messages and groups' offsets for the next start. SIGINT or SIGTERM stop it cleanly.
+The line printed when it is ready, and the ready file, name all addresses.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGINT or SIGTERM; returns the exit code, 2 for what the user has to change."""
+    """Run until SIGINT or SIGTERM; returns the exit code, 2 for a user error."""
     options = _parser().parse_args(arguments)
-    # A page of offsets is made of as many short-lived objects as there are partitions. After 700 of them, Python's own
-    # choice, it would look through everything there is for cycles several times a page.
+    # A page of offsets creates as many short-lived objects as there are partitions. With Python's default of 700, the
+    # garbage collector would scan all objects several times per page.
     gc.set_threshold(100_000, 50, 100)
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # The handlers stand before anything is started: a signal during the start still stops cleanly.
+    # Install the handlers first: a signal during the start must also stop cleanly.
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         _announce(cluster, options.ready_file)
-        # Waiting in slices lets signal handlers run soon on every platform.
+        # Short waits let signal handlers run soon on every platform.
         while not stopped.wait(0.2):
             pass
     finally:
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _cluster(options: argparse.Namespace) -> EmbeddedTubeMQ:
     if not options.allow_remote and not _is_loopback(options.host):
         raise ConfigurationError(
-            f"--host {options.host} is reachable from other machines, and this server asks nobody who they are; "
-            "add --allow-remote if that is meant"
+            f"--host {options.host} is reachable from other machines, and this server does not authenticate clients; "
+            "add --allow-remote to allow that"
         )
     return EmbeddedTubeMQ(
         options.data_dir,
@@ -92,7 +92,7 @@ def _users(file: Path) -> dict[str, str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
-        # Whatever was in it, none of it is shown.
+        # Show none of the content.
         raise ConfigurationError(f"--user-file {file} cannot be read as text") from None
     for number, line in enumerate(lines, 1):
         name, colon, password = line.partition(":")
@@ -100,7 +100,7 @@ def _users(file: Path) -> dict[str, str]:
             raise ConfigurationError(f"line {number} of --user-file {file} is not NAME:PASSWORD")
         users[name] = password
     if not users:
-        raise ConfigurationError(f"--user-file {file} names no user; without users nobody would be asked")
+        raise ConfigurationError(f"--user-file {file} names no user; without users there is no authentication")
     return users
 
 
@@ -156,14 +156,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--data-dir", type=Path, required=True, metavar="DIR", help="where everything is kept; made if missing")
+    add("--data-dir", type=Path, required=True, metavar="DIR", help="where all data is kept; created if missing")
     add(
         "--topic",
         action="append",
         default=[],
         metavar="NAME[:STORES[:PARTITIONS]]",
-        help="a topic to have on every broker, with that many stores, and partitions per store (default 1 and 1); "
-        "may be repeated; one that exists already may grow",
+        help="a topic of every broker, with that many stores, and partitions per store (default 1 and 1); "
+        "may be repeated; an existing topic may grow",
     )
     add("--brokers", type=int, default=1, metavar="N", help="number of brokers, ids 1 to N (default 1)")
     add("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
@@ -174,18 +174,18 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--token",
         default=DEFAULT_TOKEN,
-        help=f"confModAuthToken that HTTP calls show to change something (default {DEFAULT_TOKEN})",
+        help=f"confModAuthToken that HTTP calls need for changes (default {DEFAULT_TOKEN})",
     )
     add(
         "--user-file",
         type=Path,
         metavar="F",
-        help="file of lines NAME:PASSWORD: clients have to sign as one of them (default: nobody is asked)",
+        help="file of lines NAME:PASSWORD: clients must sign as one of them (default: no authentication)",
     )
-    add("--check-visit-token", action="store_true", help="brokers want the token that the master gives its clients")
-    add("--tls-certificate", metavar="PEM", help="listen on ports for TLS too, and show this certificate")
+    add("--check-visit-token", action="store_true", help="brokers require the token that the master gives its clients")
+    add("--tls-certificate", metavar="PEM", help="also listen on ports for TLS, with this certificate")
     add("--tls-key", metavar="PEM", help="its key, unencrypted (default: in the certificate's file)")
-    add("--tls-client-ca", metavar="PEM", help="clients over TLS have to show a certificate signed by one of these")
+    add("--tls-client-ca", metavar="PEM", help="clients over TLS must have a certificate signed by one of these")
     add("--master-tls-port", type=int, default=0, metavar="P", help="the master's port for TLS (default: any free one)")
     add("--broker-tls-port", type=int, default=0, metavar="P", help="broker n's is P+n-1 (default: any free ones)")
     add(
@@ -198,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
         "--log-level",
         default="warning",
         choices=["debug", "info", "warning", "error"],
-        help="what is logged to standard error (default warning)",
+        help="level of the log on standard error (default warning)",
     )
     return parser
 

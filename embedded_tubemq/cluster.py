@@ -1,4 +1,4 @@
-"""A whole TubeMQ in this process: one master and some brokers, on a thread of their own."""
+"""A complete TubeMQ in this process: one master and some brokers, on a thread of their own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
 T = TypeVar("T")
 
 DEFAULT_TOKEN = "embedded"
-"""What HTTP calls that change something show as confModAuthToken, unless another token was given."""
+"""Default confModAuthToken, which HTTP calls need for changes."""
 
 _TICK_SECONDS = 1.0
 _LOAD_BATCH = 5000
@@ -43,14 +43,13 @@ def _now_ms() -> int:
 
 
 class EmbeddedTubeMQ:
-    """TubeMQ in one process. Start it, use its addresses with any TubeMQ client, stop it; also a context manager.
+    """TubeMQ in one process. Start it, use its addresses with any TubeMQ client, stop it. Also a context manager.
 
-    Everything is kept under `data_dir` and found again by the next start: topics, messages, groups' offsets. Ports
-    of 0 are chosen by the system at the first start and kept from then on. Brokers have the ids 1 to `brokers`;
-    with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients have to
-    sign their requests, with `tls` there are ports for TLS beside the plain ones, with `check_visit_token` brokers
-    want the token that the master gave. Times are in ms. All methods may be called from any thread; none takes more
-    than 30 s.
+    `data_dir` keeps topics, messages and groups' offsets for the next start. The system chooses ports given as 0 at the
+    first start; they stay the same afterwards. Brokers have the ids 1 to `brokers`; with a `broker_port`, broker n
+    listens on `broker_port + n - 1`. With `users` (name to password) clients must sign their requests. With `tls` there
+    are also ports for TLS. With `check_visit_token` brokers require the master's token. Times are in ms. Methods may be
+    called from any thread; each takes at most 30 s.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class EmbeddedTubeMQ:
     # Life
 
     def start(self) -> Self:
-        """Start everything; returns when all ports answer."""
+        """Start everything; returns once all ports answer."""
         if self._running_thread is not None:
             return self
         self._take_data_dir()
@@ -125,7 +124,7 @@ class EmbeddedTubeMQ:
         return self
 
     def stop(self) -> None:
-        """Stop everything cleanly: what groups have in flight is committed, all sockets are closed."""
+        """Stop everything cleanly: commit what groups have in flight, close all sockets."""
         if self._running_thread is None:
             return
         try:
@@ -199,7 +198,7 @@ class EmbeddedTubeMQ:
     # Topics
 
     def create_topic(self, topic: TopicConfig) -> None:
-        """Create a topic on all brokers; one that exists is an error."""
+        """Create a topic on all brokers. An existing topic is an error."""
         self._thread.call(lambda: self._create(topic))
 
     def grow_topic(self, name: str, *, stores: int | None = None, partitions: int | None = None) -> None:
@@ -211,7 +210,7 @@ class EmbeddedTubeMQ:
         self._thread.call(lambda: self._put(topic))
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic and its messages; groups keep their offsets of it."""
+        """Delete a topic and its messages; groups keep their offsets."""
         self._thread.call(lambda: self._remove(name))
 
     # Brokers and master
@@ -219,28 +218,28 @@ class EmbeddedTubeMQ:
     def stop_broker(self, broker_id: int = 1, *, clean: bool = True) -> None:
         """Stop one broker.
 
-        Clients lose their connections. `clean=False` is a crash: what was in flight is not committed, offsets fall
-        back by up to a second, and the master is not told.
+        Clients lose their connections. `clean=False` is a crash: the broker does not commit what is in flight, offsets
+        fall back by up to a second, and the master is not told.
         """
         self._thread.run(self._node(broker_id).stop(clean=clean))
 
     def start_broker(self, broker_id: int = 1) -> None:
-        """Start a stopped broker on its former ports; leases are gone, messages and offsets are not."""
+        """Start a stopped broker on its former ports; its leases are gone, messages and offsets are kept."""
         self._thread.run(self._node(broker_id).start())
 
     def add_broker(self) -> int:
-        """Start one more broker, which has all topics; returns its id, one above the largest."""
+        """Start another broker with all topics; returns its id, one above the largest."""
         node = self._make_broker(max(self._brokers, default=0) + 1)
         self._thread.run(self._start_more(node))
         return node.broker_id
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stop a broker and take it out of the cluster: the master names it no more."""
+        """Stop a broker and remove it from the cluster: the master no longer lists it."""
         self.stop_broker(broker_id)
         self._thread.call(lambda: self._forget(broker_id))
 
     def restart_master(self) -> None:
-        """Stop the master and start it on its former ports: it has forgotten all clients, and its versions are new."""
+        """Restart the master on its former ports: it forgets all clients, and its versions are new."""
         self._thread.run(self._restart_master())
 
     # Messages
@@ -248,7 +247,7 @@ class EmbeddedTubeMQ:
     def load(self, topic: str, messages: Iterable[NewMessage], *, broker_id: int = 1) -> list[Appended]:
         """Append messages without a client, for tests and benchmarks.
 
-        Much faster than sending them. In order within each store.
+        Much faster than sending them. Keeps the order within each store.
         """
         appended: list[Appended] = []
         rest = iter(messages)
@@ -257,26 +256,26 @@ class EmbeddedTubeMQ:
         return appended
 
     def expire(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
-        """Let retention take everything below an offset (bytes of the index)."""
+        """Delete everything below an offset (bytes of the index), as retention does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire(up_to_offset))
 
     def expire_data(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
-        """Let retention take the messages below an offset and leave their index entries, as TubeMQ's brokers do."""
+        """Delete the messages below an offset but keep their index entries, as retention on TubeMQ's brokers does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_data(up_to_offset))
 
     def truncate(self, topic: str, end_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
         """Lose everything from an offset on, as a crash before a flush does.
 
-        The offsets are then given to other messages.
+        Later messages get these offsets again.
         """
         self._thread.call(lambda: self._store(topic, store_id, broker_id).truncate(end_offset))
 
     def bounds(self, topic: str, *, store_id: int = 0, broker_id: int = 1) -> StoreBounds:
-        """The smallest and the end offset of a store."""
+        """A store's bounds."""
         return self._thread.call(lambda: self._store(topic, store_id, broker_id).bounds)
 
     def inspect(self, look: Callable[[Broker], T], *, broker_id: int = 1) -> T:
-        """Call `look` with a running broker's state machine, on the thread it lives on."""
+        """Call `look` with a running broker's state machine, on its thread."""
         return self._thread.call(lambda: look(self._running(broker_id)))
 
     # Inside
@@ -334,7 +333,7 @@ class EmbeddedTubeMQ:
         except OSError as error:
             os.close(self._lock_fd)
             raise ConfigurationError(
-                f"another embedded TubeMQ uses {self.data_dir}; stop it or take another folder"
+                f"another embedded TubeMQ uses {self.data_dir}; stop it or choose another folder"
             ) from error
 
     def _create(self, topic: TopicConfig) -> None:
@@ -378,7 +377,7 @@ class EmbeddedTubeMQ:
 
 
 class _LiveTopics:
-    """Topics changed over HTTP, where the caller is on the loop's thread already."""
+    """Changes topics for HTTP calls; the caller already runs on the loop's thread."""
 
     def __init__(self, cluster: EmbeddedTubeMQ) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""One master and one broker with their sockets and files: the shells around the state machines.
+"""One master and one broker with their sockets and files, around the state machines.
 
 Everything here runs on one asyncio loop.
 """
@@ -31,7 +31,7 @@ __all__ = ["BrokerNode", "MasterNode"]
 
 @dataclass(slots=True)
 class MasterNode:
-    """A master that can be stopped and started; it forgets its clients then, and keeps its ports."""
+    """A master that can be stopped and started. A restart keeps its ports and forgets its clients."""
 
     host: str
     catalogue: Catalogue
@@ -71,7 +71,7 @@ class MasterNode:
 
 @dataclass(slots=True)
 class BrokerNode:
-    """A broker that can be stopped, killed and started; it keeps its ports, its messages and the groups' offsets."""
+    """A broker that can be stopped, killed and started. It keeps its ports, its messages and the groups' offsets."""
 
     broker_id: int
     host: str
@@ -88,7 +88,7 @@ class BrokerNode:
     _servers: list[TcpServer | HttpServer] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Open the files, listen on all ports, and tell the master."""
+        """Open the files, listen on all ports, and report to the master."""
         if self.machine is not None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,8 @@ class BrokerNode:
     async def stop(self, *, clean: bool = True) -> None:
         """Cut all connections.
 
-        A clean stop commits what is in flight and tells the master; else offsets fall back to what was saved last.
+        A clean stop commits what is in flight and reports to the master; otherwise offsets fall back to the last saved
+        ones.
         """
         machine, servers = self.machine, self._servers
         if machine is None:
@@ -126,14 +127,14 @@ class BrokerNode:
         machine.stores.close()
 
     def forget_topic(self, topic: str) -> None:
-        """The topic was deleted; its files go too, also while the broker is stopped."""
+        """Delete the files of a deleted topic, also while the broker is stopped."""
         if self.machine is not None:
             self.machine.forget_topic(topic)
         else:
             shutil.rmtree(self._stores_folder / topic, ignore_errors=True)
 
     def tick(self) -> None:
-        """To be called every second: leases and offsets."""
+        """Handle leases and offsets; call it every second."""
         if self.machine is not None:
             self.machine.tick(self.clock())
             if self.machine.offsets.changed:

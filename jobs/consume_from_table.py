@@ -1,12 +1,12 @@
-"""Consumers of a group without Spark: they go on where the offsets table has the group, and record in it how far they
-came. So a Spark query and such consumers can hand the group to each other.
+"""Consumers of a group without Spark. They continue at the group's position in the offsets table, and record their
+progress there. So a Spark query and such consumers can take turns with a group.
 
     python jobs/consume_from_table.py --master-servers 10.0.0.1:8715 --consumer-group clicks_etl --topic clicks \
         --offsets-table /lake/_offsets --source-count 2 --node-id 0
 
-Start one process for each node from 0 to source-count - 1. It prints a line for each message, until SIGINT or SIGTERM.
-A broker that is away is waited for. A process that is killed has confirmed up to a second more than it recorded:
-whoever follows by the table reads that again.
+Start one process for each node from 0 to source-count - 1. It prints a line per message, until SIGINT or SIGTERM. It
+waits for a broker that is away. A killed process has confirmed up to a second more than it recorded; its successor
+reads that again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["consume"]
 
 _log = logging.getLogger(__name__)
 
-# As long as a master waits for a client that was killed.
+# As long as a master keeps a killed client's registration.
 _TAKE_MS = 40_000
 _STEP_MS = 250
 _LOOK_S = 1.0
@@ -56,19 +56,18 @@ def consume(
     stop: threading.Event,
     record_every_s: float = 1.0,
 ) -> None:
-    """Hand the packs of this node's partitions to `handle`, and confirm and record each that it is done with.
+    """Pass the packs of this node's partitions to `handle`, then confirm and record each.
 
-    Begins where the table has the group; a partition that the table does not know where the broker has the group, else
-    at its beginning. Follows the layout: partitions that appear are assigned to the nodes too, and one that is lost is
-    taken back, from where it was confirmed. Ends when `stop` is set, with everything recorded that was confirmed.
-    Raises SupersededRun where something else took the group over in the table, such as a Spark query or a reset;
-    TubeError, OffsetsTableError, and what `handle` raises: what was confirmed since the last record is read again by
-    whoever follows then.
+    Begins at the table's position. A partition that the table does not have begins at the broker's position, otherwise
+    at its beginning. Follows the layout: new partitions are assigned to the nodes, and a lost partition is taken again
+    from its confirmed position. Ends when `stop` is set; everything confirmed is then recorded. Raises SupersededRun if
+    another run took the group over in the table, such as a Spark query or a reset; TubeError, OffsetsTableError, and
+    errors of `handle`. After an error the successor reads again what was confirmed since the last record.
     """
     with ClientBalanceConsumer(
         settings, consumer_group, topics, source_count=source_count, node_id=node_id, start_from="earliest"
     ) as consumer:
-        # Not before the master has let this client in: the group is nobody else's now.
+        # Only after the master has accepted this client: now no other client is in the group as this node.
         run = table.share_run(GroupKey(consumer_group, topics), source_count)
         share = _Share(consumer, table)
         share.take(share.of(consumer.partitions()), timeout_ms=_TAKE_MS)
@@ -85,17 +84,17 @@ def consume(
                 except SupersededRun:
                     raise
                 except OffsetsTableError as error:
-                    _log.warning("the offsets table was not written, it stays behind and is tried again: %s", error)
+                    _log.warning("the offsets table was not written; trying again later: %s", error)
                 recorded_at = time.monotonic()
             if time.monotonic() >= looked_at + _LOOK_S:
                 share.follow(run)
                 looked_at = time.monotonic()
-        # Before the partitions are given back, so that the next owner finds it.
+        # Before the partitions are released, so that the next owner finds the record.
         _record(consumer, run)
 
 
 class _Share:
-    """This node's part of the partitions, for one thread."""
+    """This node's share of the partitions, for one thread."""
 
     def __init__(self, consumer: ClientBalanceConsumer, table: OffsetsTable) -> None:
         self._consumer = consumer
@@ -104,13 +103,12 @@ class _Share:
         self._warned: set[PartitionKey] = set()
 
     def of(self, partitions: Collection[PartitionKey]) -> list[PartitionKey]:
-        """Those of all partitions that this node is to read."""
+        """The `partitions` that this node reads."""
         return list(assign("modulo", partitions, self._consumer.source_count)[self._consumer.node_id])
 
     def confirm(self, delivery: Delivery) -> None:
-        """Confirm a pack. Where its partition was lost meanwhile, its messages come again; where its broker does not
-        answer, they may, and the consumer goes on once it does.
-        """
+        """Confirm a pack. If its partition was lost meanwhile, its messages are delivered again. If its broker does not
+        answer, they may be; the consumer continues once it does."""
         try:
             self._confirmed[delivery.partition] = self._consumer.confirm(delivery)
         except StalePack as error:
@@ -118,13 +116,13 @@ class _Share:
         except TubeError as error:
             if not error.retriable:
                 raise
-            _log.warning("a pack of partition %s may come again, it was not confirmed: %s", delivery.partition, error)
+            _log.warning("a pack of partition %s was not confirmed and may come again: %s", delivery.partition, error)
 
     def take(self, partitions: Collection[PartitionKey], *, timeout_ms: float = 0) -> None:
-        """Connect the partitions, each where the group goes on: the table's position, or a later one confirmed here."""
+        """Connect the partitions, each at the table's position or a later one confirmed here."""
         for partition in partitions:
             self._consumer.connect(partition, timeout_ms=timeout_ms)
-        # Not before they are taken: until then their former owner may record.
+        # Only after taking them: until then their former owner may record.
         positions = self._table.positions(self._consumer.consumer_group, self._consumer.topics)
         for partition in partitions:
             known = [place[partition] for place in (positions, self._confirmed) if partition in place]
@@ -132,19 +130,18 @@ class _Share:
                 self._consumer.connect(partition, max(known), timeout_ms=timeout_ms)
 
     def follow(self, run: SharedRun) -> None:
-        """Give back what is another node's now, and take what is this one's and not held; what cannot be had for now is
-        tried at the next look.
-        """
+        """Release partitions of other nodes, and take this node's missing ones. A partition that cannot be taken is
+        tried again at the next call."""
         available, held = self._consumer.partitions(), self._consumer.registered()
         ours = self.of(available)
         others = set(held).difference(ours)
         if others:
             try:
-                _record(self._consumer, run)  # so that the next owner finds it
+                _record(self._consumer, run)  # so that the next owner finds the record
             except SupersededRun:
                 raise
             except OffsetsTableError as error:
-                _log.warning("partitions of other nodes are kept until the offsets table is written: %s", error)
+                _log.warning("keeping partitions of other nodes until the offsets table is written: %s", error)
                 others = set()
             for partition in sorted(others):
                 self._consumer.disconnect(partition)
@@ -156,14 +153,14 @@ class _Share:
             except (TubeError, OffsetsTableError) as error:
                 if isinstance(error, TubeError) and not (error.retriable or isinstance(error, NotAvailable)):
                     raise
-                # Held without its place from the table, it would be read from the broker's.
+                # Without the table's position, it would be read from the broker's.
                 self._consumer.disconnect(partition)
                 if partition not in self._warned:
-                    _log.warning("partition %s cannot be had for now and is tried again: %s", partition, error)
+                    _log.warning("could not take partition %s; trying again later: %s", partition, error)
                 self._warned.add(partition)
             else:
                 self._warned.discard(partition)
-                _log.info("partition %s is read by this node now", partition)
+                _log.info("this node now reads partition %s", partition)
 
 
 def _record(consumer: ClientBalanceConsumer, run: SharedRun) -> None:
@@ -181,10 +178,10 @@ def main(
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="May be given several times.")],
     offsets_table: Annotated[str, typer.Option(metavar="PATH")],
     source_count: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes of the group.")] = 1,
-    node_id: Annotated[int, typer.Option(metavar="I", min=0, help="Which of them this is.")] = 0,
+    node_id: Annotated[int, typer.Option(metavar="I", min=0, help="The id of this node.")] = 0,
     master_web_port: Annotated[int, typer.Option(metavar="PORT")] = 8080,
 ) -> None:
-    """Print a group's messages from where the offsets table has it, and record in it how far that came."""
+    """Print a group's messages from the offsets table's position, and record the progress there."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -1,8 +1,8 @@
 """The demonstration: TubeMQ, Spark and Delta on this machine, in under three minutes.
 
-Starts an embedded TubeMQ with two brokers, sends it 336 776 flights, and writes them to a Delta table with
-`tubeclient ingest`. The job is stopped in the middle, and started again with a new checkpoint. Then everything is read
-back without Spark and compared. Exit code 0 only if each flight is in the table once.
+Starts an embedded TubeMQ with two brokers, sends it 336 776 flights, and writes them to a Delta table with `tubeclient
+ingest`. The job is stopped halfway and started again with a new checkpoint. Then the table is read back without Spark
+and compared. Exit code 0 only if each flight is in the table once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOPIC, GROUP, BROKERS = "flights", "demo_etl", 2
 ROWS_PER_BATCH = 30_000
 STOP_AFTER_ROWS = 60_000
 _SLICE = 5_000
-"""Messages handed to the producer at once."""
+"""Messages handed to the producer in one call."""
 _READY_SECONDS, _RUN_SECONDS, _END_SECONDS = 30.0, 150.0, 90.0
 
 console = Console(highlight=False)
@@ -49,19 +49,20 @@ def say(text: str) -> None:
 
 
 class DemoError(RuntimeError):
-    """The demonstration cannot go on; the text says why."""
+    """The demonstration cannot continue; the text says why."""
 
 
 @contextlib.contextmanager
 def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python program of its own, its output in demo-output/NAME.log; ended, at the latest by force, when left."""
+    """Run a Python program with its output in demo-output/NAME.log; it is ended when the block is left, by force if
+    needed."""
     with (OUTPUT / f"{name}.log").open("wb") as log:
         child = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            # Ctrl-C is this program's to deal with, which then ends its children one by one.
+            # Only this program gets Ctrl-C; it then ends its children one by one.
             start_new_session=True,
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
         )
@@ -78,7 +79,7 @@ def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]
 
 
 def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes], name: str, seconds: float) -> None:
-    """Wait until `done` says so. DemoError if the process ends first, or after `seconds`."""
+    """Wait until `done` is true. DemoError if the process ends first, or after `seconds`."""
     deadline = time.monotonic() + seconds
     while not done():
         if child.poll() is not None:
@@ -99,7 +100,7 @@ def wait_for_end(child: subprocess.Popen[bytes], name: str, seconds: float) -> N
 
 
 class Sender(threading.Thread):
-    """Sends all messages while the job runs, and counts those that a broker took."""
+    """Sends all messages while the job runs, and counts those that a broker acknowledged."""
 
     def __init__(self, master: str, bodies: list[bytes]) -> None:
         super().__init__(name="sender", daemon=True)
@@ -125,26 +126,26 @@ class Sender(threading.Thread):
         self.seconds = time.monotonic() - started
 
     def _settle(self, results: list[Future[SendResult]]) -> None:
-        """Wait for the answers to a slice, the next one after those that are there."""
+        """Wait for the answers to a slice; the next slice follows."""
         for result in results:
             result.result(timeout=60)
             self.acknowledged.append(self._bodies[len(self.acknowledged)])
 
     def finish(self) -> None:
-        """Wait for the last answer. DemoError for what went wrong."""
+        """Wait for the last answer. Raises DemoError for any failure."""
         self.join(_RUN_SECONDS)
         if self.is_alive():
             raise DemoError(f"sending did not end within {_RUN_SECONDS:.0f} s")
         self.check()
 
     def check(self) -> None:
-        """DemoError if sending has failed."""
+        """Raise DemoError if sending has failed."""
         if self.error is not None:
             raise DemoError(f"sending failed: {self.error}") from self.error
 
 
 def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[str]:
-    """The command line of one run of the job; each has a checkpoint and a progress file of its own."""
+    """The command line of one run of the job; each run has its own checkpoint and progress file."""
     settings = {
         "--master-servers": addresses["master"],
         "--consumer-group": GROUP,
@@ -172,7 +173,7 @@ def last_line(name: str) -> str:
 
 
 def demonstrate() -> list[Check]:
-    """Run everything and return what was proven, or not."""
+    """Run everything and return the checks."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
     bodies = flight_messages()
@@ -231,7 +232,7 @@ def demonstrate() -> list[Check]:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hold a lock on this very file: two demonstrations would write to one folder."""
+    """Hold a lock on this file: two demonstrations would write to the same folder."""
     with Path(__file__).open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -242,7 +243,7 @@ def alone() -> Iterator[None]:
 
 def main() -> int:
     """Run the demonstration; returns the exit code."""
-    # As Ctrl-C does, so that what it has started is ended: the children are in sessions of their own.
+    # Like Ctrl-C, so that the children end too: they are in sessions of their own.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with alone():

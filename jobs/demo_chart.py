@@ -1,4 +1,4 @@
-"""The demonstration's picture: rows in the table and rows behind, over time, both runs."""
+"""The demonstration's picture: rows in the table and rows behind over time, for both runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _RUN_COLOURS = ("#2f6fb0", "#c2571a")
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:
-    """The events of a job's progress file, as `tubeclient ingest --progress-file` writes them; [] without a file."""
+    """The events of a progress file of `tubeclient ingest --progress-file`; [] without a file."""
     if not path.exists():
         return []
-    # A line that is being written has no end yet.
+    # A line that is still being written has no line end.
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n"]
 
 

@@ -1,7 +1,6 @@
-"""The demonstration's proof: what was sent against what is in the tables, read back without Spark.
+"""The demonstration's proof: compares what was sent with what is in the tables, without Spark.
 
-The Delta tables are read with delta-rs, the brokers are asked over HTTP; nothing here takes the word of the job or of
-the source.
+delta-rs reads the Delta tables, and HTTP calls query the brokers. Nothing here relies on the job or the source.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ class Check(NamedTuple):
 
 
 def prove_rows(table: Path, sent: Tally) -> list[Check]:
-    """Compare the table's rows with what was sent."""
+    """Compare the table's rows with the sent messages."""
     columns = _read(table, 'SELECT "partitionKey", "messageId", "value" FROM found')
     values: list[bytes] = columns["value"]
     received = tally(values)
     distinct = len({json.loads(value)["seq"] for value in values})
     stored = zip(columns["partitionKey"], columns["messageId"], strict=True)
-    # Ids are unique within a store: "brokerId:topic:partitionId" cut down to the store.
+    # Ids are unique within a store, so reduce "brokerId:topic:partitionId" to the store.
     ids = len({(*_store(key), message_id) for key, message_id in stored})
     return [
         Check("as many rows as messages", received.count == sent.count, f"{received.count:,} of {sent.count:,}"),
@@ -58,10 +57,10 @@ def prove_offsets(offsets_table: Path, consumer_group: str, ends: Mapping[str, i
 
 
 def prove_resume(offsets_table: Path, consumer_group: str, table: Path) -> Check:
-    """Compare the group's positions with the rows that are in the table now: a restart goes on from there."""
+    """Compare the group's positions with the table's rows: a restart continues from there."""
     [rows] = _read(table, "SELECT COUNT(*) AS n FROM found")["n"]
     at = _positions(offsets_table, consumer_group)
-    # Partitions of a store share its index, of which each message takes an entry.
+    # Partitions of a store share its index; each message takes one entry.
     stores = {_store(key): offset // INDEX_ENTRY_BYTES for key, offset in at.items()}
     complete = sum(stores.values())
     return Check(
@@ -83,7 +82,8 @@ def _positions(offsets_table: Path, consumer_group: str) -> dict[str, int]:
 
 
 def broker_ends(web_addresses: Mapping[int, str], topic: str) -> dict[str, int]:
-    """Ask each broker (id to "host:webPort") where its partitions of the topic end. OSError without an answer."""
+    """Query each broker (id to "host:webPort") for the end of its partitions of the topic. OSError without an
+    answer."""
     ends = {}
     # No proxy: the brokers are on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -13,7 +13,7 @@ __all__ = ["Tally", "flight_messages", "tally"]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A heap of messages, whatever their order: how many, and a sum over their hashes."""
+    """A set of messages in any order: their number, and a sum of their hashes."""
 
     count: int
     digest: int
@@ -24,7 +24,7 @@ class Tally:
 
 
 def tally(bodies: Iterable[bytes]) -> Tally:
-    """Count and add up. One message more, less, doubled or changed gives another tally."""
+    """Count and sum. One message more, less, repeated or changed gives another tally."""
     count = total = 0
     for body in bodies:
         count += 1

@@ -3,8 +3,8 @@
     PYSPARK_PYTHON=/path/to/venv/bin/python spark-submit --properties-file conf/spark-defaults.conf \
         jobs/ingest_to_delta.py --settings conf/ingest.toml
 
-Takes the arguments of `tubeclient ingest` and does the same; master, packages and memory are spark-submit's to say. The
-package has to be installed where driver and executors run.
+Takes the arguments of `tubeclient ingest` and does the same; spark-submit sets master, packages and memory. The package
+must be installed where driver and executors run.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     from pyspark_tubeclient import LagListener, OffsetsListener, OffsetsTable
 
-Spark looks for `DefaultSource` in every module named `pyspark_*`, so that `format("tubeclient")` works once the package
-is installed. An import that fails here would take Spark's other Python sources with it: the other names are imported
-when they are first asked for. What works without Spark is in `tubeclient` and `embedded_tubemq`.
+Spark looks for `DefaultSource` in every module named `pyspark_*`; so `format("tubeclient")` works once the package is
+installed. A failed import here would break Spark's other Python sources too, so the other names are imported on first
+use. What works without Spark is in `tubeclient` and `embedded_tubemq`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Brings Delta Lake's jars onto this machine, so that later sessions find them in Ivy's cache and start quickly.
+"""Downloads Delta Lake's jars, so that later sessions find them in Ivy's cache and start quickly.
 
-It starts one small SparkSession as `tubeclient ingest` does, which makes Spark resolve the jars, and checks with a
-first table that they are whole.
+It starts a small SparkSession as `tubeclient ingest` does, so that Spark resolves the jars. A small table checks that
+they are complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
         print(f"Delta {resolve()} works")
         return 0
     started = time.monotonic()
-    # A process of its own, because a resolver that hangs can only be ended from outside.
+    # In its own process, because a resolver that hangs can only be ended from outside.
     child = subprocess.Popen(
         [sys.executable, __file__, _CHILD],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that come from the code: the source's options, and the client's errors by code."""
+"""Generates pages of docs/ from the code: the source's options, and the client's errors by code."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Generate the `*_pb2` modules of `tubeclient.wire.proto` from their `.proto` files.
 
-The code comes from protoc 25 (grpcio-tools 1.62): code of that age loads on every protobuf runtime from 4.25 on, while
-newer generators write code that refuses older runtimes (protobuf's "cross-version runtime guarantees").
-The compiler lives in a folder of its own because it pins an old protobuf that the project itself does not want.
+The compiler is protoc 25 (grpcio-tools 1.62): its code loads on every protobuf runtime from 4.25 on. Newer compilers
+write code that refuses older runtimes (protobuf's "cross-version runtime guarantees"). The compiler has its own folder
+because it pins an old protobuf.
 """
 
 from __future__ import annotations

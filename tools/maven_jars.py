@@ -1,9 +1,9 @@
-"""Fetches sets of jars with the Ivy inside pip's pyspark; nothing else than Python, a JDK and the registry.
+"""Fetches sets of jars with the Ivy inside pip's pyspark. Needs only Python, a JDK and the registry.
 
-A set is a list of artifacts, each with its exact version, and lives in a folder of its own below `.cache/` at the
-repository's root. In it the jars are in a folder named by a hash of the list, so a changed list is fetched anew and a
-half-done fetch is never taken for a whole one. No registry address is written here: Ivy's own default for an
-`ibiblio` resolver with Maven's layout is used.
+A set is a list of artifacts with exact versions. It has its own folder below `.cache/` at the repository's root. The
+jars are in a sub-folder named by a hash of the list, so a changed list is fetched again, and an incomplete fetch never
+counts as complete. There is no registry address here: Ivy uses its default for an `ibiblio` resolver with Maven's
+layout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CACHE_FOLDER: Final = Path(__file__).resolve().parents[1] / ".cache"
 _COMPLETE: Final = "COMPLETE"
 # Seconds. A first fetch of 59 jars (29 MB) took 15 s; a slow line may take minutes.
 _FETCH_TIMEOUT: Final = 540.0
-# Seconds. Another process of the same machine may be fetching; wait it out, and a little more.
+# Seconds. Another process of this machine may be fetching; wait until it is done, and a little longer.
 _LOCK_TIMEOUT: Final = _FETCH_TIMEOUT + 30.0
 
 _SETTINGS: Final = """<ivysettings>
@@ -55,22 +55,22 @@ class Artifact(NamedTuple):
 
 
 def parse_artifacts(listing: str) -> tuple[Artifact, ...]:
-    """The artifacts of a text with one `group:name:version` a line."""
+    """The artifacts of a text with one `group:name:version` per line."""
     return tuple(Artifact(*line.split(":")) for line in listing.split())
 
 
 class JarsError(RuntimeError):
-    """The jars could not be had; the message names which and what Ivy said."""
+    """The jars could not be fetched; the message names them and has Ivy's output."""
 
 
 def java_executable() -> str:
-    """The `java` of JAVA_HOME, or else of PATH."""
+    """The `java` of JAVA_HOME, otherwise of PATH."""
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").is_file():
         return str(Path(home) / "bin" / "java")
     found = shutil.which("java")
     if found is None:
-        raise JarsError("no java on PATH and none in JAVA_HOME: Apache's servers need a JDK (17 is what is tried)")
+        raise JarsError("no java on PATH and none in JAVA_HOME: Apache's servers need a JDK (tested with 17)")
     return found
 
 
@@ -93,7 +93,7 @@ def _silent(_line: str) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path, timeout: float) -> Iterator[None]:
-    """Holds an exclusive lock on `path`, which the kernel drops if this process dies."""
+    """Holds an exclusive lock on `path`; the kernel releases it if this process dies."""
     deadline = time.monotonic() + timeout
     with path.open("a") as handle:
         while True:
@@ -125,12 +125,12 @@ def _ivy_module(artifacts: Sequence[Artifact]) -> str:
 
 
 def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact], say: Callable[[str], None]) -> None:
-    """One Ivy run. Raises JarsError naming every artifact that is not in `folder` afterwards."""
+    """Run Ivy once. Raises JarsError that names every artifact missing from `folder` afterwards."""
     (work / "settings.xml").write_text(_SETTINGS)
     (work / "ivy.xml").write_text(_ivy_module(artifacts))
     command = [java_executable(), "-Xmx256m", "-cp", str(pyspark_jar("ivy")), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
-    # Ivy's cache belongs to this repository, not to the user's home folder.
+    # Keep Ivy's cache in this repository, not in the user's home folder.
     command += ["-cache", str(work / "ivy-cache"), "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
     deadline = time.monotonic() + _FETCH_TIMEOUT
     log = work / "ivy.log"
@@ -141,7 +141,7 @@ def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact], say: Calla
         try:
             while process.poll() is None:
                 if time.monotonic() >= deadline:
-                    raise JarsError(f"Ivy did not finish within {_FETCH_TIMEOUT:.0f} s; it said last:\n{_tail(log)}")
+                    raise JarsError(f"Ivy did not finish within {_FETCH_TIMEOUT:.0f} s; its last output:\n{_tail(log)}")
                 time.sleep(0.1)
         finally:
             if process.poll() is None:
@@ -149,14 +149,15 @@ def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact], say: Calla
                 process.wait(timeout=10)
     missing = _culprits(log, [a for a in artifacts if not (folder / a.file_name).is_file()])
     if missing:
-        raise JarsError(f"could not be had: {', '.join(missing)}; Ivy said last:\n{_tail(log)}")
+        raise JarsError(f"could not fetch {', '.join(missing)}; Ivy's last output:\n{_tail(log)}")
     if process.returncode != 0:
-        raise JarsError(f"Ivy ended with {process.returncode}; it said last:\n{_tail(log)}")
+        raise JarsError(f"Ivy ended with {process.returncode}; its last output:\n{_tail(log)}")
     say(f"Ivy brought {len(artifacts)} jars")
 
 
 def _culprits(log: Path, missing: Sequence[Artifact]) -> list[str]:
-    """Which of `missing` Ivy itself complains of: after one failure it copies none, so the others are missing too."""
+    """The `missing` artifacts that Ivy reports as failed. After one failure Ivy copies none, so the others are missing
+    too."""
     said = log.read_text(errors="replace").splitlines()
     complaints = [line for line in said if re.search("not found|NOT FOUND|FAILED", line)]
     named = [a for a in missing if any(f"{a.group}#{a.name};{a.version}" in line for line in complaints)]
@@ -177,13 +178,13 @@ class JarSet:
 
     @property
     def folder(self) -> Path:
-        """Where the jars are, or will be; its name has twelve hexadecimal digits that change with the list."""
+        """The folder of the jars; its name has twelve hexadecimal digits that change with the list."""
         return self._cache / hashlib.sha256("\n".join(map(str, self.artifacts)).encode()).hexdigest()[:12]
 
     def ensure(self, say: Callable[[str], None] = _silent) -> Path:
-        """The folder with all jars, fetching them if need be; bounded by ten minutes; safe to call from many processes.
+        """The folder with all jars; fetches missing ones. Takes up to ten minutes; safe to call from many processes.
 
-        JarsError: they could not be had.
+        Raises JarsError if they cannot be fetched.
         """
         folder = self.folder
         if _is_complete(folder, self.artifacts):
@@ -194,7 +195,7 @@ class JarSet:
             if _is_complete(folder, self.artifacts):
                 return folder
             say(f"fetching {len(self.artifacts)} jars with Ivy")
-            # Into a fresh folder, renamed at the end: Ivy would keep a half-copied jar that a killed run left.
+            # Into a new folder, renamed at the end: Ivy would keep a partial jar of a killed run.
             partial = folder.with_name(folder.name + ".partial")
             for leftover in (partial, folder):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -205,16 +206,16 @@ class JarSet:
         return folder
 
     def files(self) -> list[Path]:
-        """The jars' absolute paths, in the order of the list; fetches them if need be."""
+        """The jars' absolute paths, in the order of the list; fetches missing jars."""
         folder = self.ensure()
         return [folder / artifact.file_name for artifact in self.artifacts]
 
     def class_path(self) -> str:
-        """A java class path of all the jars, in the order of the list."""
+        """A Java class path of all the jars, in the order of the list."""
         return os.pathsep.join(map(str, self.files()))
 
     def report(self) -> int:
-        """Fetch what is missing and print what there is; the exit code of a command that does only this."""
+        """Fetch missing jars and print a summary; returns the exit code for a command."""
         started = time.monotonic()
         try:
             folder = self.ensure(say=lambda line: print(line, flush=True))

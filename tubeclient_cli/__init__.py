@@ -1,1 +1,1 @@
-"""The console command `tubeclient`: jobs for people who want rows in a table, not a program to write."""
+"""The command `tubeclient`: ready-made jobs and tools for the command line."""

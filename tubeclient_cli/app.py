@@ -1,4 +1,4 @@
-"""`tubeclient`: the console command. Imports nothing heavy before a command is really run."""
+"""The command `tubeclient`. Imports nothing heavy until a command runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _tubeclient(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Work with Apache InLong TubeMQ from Spark."""
@@ -53,7 +53,7 @@ def _tubeclient(
 def ingest(
     settings: Annotated[
         Path | None,
-        typer.Option(help="TOML file with any of the settings below; what is given here as well prevails."),
+        typer.Option(help="TOML file with any of the settings below. Command-line options override it."),
     ] = None,
     master_servers: Annotated[
         str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.", show_default=False)
@@ -65,10 +65,10 @@ def ingest(
         list[str] | None, typer.Option(metavar="NAME", help="A topic to read; may be given several times.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The Delta table that takes the rows; made if missing.")
+        str | None, typer.Option(metavar="PATH", help="The Delta table for the rows; created if missing.")
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one goes on where the target ends.")
+        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one continues where the target ends.")
     ] = None,
     offsets_table: Annotated[
         str | None, typer.Option(metavar="PATH", help="Delta table that keeps the groups' positions.")
@@ -77,31 +77,31 @@ def ingest(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where to begin in topics of which the target has no rows of the group: earliest, latest, a time as "
-            "2026-11-21T10:31Z, or JSON; default: where the offsets table has the group, else earliest. group: where "
-            "the offsets table has it, also past the target's rows. target: after the group's last commit there, "
-            "whatever was taken out of the table since. A checkpoint prevails.",
+            help="Where to begin in topics without rows of the group in the target: earliest, latest, a time such as "
+            "2026-11-21T10:31Z, or JSON. Default: the group's position in the offsets table, otherwise earliest. "
+            "group: the position in the offsets table, even past the target's rows. target: after the group's last "
+            "commit there, whatever rows were removed since. A checkpoint overrides this.",
         ),
     ] = None,
     begin_anew: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="With a new checkpoint: begin this topic by --starting-offsets (default: earliest), wherever the "
-            "target's rows of it end. For a topic that was deleted and made anew; any other gets rows twice. May be "
-            "given several times.",
+            help="With a new checkpoint: begin this topic by --starting-offsets (default: earliest), wherever its rows "
+            "in the target end. For a topic that was deleted and created again; any other topic gets rows twice. May "
+            "be given several times.",
         ),
     ] = None,
     former_masters: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT,...",
-            help="Masters that the cluster had before, where it shares none with --master-servers any more. Rows of "
-            "another cluster are refused.",
+            help="The cluster's earlier masters, if --master-servers names none of them. Rows of another cluster are "
+            "refused.",
         ),
     ] = None,
     source_count: Annotated[
-        int | None, typer.Option(metavar="N", help="Nodes of the group: tasks that read at once.")
+        int | None, typer.Option(metavar="N", help="Nodes of the group: tasks that read in parallel.")
     ] = None,
     max_offsets_per_trigger: Annotated[
         int | None, typer.Option(metavar="N", help="The most rows of one batch.")
@@ -110,7 +110,7 @@ def ingest(
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="available-now (the default): read what there is and end; else how often to start a batch, as in 10s.",
+            help="available-now (the default): read what there is and end. Or how often to start a batch, such as 10s.",
         ),
     ] = None,
     option: Annotated[
@@ -129,19 +129,19 @@ def ingest(
 ) -> None:
     """Write a group's topics to a Delta table, each message once.
 
-    Rows and the offsets at which they end go into the table in one commit,
-    so the table itself says where to go on: a job that is stopped, killed, or
+    Each commit holds a batch's rows and the offsets at which they end. So the
+    table itself says where to continue. A job that is stopped, killed, or
     started again with a new checkpoint neither loses nor repeats a message.
 
-    Ctrl-C and SIGTERM end the job after the running batch, or once Spark is
-    up where it is being started, with exit code 0, sent to the process group
-    as well; sent to all processes, they may cut the batch off, and the next
-    start runs it once more.
-    A wrong setting is exit code 2, a failed job 1.
+    Ctrl-C and SIGTERM end the job after the running batch with exit code 0,
+    also if they are sent to the process group. During Spark's start they end
+    it once Spark is up. Sent to all processes, they may cut off the batch; the
+    next start then runs it again.
+    Exit code 2 means a wrong setting, 1 a failed job.
 
-    Access to the offsets table's storage is set in the settings file, table
-    storage-options, best as {env = "NAME"}: what stands on a command line can
-    be read by everybody on the machine.
+    Set access to the offsets table's storage in the settings file, table
+    storage-options, preferably as {env = "NAME"}: everybody on the machine can
+    read command lines.
 
     Example:
 
@@ -202,10 +202,10 @@ def _ingest(
     try:
         try:
             spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
-        except KeyboardInterrupt:  # by the session's own handler of SIGINT, before the one below is back
+        except KeyboardInterrupt:  # raised by the session's SIGINT handler, before ours is back
             console.print(_ENDED_BEFORE, highlight=False, soft_wrap=True)
             return 0
-        # Once more: the session came with a handler of SIGINT that cancels the running batch.
+        # Again: the session installed a SIGINT handler that cancels the running batch.
         _stop_on_signals(stop)
         with contextlib.ExitStack() as stack:
             shown = stack.enter_context(Display(console))
@@ -231,7 +231,7 @@ def _ingest(
 
 
 def with_advice(cause: str) -> str:
-    """`cause`, and what it means for this job where the source, which knows no target, cannot say that."""
+    """`cause`, and what it means for this job, where the source cannot say: it does not know the target."""
     from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
 
     return f"{cause}. {BEGIN_ANEW}" if cause.startswith(_DATA_LOSS) else cause
@@ -244,38 +244,38 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
 _STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"
 _ENDED_BEFORE = "stopped: before Spark was up; nothing was read"
-# Who signals all processes of a service signals Spark's as well, which do not wait for a batch.
+# A signal to all processes of a service also ends Spark's, which do not finish the batch.
 _ENDED_WITH_SPARK = (
-    "stopped: the signal ended Spark as well, in mid-batch perhaps; the next start with this checkpoint runs that"
-    " once more, and nothing is lost or repeated"
+    "stopped: the signal ended Spark as well, perhaps during a batch; the next start with this checkpoint runs that"
+    " batch again, and nothing is lost or repeated"
 )
 _ENDING_SECONDS = 10.0
 
 
 _DATA_LOSS = "tubeclient.errors.DataLoss: "
 
-# Spark's text for an exception of Java's that has none, such as the EOFException that it meets where a process was.
+# Spark's text for a Java exception without a message, such as the EOFException after a process has died.
 _NO_CAUSE = "(no cause message)"
 _DEAD_PLANNER = (
-    "Most often the source's process beside the driver was killed, for want of memory for example; the driver's log "
-    "then has java.io.EOFException or a SocketException at PythonStreamingSourceRunner. Start the job again: it goes "
-    "on from its checkpoint"
+    "Usually the source's process beside the driver was killed, for example because memory ran out; the driver's log "
+    "then has java.io.EOFException or a SocketException at PythonStreamingSourceRunner. Start the job again: it "
+    "continues from its checkpoint"
 )
 
 
 def short_cause(text: str) -> str:
-    """The last Python error in a text that holds Spark's message and perhaps tracebacks; else Java's own first line,
-    else the text's."""
+    """The last Python error in a text with Spark's message and perhaps tracebacks; otherwise Java's first line,
+    otherwise the text's."""
     causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
     cause: str = (causes[-1] if causes else text.strip().split("\n")[0]).strip()
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_NO_CAUSE) else cause
 
 
-# After "An error occurred while calling ..." of Py4J.
+# Follows Py4J's "An error occurred while calling ...".
 _JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)
 
 
-# The last line of a Python traceback: a class of a Python module, or a built-in one. Java's come from other places.
+# The last line of a Python traceback: a Python module's or a built-in class, not a Java class.
 _PYTHON_CAUSE = re.compile(
     r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
     re.MULTILINE,

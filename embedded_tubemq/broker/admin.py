@@ -1,6 +1,6 @@
-"""The broker's HTTP calls, as functions from parameters to JSON. None asks for a token.
+"""The broker's HTTP calls, as functions from parameters to JSON. None needs a token.
 
-Shapes are those of TubeMQ's BrokerAdminServlet.
+The JSON has the form of TubeMQ's BrokerAdminServlet.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BrokerAdmin:
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
-        """Carry out the call that the parameter `method` names."""
+        """Run the call that the parameter `method` names."""
         try:
             method = parameters.text("method")
             if method not in self._calls:
@@ -56,7 +56,7 @@ class BrokerAdmin:
     def _pub_info(self, parameters: Parameters) -> dict[str, Any]:
         data = []
         for topic in self._topics(parameters.texts("topicName")):
-            # A topic whose stores were never used is left out, as TubeMQ does.
+            # Leave out topics whose stores were never used, as TubeMQ does.
             items = [
                 {"partitionId": partition, "offsetMin": first, "offsetMax": end, "dataMin": data, "dataMax": data_end}
                 for store_id in range(topic.stores)
@@ -80,7 +80,7 @@ class BrokerAdmin:
         if parameters.switch("requireRealOffset", False):
             offsets = self._broker.offsets
             if offsets.committed(cursor) is None:
-                offsets.reset(cursor, 0, StoreBounds(0, 0))  # asking creates the position, in TubeMQ too
+                offsets.reset(cursor, 0, StoreBounds(0, 0))  # this query creates the position, in TubeMQ too
             reader = self._broker.ownership.owner(cursor)
             read_to = max(reader.data_position, -1) if reader else -1
             fields["zkOffset"] = offsets.committed(cursor) or 0

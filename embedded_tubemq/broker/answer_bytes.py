@@ -1,6 +1,6 @@
-"""Answers to a fetch, encoded by hand: the messages stand ready in the store.
+"""Encodes answers to a fetch by hand: the store has the messages in wire form.
 
-Only what is around them is written here, and the messages go from the store to the socket as they are.
+Only the fields around them are written here. The messages go from the store to the socket unchanged.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["Pieces", "encode_fetch_answer", "encode_response", "frame_pieces"]
 _CONNECTION_HEADER = rpc_pb2.RpcConnHeader(flag=1).SerializeToString()
 _FULL_BLOCK = encode_block_length(BLOCK_BYTES)
 _COPIED_BYTES = 4 * BLOCK_BYTES
-"""Up to here one copy costs less than pieces do."""
+"""Up to this size one copy is cheaper than two pieces."""
 _RESPONSE_HEADER = rpc_pb2.ResponseHeader(status=rpc_pb2.ResponseHeader.SUCCESS, protocolVer=3).SerializeToString()
 
 
 class Pieces(NamedTuple):
-    """Bytes in two pieces: a short one, written for the occasion, and one that may be long and is not to be copied."""
+    """Bytes in two pieces: a short one, newly written, and one that may be long and must not be copied."""
 
     head: bytes
     rest: bytes | memoryview
@@ -32,14 +32,14 @@ class Pieces(NamedTuple):
         return len(self.head) + len(self.rest)
 
     def joined(self) -> bytes:
-        """Both as one."""
+        """Both pieces as one."""
         return b"".join(self)
 
 
 def encode_fetch_answer(
     messages: bytes | memoryview, *, start: int, max_offset: int, data_lag: int, slow: bool
 ) -> Pieces:
-    """A GetMessageResponseB2C around messages that are encoded already; offsets and `data_lag` in bytes."""
+    """A GetMessageResponseB2C around encoded messages; offsets and `data_lag` in bytes."""
     around = broker_pb2.GetMessageResponseB2C(
         success=True,
         errCode=200,
@@ -50,7 +50,7 @@ def encode_fetch_answer(
         requireSlow=slow,
         maxOffset=max_offset,
     ).SerializeToString()
-    # The order of fields is free, so everything but the messages stands in front of them.
+    # The order of fields is free, so everything else goes before the messages.
     return Pieces(around, messages)
 
 

@@ -1,8 +1,8 @@
-"""A broker as a state machine: calls in, answers out, the time and the stores handed in.
+"""A broker as a state machine: calls in, answers out; the caller supplies time and stores.
 
-Ownership, positions and packs follow TubeMQ's broker step by step (source: BrokerServiceServer), because what it
-does at the edges is what clients must cope with. The order of checks is: 503, parameters 400, topic 403, not
-registered 411, other owner 412, then the call's own.
+Ownership, positions and packs follow TubeMQ's broker step by step (source: BrokerServiceServer): clients must cope with
+its edge cases. The order of checks is: 503, parameters 400, topic 403, not registered 411, other owner 412, then the
+call's own checks.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ SIZE_TOLERANCE = 10 * 1024  # bytes a payload may exceed the topic's limit (Tube
 class BrokerSettings:
     """`lease_ms` is how long an owner may be silent.
 
-    `users` maps names to passwords, none means that nobody is asked; with `check_visit_token` clients have to show one
-    that the master gave.
+    `users` maps names to passwords; without users there is no authentication. With `check_visit_token` clients need a
+    token of the master.
     """
 
     lease_ms: int = 30_000
@@ -89,7 +89,7 @@ class Broker:
         return broker_pb2.GetMessageResponseB2C.FromString(answer.joined())
 
     def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
-        """Answer one call; a fetch that succeeds as bytes, which is what makes it fast."""
+        """Answer one call. A successful fetch is answered as bytes, for speed."""
         forced = self.faults.take_forced(method)
         try:
             if forced is not None:
@@ -102,15 +102,15 @@ class Broker:
             return _refused(method, refusal)
 
     def tick(self, now_ms: int) -> None:
-        """Free the partitions of silent owners.
+        """Free the partitions of silent owners; call it every second.
 
-        What they had fetched and not committed is rolled back. To be called every second.
+        What they had fetched and not committed is rolled back.
         """
         for cursor in self.ownership.expire(now_ms):
             self.offsets.commit(cursor, consumed=False)
 
     def forget_topic(self, topic: str) -> None:
-        """The topic was deleted: its readers have to register again, its messages are gone, committed offsets stay."""
+        """Handle a deleted topic: its readers must register again, its messages are gone, committed offsets stay."""
         for cursor in self.ownership.release_topic(topic):
             self.offsets.commit(cursor, consumed=False)
         self.stores.delete_topic(topic)
@@ -131,7 +131,7 @@ class Broker:
             )
         if request.checkSum not in (-1, checksum(payload)):
             raise Refusal(
-                Code.FORBIDDEN, f"checksum {request.checkSum} does not fit the message, {checksum(payload)} does"
+                Code.FORBIDDEN, f"checksum {request.checkSum} is wrong; the message's checksum is {checksum(payload)}"
             )
         tag = request.msgType.strip()
         message = NewMessage(
@@ -200,7 +200,7 @@ class Broker:
                 failures.append(f"{int(refusal.code)}:{encode_subscription(broker, key)}")
                 continue
             self.ownership.extend(reader, now_ms)
-            reader.priority = priority  # as TubeMQ does: a heartbeat without it resets what the reader registered with
+            reader.priority = priority  # as TubeMQ does: a heartbeat without a priority resets the registered one
         return broker_pb2.HeartBeatResponseB2C(
             success=True,
             errCode=Code.SUCCESS,
@@ -277,8 +277,8 @@ class Broker:
         return topic
 
     def _announced_end(self, reader: Reader, store: Store, now_ms: int) -> int:
-        # Register and commit look at the whole priority here, a fetch at one of its digits: so TubeMQ, so filtered
-        # readers are told the real end.
+        # Register and commit use the whole priority here, a fetch one of its digits, as in TubeMQ. So filtered readers
+        # get the real end.
         if 0 < reader.priority <= 1:
             return self._fetcher.visible_end(reader, store, now_ms)
         return store.max_offset

@@ -1,4 +1,4 @@
-"""One fetch: from the group's position to an answer full of messages, and what that does to the position."""
+"""One fetch: reads messages from the group's position, builds the answer, and moves the position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES
 __all__ = ["Fetcher"]
 
 _SLOW_ENTRIES = 10
-"""A filtered reader is asked to slow down when fewer than this many budgets of index entries are left."""
+"""A filtered reader must slow down when fewer than this many budgets of index entries are left."""
 
 
 class Fetcher:
@@ -30,9 +30,9 @@ class Fetcher:
         self._faults = faults
 
     def visible_end(self, reader: Reader, store: Store, now_ms: int) -> int:
-        """Offset behind the last message this reader may see.
+        """Offset after the last message that this reader may see.
 
-        Everybody sees everything unless a fault delays filtered readers.
+        Every reader sees everything, unless a fault delays filtered readers.
         """
         delay = self._faults.filtered_delay_ms
         if delay and reader.tag_hashes is not None and reader.sees_flushed_only:
@@ -47,7 +47,7 @@ class Fetcher:
         position, readable = self._offsets.begin_read(cursor, store.bounds, manual=manual, last_consumed=last_consumed)
         if not readable:
             raise Refusal(Code.NOT_FOUND, f"offset {position} is the end")
-        # In manual mode a position can end up below the start again, where nothing is served any more.
+        # In manual mode a position can end up below the start again, where no data is served.
         position = max(position, store.min_offset)
         end = self.visible_end(reader, store, now_ms)
         if position >= end:
@@ -61,7 +61,7 @@ class Fetcher:
         index_bytes = pack.entries_read * INDEX_ENTRY_BYTES
         self._offsets.end_read(cursor, index_bytes, manual=manual, empty=pack.empty)
         if pack.data_end is not None:
-            # Only TubeMQ's memory answers so, and what is in memory has not expired.
+            # Only TubeMQ's memory answers this way, and data in memory has not expired.
             if pack.empty and self._faults.advancing_404 and position + index_bytes >= end:
                 raise Refusal(Code.NOT_FOUND, "no message of this partition up to the end")
             reader.data_position = pack.data_end
@@ -73,7 +73,7 @@ class Fetcher:
             messages,
             start=position,
             max_offset=end,
-            # Over entries without data the reader's place in the data file stays, also the one that stands for none.
+            # Entries without data leave the reader's data position unchanged, even NO_DATA_POSITION.
             data_lag=store.data_max - reader.data_position,
             slow=reader.tag_hashes is not None
             and end - position - index_bytes < _SLOW_ENTRIES * budget * INDEX_ENTRY_BYTES,

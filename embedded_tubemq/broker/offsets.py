@@ -1,8 +1,7 @@
 """The positions of consumer groups: what is committed, and what is in flight.
 
-Each step is TubeMQ's own, its oddities included (source: DefaultOffsetManager); they are what clients have to cope
-with: an automatic commit before a read, positions behind the end that snap back, positions before the start that
-are moved on and committed.
+Each step follows TubeMQ (source: DefaultOffsetManager), including what clients must cope with: an automatic commit
+before a read, positions past the end that snap back, positions before the start that move forward and are committed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ READ_FROM_MAX_ALWAYS = 2
 
 
 class Cursor(NamedTuple):
-    """Whose position: one partition of one broker, as one group sees it."""
+    """Key of a position: one group on one partition of one broker."""
 
     group: str
     topic: str
@@ -29,7 +28,7 @@ class Cursor(NamedTuple):
 
 
 class GroupOffsets:
-    """All positions of one broker. `changed` says whether a committed one moved since it was last set to False."""
+    """All positions of one broker. `changed` becomes True when a committed position moves; the user resets it."""
 
     def __init__(self) -> None:
         self._committed: dict[Cursor, int] = {}
@@ -37,11 +36,11 @@ class GroupOffsets:
         self.changed = False
 
     def committed(self, cursor: Cursor) -> int | None:
-        """The committed position; None where the group never had one."""
+        """The committed position; None if the group never had one."""
         return self._committed.get(cursor)
 
     def in_flight(self, cursor: Cursor) -> int:
-        """Bytes of the index that were fetched beyond the committed position."""
+        """Bytes of the index fetched beyond the committed position."""
         return self._in_flight.get(cursor, 0)
 
     def cursors(self) -> Iterator[Cursor]:
@@ -60,7 +59,7 @@ class GroupOffsets:
         return self._committed[cursor]
 
     def begin_read(self, cursor: Cursor, bounds: StoreBounds, *, manual: bool, last_consumed: bool) -> tuple[int, bool]:
-        """Where the next read starts, and whether there is anything to read from there on."""
+        """Where the next read starts, and whether there is anything to read."""
         if manual:
             position = self._committed.get(cursor, 0) + self.in_flight(cursor)
         elif last_consumed:
@@ -80,7 +79,7 @@ class GroupOffsets:
         return position, True
 
     def end_read(self, cursor: Cursor, index_bytes: int, *, manual: bool, empty: bool) -> None:
-        """A read went over `index_bytes`; without messages there is nothing to confirm, so it is committed at once."""
+        """End a read of `index_bytes`. Without messages there is nothing to confirm, so it is committed at once."""
         if not index_bytes:
             return
         if manual:
@@ -91,19 +90,19 @@ class GroupOffsets:
             self.commit(cursor, consumed=True)
 
     def commit(self, cursor: Cursor, *, consumed: bool) -> int:
-        """Move the position over what is in flight, or roll it back; returns the committed position."""
+        """Move the position past what is in flight, or roll it back; returns the committed position."""
         delta = self._in_flight.pop(cursor, 0)
         if consumed and delta:
             self._set(cursor, self._committed.get(cursor, 0) + delta)
         return self._committed.get(cursor, 0)
 
     def commit_all(self) -> None:
-        """Commit everything in flight, as a broker does that stops cleanly."""
+        """Commit everything in flight, as a broker does at a clean stop."""
         for cursor in list(self._in_flight):
             self.commit(cursor, consumed=True)
 
     def reset(self, cursor: Cursor, offset: int, bounds: StoreBounds) -> int:
-        """Set a position from outside, clamped; returns the former one (0 where there was none)."""
+        """Set a position from outside, clamped; returns the former one (0 if there was none)."""
         self._in_flight.pop(cursor, None)
         former = self._committed.get(cursor, 0)
         self._set(cursor, clamp(offset, bounds))
@@ -116,12 +115,12 @@ class GroupOffsets:
             self.changed = True
 
     def dump(self) -> list[list[str | int]]:
-        """The committed positions as JSON can hold them: [group, topic, partition id, offset] each."""
+        """The committed positions in JSON form: [group, topic, partition id, offset] each."""
         return [[*cursor, offset] for cursor, offset in sorted(self._committed.items())]
 
     @classmethod
     def load(cls, rows: list[list[str | int]]) -> GroupOffsets:
-        """What `dump` wrote."""
+        """Load the rows of `dump`."""
         offsets = cls()
         for group, topic, partition_id, offset in rows:
             offsets._committed[Cursor(str(group), str(topic), int(partition_id))] = int(offset)

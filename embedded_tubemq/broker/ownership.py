@@ -1,4 +1,4 @@
-"""Who reads which partition: one owner per group and partition, kept by a lease."""
+"""Partition owners: one per group and partition, kept by a lease."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from embedded_tubemq.common.refusal import Refusal
 __all__ = ["DEFAULT_PRIORITY", "NO_DATA_POSITION", "Ownership", "Reader"]
 
 DEFAULT_PRIORITY = 300
-"""Where unfiltered readers read from (hundreds digit) and filtered ones (the rest).
+"""The hundreds digit is for unfiltered readers, the rest for filtered ones.
 
-3 memory too, up to 1 flushed data only.
+3 means memory too, up to 1 means flushed data only.
 """
 
 
 NO_DATA_POSITION = -2
-"""TBaseConstants.META_VALUE_UNDEFINED; lags count from it as if it were a place."""
+"""TBaseConstants.META_VALUE_UNDEFINED; TubeMQ computes lags from it as if it were a position."""
 
 
 @dataclass(slots=True)
@@ -32,17 +32,18 @@ class Reader:
     deadline_ms: int
     peer: Peer = NOBODY
     data_position: int = NO_DATA_POSITION
-    """Where in the data file the last fetch ended that met any data."""
+    """Data file position after the last fetch that read any data."""
 
     @property
     def sees_flushed_only(self) -> bool:
-        """Whether this reader does not see what is still in memory."""
+        """Whether this reader does not see messages that are still in memory."""
         priority = self.priority if self.priority > 0 else DEFAULT_PRIORITY
         return (priority // 100 if self.tag_hashes is None else priority % 100) <= 1
 
 
 class Ownership:
-    """The owners of one broker's partitions. A client is its id: two connections with one id are the same client."""
+    """The owners of one broker's partitions. The id identifies a client: two connections with one id are the same
+    client."""
 
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
@@ -51,13 +52,13 @@ class Ownership:
     def take(self, cursor: Cursor, reader: Reader, now_ms: int) -> None:
         """Make `reader` the owner.
 
-        Another owner is a 410; one whose lease ran out is removed, so that the next attempt succeeds.
+        Another owner is a 410. An owner with an expired lease is removed, so that the next attempt succeeds.
         """
         owner = self._readers.get(cursor)
         if owner is not None and owner.client_id != reader.client_id:
             if now_ms >= owner.deadline_ms:
                 del self._readers[cursor]
-                raise Refusal(Code.PARTITION_OCCUPIED, f"the lease of {owner.client_id} ran out just now; try again")
+                raise Refusal(Code.PARTITION_OCCUPIED, f"the lease of {owner.client_id} has just expired; try again")
             raise Refusal(Code.PARTITION_OCCUPIED, f"{owner.client_id} reads {_readable(cursor)}")
         reader.deadline_ms = now_ms + self.lease_ms
         self._readers[cursor] = reader
@@ -67,7 +68,7 @@ class Ownership:
         return self._readers.get(cursor)
 
     def owned_by(self, cursor: Cursor, client_id: str) -> Reader:
-        """The owner, who must be `client_id`: 411 where nobody is registered, 412 where somebody else is."""
+        """The owner, who must be `client_id`: 411 if nobody is registered, 412 if another client is."""
         owner = self._readers.get(cursor)
         if owner is None:
             raise Refusal(Code.HB_NO_NODE, f"{client_id} is not registered for {_readable(cursor)}")
@@ -76,22 +77,22 @@ class Ownership:
         return owner
 
     def extend(self, reader: Reader, now_ms: int) -> None:
-        """A sign of life."""
+        """Extend the reader's lease."""
         reader.deadline_ms = now_ms + self.lease_ms
 
     def release(self, cursor: Cursor) -> None:
-        """The partition is free."""
+        """Free the partition."""
         self._readers.pop(cursor, None)
 
     def release_topic(self, topic: str) -> list[Cursor]:
-        """The topic is gone: free all its partitions; returns them."""
+        """Free all partitions of a deleted topic; returns them."""
         gone = [cursor for cursor in self._readers if cursor.topic == topic]
         for cursor in gone:
             del self._readers[cursor]
         return gone
 
     def expire(self, now_ms: int) -> list[Cursor]:
-        """Free the partitions of owners that were silent for too long; returns them."""
+        """Free the partitions of owners that were silent too long; returns them."""
         gone = [cursor for cursor, reader in self._readers.items() if now_ms >= reader.deadline_ms]
         for cursor in gone:
             del self._readers[cursor]

@@ -1,1 +1,1 @@
-"""What master, broker and stores share: topics, codes, refusals, faults on purpose."""
+"""Shared by master, broker and stores: topics, codes, refusals, injected faults."""

@@ -1,6 +1,6 @@
-"""What the two HTTP interfaces have in common: parameters under two names, lists, refusals, TubeMQ's shape of answers.
+"""Shared by the two HTTP interfaces: parameters with two names, lists, refusals, TubeMQ's form of answers.
 
-Answers are always HTTP 200; `result` and `errCode` (0 or 400 and up) say what came of a call.
+Answers are always HTTP 200; `result` and `errCode` (0, or 400 and up) give the outcome.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHORT_NAMES = {
 
 
 class AdminError(Exception):
-    """A call that cannot be carried out; becomes errCode and errMsg."""
+    """A call that failed; becomes errCode and errMsg."""
 
     def __init__(self, text: str, code: int = 400) -> None:
         super().__init__(text)
@@ -45,13 +45,13 @@ class AdminError(Exception):
 
 
 class Parameters:
-    """The parameters of one call, each under its long or its short name."""
+    """The parameters of one call, each with its long or its short name."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; without one and without a default the call fails."""
+        """A text. Without a value and a default the call fails."""
         value = self._values.get(name) or self._values.get(_SHORT_NAMES.get(name, name)) or ""
         if value.strip():
             return value.strip()
@@ -70,13 +70,13 @@ class Parameters:
         try:
             return int(text)
         except ValueError as error:
-            raise AdminError(f"the parameter {name} is {text!r}, which is no number") from error
+            raise AdminError(f"the parameter {name} is {text!r}, which is not a number") from error
 
     def numbers(self, name: str) -> list[int]:
         """A list of whole numbers."""
         texts = self.texts(name)
         if not all(text.isdecimal() for text in texts):
-            raise AdminError(f"the parameter {name} is {','.join(texts)!r}, which is no list of numbers")
+            raise AdminError(f"the parameter {name} is {','.join(texts)!r}, which is not a list of numbers")
         return [int(text) for text in texts]
 
     def switch(self, name: str, default: bool | None = None) -> bool:
@@ -85,7 +85,7 @@ class Parameters:
 
 
 def succeeded(message: str = "OK", **fields: Any) -> dict[str, Any]:
-    """The answer of a call that went well."""
+    """The answer to a successful call."""
     return {"result": True, "errCode": 0, "errMsg": message, **fields}
 
 
@@ -95,5 +95,5 @@ def listed(data: list[Any]) -> dict[str, Any]:
 
 
 def failed(error: AdminError) -> dict[str, Any]:
-    """The answer of a call that did not."""
+    """The answer to a failed call."""
     return {"result": False, "errCode": error.code, "errMsg": str(error)}

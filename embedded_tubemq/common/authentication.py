@@ -1,4 +1,4 @@
-"""Who may come in: users with their passwords, as signatures prove them."""
+"""Authentication: users with passwords, checked by signatures."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ MAX_SKEW_MS = 20_000
 
 
 class Authenticator:
-    """Knows the users; without any, everybody may do everything (TubeMQ's default)."""
+    """Knows the users. Without users every client may do everything (TubeMQ's default)."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = dict(users)
 
     @property
     def enabled(self) -> bool:
-        """Whether credentials are asked for."""
+        """Whether credentials are required."""
         return bool(self._users)
 
     def check(self, given: Signed, now_ms: int) -> None:
-        """A wrong credential, or one signed more than 20 s from now, is a 415."""
+        """Check a credential. A wrong one, or one signed more than 20 s from now, is a 415."""
         if not self.enabled:
             return
         password = self._users.get(given.user)
         expected = sign(given.user, password or "", given.timestamp_ms, given.nonce).signature
         if password is None or not hmac.compare_digest(expected.encode(), given.signature.encode()):
-            raise Refusal(Code.CERTIFICATE_FAILURE, "unknown user, or the signature does not fit the password")
+            raise Refusal(Code.CERTIFICATE_FAILURE, "unknown user, or the signature does not match the password")
         if abs(now_ms - given.timestamp_ms) > MAX_SKEW_MS:
             raise Refusal(
                 Code.CERTIFICATE_FAILURE, f"the credential's time is more than {MAX_SKEW_MS} ms from the server's"

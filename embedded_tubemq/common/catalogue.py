@@ -1,4 +1,4 @@
-"""What the cluster consists of: topics, brokers, and the version numbers that tell clients when to ask again."""
+"""The content of the cluster: topics, brokers, and version numbers that tell clients when to refresh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "TopicConfig"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
-"""A cluster's default for the largest payload, attributes included (TubeMQ's maxMsgSizeInMB = 1)."""
+"""A cluster's default for the largest payload, including attributes (TubeMQ's maxMsgSizeInMB = 1)."""
 
 _TOPIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -25,7 +25,7 @@ _TOPIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 class TopicConfig:
     """A topic, the same on every broker: `stores` stores of `partitions` partitions each.
 
-    `authorized_groups` None lets every group read; `allowed_tags` restricts groups, by name, to some filter tags.
+    With `authorized_groups` None every group may read. `allowed_tags` restricts groups, by name, to some filter tags.
     """
 
     name: str
@@ -40,7 +40,7 @@ class TopicConfig:
     def __post_init__(self) -> None:
         if not _TOPIC_NAME.fullmatch(self.name):
             raise ConfigurationError(
-                f"{self.name!r} is no topic name: a letter, then letters, digits, '_' and '-', at most 64 characters"
+                f"{self.name!r} is not a topic name: a letter, then letters, digits, '_' and '-', at most 64 characters"
             )
         if not (1 <= self.stores <= 1000 and 1 <= self.partitions < MAX_STORE_PARTITIONS):
             raise ConfigurationError(
@@ -53,12 +53,12 @@ class TopicConfig:
         """Read "name", "name:stores" or "name:stores:partitions"."""
         name, *numbers = text.split(":")
         if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
-            raise ConfigurationError(f"{text!r} is no topic; write name:stores:partitions, as in flights:2:4")
+            raise ConfigurationError(f"{text!r} is not a topic; write name:stores:partitions, such as flights:2:4")
         stores, partitions = [*map(int, numbers), 1, 1][:2]
         return cls(name, stores, partitions)
 
     def has_partition(self, partition_id: int) -> bool:
-        """Whether the id is one of this topic's."""
+        """Whether the topic has this id."""
         store, number = divmod(partition_id, MAX_STORE_PARTITIONS)
         return 0 <= store < self.stores and number < self.partitions
 
@@ -72,7 +72,7 @@ class TopicConfig:
         return range(first, first + self.partitions)
 
     def to_json(self) -> dict[str, Any]:
-        """Fields that outlive the process."""
+        """The fields to persist."""
         return {
             "name": self.name,
             "stores": self.stores,
@@ -84,7 +84,7 @@ class TopicConfig:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TopicConfig:
-        """What `to_json` gave."""
+        """From the fields of `to_json`."""
         return cls(
             data["name"],
             data["stores"],
@@ -103,17 +103,17 @@ class BrokerState:
     web_port: int
     online: bool = True
     tls_port: int = 0
-    """0 where it speaks no TLS."""
+    """0 if it has no TLS port."""
 
     def info_for(self, peer: Peer) -> BrokerInfo:
-        """Where this peer finds it."""
+        """The broker's address for this peer."""
         return self.info._replace(port=self.tls_port) if peer.tls else self.info
 
 
 class Catalogue:
     """Topics and brokers.
 
-    Each change gives the lists a version that no earlier one had, as TubeMQ's millisecond timestamps do.
+    Each change gives the lists a version that was never used before, like TubeMQ's millisecond timestamps.
     """
 
     def __init__(self, now_ms: int, topics: Iterable[TopicConfig] = ()) -> None:
@@ -170,9 +170,9 @@ class Catalogue:
         self.topic_version += 1
 
     def put_broker(self, state: BrokerState) -> None:
-        """Add a broker or say that it moved, went down or came back.
+        """Add a broker, or record that it moved, went down or came back.
 
-        Readers' lists change too, as they show who can be read from.
+        Readers' lists change too: they show which brokers can be read from.
         """
         if self._brokers.get(state.info.broker_id) != state:
             self._brokers[state.info.broker_id] = state
@@ -180,21 +180,21 @@ class Catalogue:
             self.topic_version += 1
 
     def remove_broker(self, broker_id: int) -> None:
-        """Forget a broker: no list names it any more."""
+        """Remove a broker from all lists."""
         del self._brokers[broker_id]
         self.broker_version += 1
         self.topic_version += 1
 
     def renew_versions(self, now_ms: int) -> None:
-        """Start new version numbers, as a master does that was started again."""
+        """Start new version numbers, as a restarted master does."""
         self.broker_version = max(self.broker_version + 1, now_ms)
         self.topic_version = max(self.topic_version + 1, now_ms)
         self.visit_tokens.restart(now_ms)
 
     def consumer_layouts(self, names: Iterable[str]) -> list[TopicLayout]:
-        """How the topics lie, for readers.
+        """The topics' layout for readers.
 
-        Every broker is listed, those that cannot be read from as not subscribable.
+        Lists every broker; those that cannot be read from are not subscribable.
         """
         return [
             TopicLayout(
@@ -210,7 +210,7 @@ class Catalogue:
         ]
 
     def producer_layouts(self, name: str) -> list[TopicLayout]:
-        """How one topic lies, for producers: only brokers that take messages."""
+        """One topic's layout for producers: only brokers that take messages."""
         topic = self._topics.get(name)
         if topic is None or not topic.accept_publish:
             return []

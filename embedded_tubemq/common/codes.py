@@ -1,4 +1,4 @@
-"""The numbers that servers put into errCode (source: TErrCodeConstants of Apache TubeMQ)."""
+"""The values of errCode (source: TErrCodeConstants of Apache TubeMQ)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Code"]
 
 
 class Code(IntEnum):
-    """What came of a call, as far as these servers have an opinion."""
+    """The codes that these servers use."""
 
     SUCCESS = 200
     BAD_REQUEST = 400

@@ -1,8 +1,7 @@
-"""What can be made to go wrong, on purpose, while a server runs.
+"""Faults that can be injected while a server runs.
 
-One `Faults` belongs to the master and one to each broker. Plain attributes hold until they are changed; the methods
-arm something that happens to the next calls of a method and then is over. Tests change them from their own thread:
-every change is one assignment or one append.
+The master has one `Faults`, and each broker has one. Plain attributes hold until they change. Methods arm a fault for
+the next calls of one method. Tests change them from their own thread: every change is one assignment or one append.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ __all__ = ["ConnectionFault", "Faults", "ForcedAnswer"]
 class ConnectionFault(Enum):
     """What happens to the connection at an armed call."""
 
-    DROP_BEFORE = "drop the connection, the call is not carried out"
-    DROP_AFTER = "carry the call out, drop the connection instead of answering"
-    CORRUPT_FRAME = "answer with a frame whose begin token is wrong"
-    SILENCE = "carry the call out, never answer, keep the connection"
+    DROP_BEFORE = "drop the connection, do not run the call"
+    DROP_AFTER = "run the call, drop the connection instead of answering"
+    CORRUPT_FRAME = "answer with a frame that has a wrong begin token"
+    SILENCE = "run the call, never answer, keep the connection"
 
 
 @dataclass(frozen=True, slots=True)
 class ForcedAnswer:
-    """A refusal that the call's own code has no part in; `wait_ms` is the minLimitTime that goes with 452."""
+    """A refusal injected into a call; `wait_ms` is the minLimitTime that goes with 452."""
 
     code: int
     wait_ms: int = 0
@@ -41,59 +40,59 @@ class Faults:
     """The master answers every call with StandbyException."""
 
     half_packs: bool = False
-    """A fetch reads only the first half of the entries it looked up, so the borders of packs depend on how much is
-    there (TubeMQ's file reads)."""
+    """A fetch reads only the first half of the entries it looked up, so pack borders depend on the available data
+    (TubeMQ's file reads)."""
 
     advancing_404: bool = False
-    """A fetch that finds no message of its partition up to the end answers 404 and moves the position on (TubeMQ's
-    memory reads)."""
+    """A fetch that finds no message of its partition up to the end answers 404 and moves the position (TubeMQ's memory
+    reads)."""
 
     filtered_delay_ms: int = 0
     """Readers with filters and without priority 303 see messages only this long after their receipt.
 
-    TubeMQ's see what was flushed, tens of seconds later.
+    In TubeMQ they see flushed messages only, tens of seconds later.
     """
 
     answer_delay_ms: int = 0
-    """Every answer waits this long; other connections are not held up."""
+    """Every answer waits this long; other connections do not wait."""
 
     stop_reading: bool = False
-    """The broker answers 503 to everything readers ask."""
+    """The broker answers 503 to all consumer calls."""
 
     stop_writing: bool = False
     """The broker answers 503 to producers."""
 
     corrupt_checksums: int = 0
-    """The first message of each of that many next packs carries a wrong checksum."""
+    """In each of the next so many packs, the first message has a wrong checksum."""
 
     _hidden: dict[str, int] = field(default_factory=dict)
     _forced: dict[Method, deque[ForcedAnswer]] = field(default_factory=dict)
     _connection: dict[Method, deque[ConnectionFault | None]] = field(default_factory=dict)
 
     def force(self, method: Method, code: int, *, times: int = 1, wait_ms: int = 0) -> None:
-        """Answer the next `times` calls of `method` with `code` without carrying them out."""
+        """Answer the next `times` calls of `method` with `code`, without running them."""
         self._forced.setdefault(method, deque()).extend([ForcedAnswer(code, wait_ms)] * times)
 
     def break_connection(
         self, method: Method, fault: ConnectionFault = ConnectionFault.DROP_BEFORE, *, nth: int = 1
     ) -> None:
-        """Let `fault` happen at the `nth` call of `method` from now on (1 = the next one)."""
+        """Apply `fault` at the `nth` call of `method` from now on (1 = the next one)."""
         queue = self._connection.setdefault(method, deque())
         queue.extend([None] * (nth - 1 - len(queue)))
         queue.append(fault)
 
     def hide_topic(self, topic: str, *, times: int = 1) -> None:
-        """Leave `topic` out of the next `times` layouts that readers are shown."""
+        """Leave `topic` out of the next `times` layouts for readers."""
         self._hidden[topic] = times
 
     def clear(self) -> None:
-        """Back to a server without faults."""
+        """Remove all faults."""
         fresh = Faults()
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
 
     def take_hidden(self, topics: frozenset[str]) -> frozenset[str]:
-        """For the master: those of `topics` that this layout leaves out."""
+        """For the master: the `topics` that this layout leaves out."""
         hidden = topics & self._hidden.keys()
         left = {topic: times - (topic in hidden) for topic, times in self._hidden.items()}
         self._hidden = {topic: times for topic, times in left.items() if times > 0}
@@ -105,6 +104,6 @@ class Faults:
         return queue.popleft() if queue else None
 
     def take_connection_fault(self, method: Method) -> ConnectionFault | None:
-        """For the servers: what is to happen to the connection at this call."""
+        """For the servers: the connection fault armed for this call."""
         queue = self._connection.get(method)
         return queue.popleft() if queue else None

@@ -1,6 +1,6 @@
-"""Flow-control rules as the master keeps them: texts with versions, one for the cluster and one for each group.
+"""Flow-control rules on the master: texts with versions, one for the cluster and one per group.
 
-These servers hold nobody up. The master hands the texts to clients, who follow them.
+These servers do not throttle anybody. The master passes the texts to clients, which follow them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from embedded_tubemq.common.admin import AdminError
 __all__ = ["CLUSTER", "FlowRuleTexts"]
 
 CLUSTER = ""
-"""Stands for the cluster where a group's name could be."""
+"""Stands for the cluster in place of a group's name."""
 
 _QUERY_PRIORITY = 301
-"""What a group has that was given no other (TServerConstants.QRY_PRIORITY_DEF_VALUE)."""
+"""A group's default (TServerConstants.QRY_PRIORITY_DEF_VALUE)."""
 
 
 class _Text(NamedTuple):
@@ -26,16 +26,16 @@ class _Text(NamedTuple):
 
 
 class FlowRuleTexts:
-    """All rule texts; each change gives a text a version it did not have before."""
+    """All rule texts; each change gives a text a new version."""
 
     def __init__(self) -> None:
         self._texts: dict[str, _Text] = {}
 
     def put(self, owner: str, now_ms: int, *, text: str | None = None, enabled: bool | None = None) -> None:
-        """Change what is not None of a group's rules, or of the CLUSTER's. AdminError for a text that is no list in
-        JSON; what is in the list is looked at by clients only.
+        """Change the rules of a group or of the CLUSTER; None leaves a value unchanged. AdminError for a text that is
+        not a JSON list. Only clients check the list's content.
 
-        Rules that were never enabled are not handed out; clients go on with those they have where they no longer are.
+        Rules that were never enabled are not handed out. If rules are disabled later, clients keep those they have.
         """
         if text is not None:
             _check(text)
@@ -47,7 +47,7 @@ class FlowRuleTexts:
         )
 
     def add_to(self, orders: Any, group: str, known: Any) -> None:
-        """Fill in an OpsTaskInfo for a client of `group` that knows the versions in the OpsTaskInfo `known`."""
+        """Fill in an OpsTaskInfo for a client of `group`; `known` holds the versions that the client has."""
         text = self._texts.get(CLUSTER)
         if text is not None and text.enabled:
             orders.defFlowCheckId = text.version
@@ -64,6 +64,6 @@ def _check(text: str) -> None:
     try:
         rules = json.loads(text)
     except ValueError as error:
-        raise AdminError(f"flowCtrlInfo is no JSON: {error}") from error
+        raise AdminError(f"flowCtrlInfo is not JSON: {error}") from error
     if not isinstance(rules, list) or not all(isinstance(rule, dict) and "type" in rule for rule in rules):
         raise AdminError('flowCtrlInfo must be a list, as in [{"type": 1, "rule": [{"zeroCnt": 3, "freqInMs": 300}]}]')

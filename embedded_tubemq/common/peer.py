@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""The other end of a connection."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["NOBODY", "Peer"]
 
 
 class Peer(NamedTuple):
-    """A client's "host:port", and whether it came over TLS: brokers are named to it by their TLS ports then."""
+    """A client's "host:port", and whether it uses TLS: then it gets the brokers' TLS ports."""
 
     address: str = ""
     tls: bool = False
 
 
 NOBODY = Peer()
-"""For calls that come over no connection."""
+"""For calls without a connection."""

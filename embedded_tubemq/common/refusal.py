@@ -1,4 +1,4 @@
-"""Refusals: how a state machine says no, and the checks of names that master and broker share."""
+"""Refusals of the state machines, and name checks that master and broker share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_HOST_CHARS = 256
 
 
 class Refusal(Exception):
-    """The call is refused with `code`; the answer carries `text`. `wait_ms` goes with 452."""
+    """The call is refused with `code`; the answer has `text`. `wait_ms` goes with 452."""
 
     def __init__(self, code: int, text: str, *, wait_ms: int = 0) -> None:
         super().__init__(f"{code}: {text}")
@@ -27,7 +27,7 @@ class StandbyRefusal(Exception):
 
 
 def checked_name(name: str, what: str, most: int) -> str:
-    """Return `name` without surrounding blanks; blank or longer than `most` characters is a 400."""
+    """Return `name` without surrounding blanks. A blank name, or one of more than `most` characters, is a 400."""
     name = name.strip()
     if not name:
         raise Refusal(Code.BAD_REQUEST, f"the request names no {what}")

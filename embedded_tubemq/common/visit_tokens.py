@@ -1,8 +1,8 @@
-"""Visit tokens: numbers that the master gives its clients, by which brokers know them for the master's.
+"""Visit tokens: numbers that the master gives its clients, and that brokers check.
 
-The master renews them; a token is first told to the brokers and one renewal later to the clients, and brokers keep the
-last ones (sources: SimpleVisitTokenManager, SimpleCertificateBrokerHandler). Brokers of TubeMQ do not check for 2 min
-after their start, as they may not have heard of a token yet; here they always have.
+The master renews them. Brokers get a new token one renewal before clients do, and keep the last ones (sources:
+SimpleVisitTokenManager, SimpleCertificateBrokerHandler). TubeMQ's brokers do not check for 2 min after their start,
+because they may not have a token yet; brokers here always have one.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class VisitTokens:
 
     @property
     def for_clients(self) -> int:
-        """What a client is given now."""
+        """The token for clients now."""
         return self._valid
 
     def restart(self, now_ms: int) -> None:
-        """A master begins, with a first token for all; brokers keep those of the master before."""
+        """Start a new master with a first token for all; brokers keep the former master's tokens."""
         self._valid = self._fresh = now_ms
         self._known.append(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Renew, if it is time."""
+        """Renew the token when due."""
         if now_ms - self._fresh >= self._renewal_ms:
             self._valid, self._fresh = self._fresh, now_ms
             self._known.append(now_ms)
 
     def accepts(self, token: int) -> bool:
-        """Whether a broker takes it."""
+        """Whether a broker accepts the token."""
         return token in self._known

@@ -1,7 +1,7 @@
 """The master's HTTP calls, as functions from parameters to JSON.
 
-Shapes are those of TubeMQ's WebOtherInfoHandler, WebBrokerConfHandler and WebTopicDeployHandler. Queries are open;
-whoever changes something shows the master's token.
+The JSON has the form of TubeMQ's WebOtherInfoHandler, WebBrokerConfHandler and WebTopicDeployHandler. Queries need no
+token; changes need the master's token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_SERVER_BALANCE: dict[str, Any] = {"re-rebalance": {}}
 
 
 class TopicKeeper(Protocol):
-    """Who really makes and removes topics: the cluster around the master."""
+    """Creates and removes topics: the cluster around the master."""
 
     def put_topic(self, topic: TopicConfig) -> None:
         """Create a topic or let it grow."""
@@ -64,7 +64,7 @@ class MasterAdmin:
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
-        """Carry out the call that the parameter `method` names."""
+        """Run the call that the parameter `method` names."""
         self._master.tick(self._clock())
         try:
             if self._master.faults.standby:
@@ -212,7 +212,7 @@ class MasterAdmin:
         return listed([{"groupName": name} | DONE for name in names])
 
     def _set_cluster_rules(self, parameters: Parameters) -> dict[str, Any]:
-        """Of the cluster's settings these servers have the flow-control rules only."""
+        """Of the cluster's settings, these servers support only the flow-control rules."""
         parameters.text("createUser")
         text = parameters.text("flowCtrlInfo", "[]")
         given = parameters.text("flowCtrlEnable", "")
@@ -220,7 +220,7 @@ class MasterAdmin:
         return listed([{"flowCtrlInfo": json.loads(text)}])
 
     def _reload_brokers(self, parameters: Parameters) -> dict[str, Any]:
-        """TubeMQ's brokers learn of topics only then; here they know at once."""
+        """TubeMQ's brokers get topic changes only with this call; brokers here have them at once."""
         parameters.text("modifyUser")
         parameters.text("brokerId")
         wanted = parameters.numbers("brokerId")

@@ -1,4 +1,4 @@
-"""What the master's HTTP calls tell of brokers, topics and clients, field by field as TubeMQ's master does."""
+"""The master's JSON for brokers, topics and clients, with the fields of TubeMQ's master."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from embedded_tubemq.master.groups import Consumer
 __all__ = ["DONE", "broker_json", "consumer_json", "refusal", "topic_json"]
 
 DONE: dict[str, Any] = {"success": True, "errCode": 200, "errInfo": "Ok!"}
-"""What came of one item of a change."""
+"""The outcome of one item of a change."""
 
-# Where the master has nothing to tell.
+# A field without a value.
 _NOTHING = "-"
 
-# TubeMQ's defaults of what this cluster's stores have no use for, and who made them when; sizes in MB, times in ms.
+# TubeMQ's defaults of topic fields that this cluster ignores, and who set them when; sizes in MB, times in ms.
 _TOPIC_DEFAULTS: Mapping[str, Any] = {
     "topicNameId": -2,
     "unflushThreshold": 1000,
@@ -38,14 +38,14 @@ _TOPIC_DEFAULTS: Mapping[str, Any] = {
 
 
 def refusal(code: int, text: str) -> dict[str, Any]:
-    """What came of an item that was not carried out."""
+    """The outcome of a refused item."""
     return {"success": False, "errCode": code, "errInfo": text}
 
 
 def broker_json(broker: BrokerState) -> dict[str, Any]:
-    """A broker, of admin_query_broker_run_status."""
+    """A broker, for admin_query_broker_run_status."""
     info, online = broker.info, broker.online
-    # TubeMQ writes these truth values as texts.
+    # TubeMQ writes these booleans as text.
     yes, no = ("true", "false") if online else (_NOTHING, _NOTHING)
     return {
         "brokerId": info.broker_id,
@@ -69,7 +69,7 @@ def broker_json(broker: BrokerState) -> dict[str, Any]:
 
 
 def topic_json(topic: TopicConfig, brokers: list[BrokerState]) -> dict[str, Any]:
-    """A topic on these brokers, of admin_query_topic_info."""
+    """A topic on these brokers, for admin_query_topic_info."""
     partitions = topic.stores * topic.partitions
     online = [broker for broker in brokers if broker.online]
     return {
@@ -101,7 +101,7 @@ def topic_json(topic: TopicConfig, brokers: list[BrokerState]) -> dict[str, Any]
 
 
 def consumer_json(consumer: Consumer, brokers: Mapping[int, str]) -> dict[str, Any]:
-    """A client, of admin_query_consume_group_detail; `brokers` are those there are, as "id:host:port"."""
+    """A client, for admin_query_consume_group_detail; `brokers` are the existing ones, as "id:host:port"."""
     held = [key for key in consumer.partitions if key.broker_id in brokers]
     return {
         "consumerId": consumer.client_id,

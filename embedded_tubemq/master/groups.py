@@ -1,4 +1,4 @@
-"""Consumer groups of the master: who is in them, and who may still join (client-balance)."""
+"""Consumer groups of the master: members, and who may join (client-balance)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Consumer", "ConsumerGroup"]
 
 @dataclass(slots=True)
 class Consumer:
-    """A client as it registered and as it last reported."""
+    """A client: its registration and its last report."""
 
     client_id: str
     source_count: int
@@ -29,7 +29,7 @@ class Consumer:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The first client fixes topics, filters and source count; they hold until the group is empty."""
+    """The first client sets topics, filters and source count; they hold until the group is empty."""
 
     name: str
     topics: frozenset[str]
@@ -37,12 +37,12 @@ class ConsumerGroup:
     source_count: int
     consumers: dict[str, Consumer] = field(default_factory=dict)
     jump_to_end_id: int = -2
-    """Order id (ms) of "consume from the end", handed to clients; negative: none."""
+    """Order id (ms) of "consume from the end", which clients receive; negative: none."""
 
     def check(
         self, client_id: str, topics: frozenset[str], filters: Mapping[str, frozenset[str]], count: int, node: int
     ) -> None:
-        """Refuse a client that does not fit the group, for the first reason in TubeMQ's order."""
+        """Refuse a client that does not fit the group, with the first reason in TubeMQ's order."""
         if topics != self.topics:
             raise Refusal(
                 Code.TOPIC_SET_CONFLICT,
@@ -58,7 +58,7 @@ class ConsumerGroup:
         if count != self.source_count:
             raise Refusal(
                 Code.SOURCE_COUNT_CONFLICT,
-                f"{client_id} comes with sourceCount {count}; the group has {self.source_count}",
+                f"{client_id} has sourceCount {count}; the group has {self.source_count}",
             )
         for other in self.consumers.values():
             if other.node_id == node and other.client_id != client_id:
@@ -67,7 +67,7 @@ class ConsumerGroup:
                 )
 
     def expire(self, now_ms: int) -> list[str]:
-        """Drop clients that were silent for too long; returns their ids."""
+        """Drop clients that were silent too long; returns their ids."""
         gone = [client_id for client_id, consumer in self.consumers.items() if now_ms >= consumer.deadline_ms]
         for client_id in gone:
             del self.consumers[client_id]

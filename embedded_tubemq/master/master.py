@@ -1,8 +1,7 @@
-"""The master as a state machine: calls in, answers out, the time handed in; no I/O.
+"""The master as a state machine: calls in, answers out; the caller supplies the time; no I/O.
 
-It knows who produces and who consumes (client-balance), refuses what does not fit together, and tells everybody
-where topics and brokers are. Server-balance, where the master assigns partitions, is refused: this project's
-clients do not use it.
+It keeps producers and consumers (client-balance), refuses clients that do not fit their group, and tells clients the
+layout. It refuses server-balance, where the master assigns partitions: this project's clients do not use it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ MAX_TOPICS = 1024
 
 @dataclass(frozen=True, slots=True)
 class MasterSettings:
-    """Times in ms; `users` maps names to passwords, none means that nobody is asked."""
+    """Times in ms. `users` maps names to passwords; without users there is no authentication."""
 
     lease_ms: int = 30_000
     metadata_push_ms: int = 180_000
@@ -49,7 +48,7 @@ class MasterSettings:
 
 @dataclass(slots=True)
 class Producer:
-    """A producer as it registered and last reported."""
+    """A producer: its registration and its last report."""
 
     client_id: str
     host: str
@@ -84,7 +83,7 @@ class Master:
         """The calls it answers."""
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
-        """Answer one call. Raises StandbyRefusal where the master plays standby."""
+        """Answer one call. Raises StandbyRefusal if the master acts as a standby."""
         self.tick(now_ms)
         forced = self.faults.take_forced(method)
         try:
@@ -98,7 +97,7 @@ class Master:
     serve = handle
 
     def tick(self, now_ms: int) -> None:
-        """Forget clients whose lease ran out, and groups that are empty; renew the visit token."""
+        """Drop clients with an expired lease and empty groups; renew the visit token."""
         self.catalogue.visit_tokens.tick(now_ms)
         for group in list(self.groups.values()):
             group.expire(now_ms)
@@ -107,7 +106,7 @@ class Master:
             del self.producers[producer.client_id]
 
     def order_jump_to_end(self, group_name: str, now_ms: int) -> bool:
-        """Tell the group's clients to go on from the end; False where nobody is in the group."""
+        """Tell the group's clients to continue from the end; False if the group is empty."""
         group = self.groups.get(group_name)
         if group is None:
             return False
@@ -262,7 +261,7 @@ class Master:
         if not self._authenticator.enabled:
             return
         if not request.HasField("authInfo") or not request.authInfo.HasField("authInfo"):
-            raise Refusal(Code.CERTIFICATE_FAILURE, "a user and a signature are asked for")
+            raise Refusal(Code.CERTIFICATE_FAILURE, "a user and a signature are required")
         info = request.authInfo.authInfo
         self._authenticator.check(Signed(info.userName, info.timestamp, info.nonce, info.signature), now_ms)
 
@@ -271,7 +270,7 @@ class Master:
             if topic.authorized_groups is not None and group not in topic.authorized_groups:
                 raise Refusal(Code.GROUP_FORBIDDEN, f"group {group} is not authorised for topic {topic.name}")
             allowed = topic.allowed_tags.get(group)
-            # A group that is restricted to some tags must ask for some of them; without a filter it would get all.
+            # A group restricted to some tags must filter by some of them; without a filter it would get everything.
             if allowed is not None and not (filters.get(topic.name) and filters[topic.name] <= allowed):
                 raise Refusal(
                     Code.FILTER_FORBIDDEN, f"group {group} may read topic {topic.name} with tags {sorted(allowed)} only"
@@ -303,7 +302,7 @@ class Master:
 
     def _add_topics(self, response: Any, group: ConsumerGroup, known_version: int) -> None:
         hidden = self.faults.take_hidden(group.topics)
-        # A list that leaves something out is another one than the whole list, so it has another version.
+        # A list with a topic left out differs from the whole list, so it needs another version.
         version = self.catalogue.topic_version - bool(hidden)
         response.topicMetaInfoId = version
         if known_version != version:
@@ -320,7 +319,7 @@ class Master:
         grant.visitAuthorizedToken = self.catalogue.visit_tokens.for_clients
 
     def _client_config(self, request: Any, response: Any) -> None:
-        # Clients learn the largest message only if they ask, with the version they know.
+        # Clients get the largest message size only if they ask for it, with the version they know.
         if not request.HasField("appdConfig"):
             return
         response.appdConfig.configId = self.catalogue.broker_version
@@ -329,7 +328,7 @@ class Master:
 
 
 def _known_brokers(request: Any) -> int | None:
-    """The version of the list of brokers that a consumer has."""
+    """The version of the broker list that a consumer has."""
     return request.subRepInfo.brokerConfigId if request.HasField("subRepInfo") else None
 
 

@@ -1,4 +1,4 @@
-"""The HTTP interfaces on aiohttp: any path, GET or a posted form, one answer in JSON."""
+"""The HTTP interfaces, with aiohttp: any path, GET or a posted form, one JSON answer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _STOP_SECONDS = 1.0
 
 
 class HttpServer:
-    """One interface: hands the parameters of each request to `call`."""
+    """One HTTP interface: passes the parameters of each request to `call`."""
 
     def __init__(self, call: Callable[[Parameters], dict[str, Any]]) -> None:
         self._call = call
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port, which the system chooses where `port` is 0."""
+        """Listen; returns the port. With `port` 0 the system chooses it."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""An asyncio loop on a thread of its own, and calls into it from other threads. Every wait is bounded."""
+"""An asyncio loop on its own thread, and calls into it from other threads. Every wait has an end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and return what it returns; TimeoutError after 30 s."""
+        """Run a coroutine on the loop and return its result. TimeoutError after 30 s."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(CALL_SECONDS)
@@ -32,7 +32,7 @@ class LoopThread:
             raise
 
     def call(self, work: Callable[[], T]) -> T:
-        """Call a function on the loop's thread and return what it returns."""
+        """Call a function on the loop's thread and return its result."""
 
         async def run() -> T:
             return work()
@@ -50,7 +50,7 @@ class LoopThread:
         finally:
             self._loop.run_until_complete(self._cancel_rest())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            # Name look-ups leave threads behind, which would outlive the loop.
+            # Name look-ups leave threads behind that would outlive the loop.
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
 

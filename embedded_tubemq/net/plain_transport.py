@@ -1,7 +1,7 @@
-"""A TCP connection in an asyncio loop that sends pieces as they are.
+"""A TCP connection in an asyncio loop that sends pieces without copying.
 
-asyncio's own transport joins what it is given, and copies what a socket does not take at once (CPython 3.11). Answers
-to fetches are half a megabyte each, and those copies were most of what they cost.
+asyncio's own transport joins pieces, and copies what the socket does not take at once (CPython 3.11). Answers to
+fetches have half a megabyte each, and those copies were most of their cost.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Piece = bytes | bytearray | memoryview
 
 
 class PlainTransport(asyncio.Transport):
-    """Connects a non-blocking socket, which it owns from then on, with a protocol, as asyncio's transports do.
+    """Connects a non-blocking socket, which it then owns, with a protocol, as asyncio's transports do.
 
-    Pieces that are written must not change until they are sent. When the peer sends no more, what is unsent still goes
-    out, and the connection ends. To be made and used in the loop's thread; OSError where the peer has gone already.
+    Pieces must not change until they are sent. After the peer's end of stream the rest is still sent, then the
+    connection ends. Create and use it on the loop's thread. OSError if the peer is already gone.
     """
 
     def __init__(self, connected: socket.socket, protocol: asyncio.Protocol) -> None:
@@ -46,21 +46,21 @@ class PlainTransport(asyncio.Transport):
         self.resume_reading()
 
     def is_closing(self) -> bool:
-        """Whether it was closed or is lost."""
+        """Whether it is closed or lost."""
         return self._closing
 
     def is_reading(self) -> bool:
-        """Whether the protocol is given what arrives."""
+        """Whether the protocol receives incoming data."""
         return self._reading
 
     def pause_reading(self) -> None:
-        """Leave what arrives in the socket."""
+        """Leave incoming data in the socket."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._socket)
 
     def resume_reading(self) -> None:
-        """Go on giving the protocol what arrives."""
+        """Pass incoming data to the protocol again."""
         if not self._reading and not self._closing:
             self._reading = True
             self._loop.add_reader(self._socket, self._receive)
@@ -74,7 +74,7 @@ class PlainTransport(asyncio.Transport):
         self.writelines([data])
 
     def writelines(self, list_of_data: Iterable[Piece]) -> None:
-        """Send the pieces in order: now what the socket takes, the rest when it can."""
+        """Send the pieces in order: now what the socket takes, the rest later."""
         if self._closing:
             return
         waited = bool(self._unsent)
@@ -92,7 +92,7 @@ class PlainTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def close(self) -> None:
-        """Read no more, send what is unsent, and close."""
+        """Stop reading, send the rest, and close."""
         if not self._closing:
             self.pause_reading()
             self._closing = True
@@ -116,7 +116,7 @@ class PlainTransport(asyncio.Transport):
             return
         try:
             self._protocol.data_received(data)
-        except BaseException:  # as asyncio's: not to be trusted with anything further; the loop logs what it was
+        except BaseException:  # as asyncio does: the protocol is broken; the loop logs the error
             self._end(None)
             raise
 
@@ -159,7 +159,7 @@ class PlainTransport(asyncio.Transport):
             self._unsent.clear()
             self._unsent_bytes = 0
         self._loop.remove_writer(self._socket)
-        # Not now: the protocol may be in the middle of something.
+        # Later: the protocol may be in the middle of a call.
         self._loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: OSError | None) -> None:

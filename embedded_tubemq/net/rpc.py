@@ -1,4 +1,4 @@
-"""From a request's stream to an answer's stream: the step between frames and state machines; no sockets."""
+"""From a request's stream to an answer's stream: between frames and state machines; no sockets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HANDLER_FAILED = "java.lang.reflect.InvocationTargetException"
 
 
 class Machine(Protocol):
-    """What an endpoint puts on the network: a master or a broker."""
+    """The state machine behind an endpoint: a master or a broker."""
 
     faults: Faults
 
@@ -40,7 +40,7 @@ class Machine(Protocol):
 
 
 class Reply(NamedTuple):
-    """What goes back: a stream, and what a fault does to the connection (`stream` None: nothing is sent)."""
+    """An answer: a stream, and a fault for the connection (`stream` None: send nothing)."""
 
     stream: Pieces | None
     fault: ConnectionFault | None = None
@@ -87,7 +87,7 @@ class Endpoint:
             package = _PACKAGES.get(request.protocol_version, _CURRENT_PACKAGE)
             return _error(package + "corerpc.exception.StandbyException", str(refusal))
         except Exception:
-            # As TubeMQ answers when a handler throws: the class of the reflection layer, and no text.
+            # TubeMQ answers the same way when a handler throws: the reflection layer's class, and no text.
             _LOG.exception("%s from %s failed", method.name, peer.address)
             return _error(_HANDLER_FAILED, "")
         if isinstance(answer, Message):

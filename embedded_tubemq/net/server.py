@@ -1,4 +1,4 @@
-"""TCP and TLS: frames in, frames out, one connection's requests in their order."""
+"""TCP and TLS: frames in, frames out; each connection's requests are answered in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HANDSHAKE_SECONDS = 5.0
 
 
 class TcpServer:
-    """Listens for one endpoint, with `tls` over TLS; all its connections live and end with it."""
+    """Listens for one endpoint, over TLS if `tls` is given; owns all its connections."""
 
     def __init__(self, endpoint: Endpoint, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.endpoint = endpoint
@@ -38,7 +38,7 @@ class TcpServer:
         self._connections: set[_Connection] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port, which the system chooses where `port` is 0."""
+        """Listen; returns the port. With `port` 0 the system chooses it."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
@@ -54,8 +54,8 @@ class TcpServer:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        # Connections over TLS that were accepted a moment ago are cut as soon as they have a transport, in their first
-        # turn: none is forgotten. A handshake that the peer holds up is not waited for.
+        # TLS connections accepted a moment ago are cut as soon as they have a transport, in their first turn: none is
+        # missed. This does not wait for a handshake that the peer holds up.
         if self._arriving:
             await asyncio.sleep(0)
             for task in self._arriving:
@@ -63,12 +63,12 @@ class TcpServer:
         await asyncio.gather(*self._arriving, return_exceptions=True)
         for connection in list(self._connections):
             connection.cut()
-        # One turn of the loop, in which the sockets are really closed.
+        # One turn of the loop, which really closes the sockets.
         await asyncio.sleep(0)
 
     def _accept(self, listener: socket.socket) -> None:
-        # Not asyncio's own server: one that is closed forgets connections it accepted in the same moment, and leaves
-        # them open (seen with CPython 3.11).
+        # Not asyncio's own server: when closed, it forgets connections accepted at the same moment and leaves them open
+        # (seen with CPython 3.11).
         loop = asyncio.get_running_loop()
         try:
             accepted, _ = listener.accept()
@@ -85,7 +85,7 @@ class TcpServer:
                 PlainTransport(accepted, _Connection(self))
             except OSError as error:
                 accepted.close()
-                _LOG.warning("%s: a connection was not made: %s", self.name, error)
+                _LOG.warning("%s: a connection failed: %s", self.name, error)
             return
         task = loop.create_task(self._arrive(accepted, self.tls))
         self._arriving.add(task)
@@ -97,18 +97,18 @@ class TcpServer:
                 lambda: _Connection(self), accepted, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_SECONDS
             )
         except OSError as error:
-            _LOG.warning("%s: a connection was not made: %s", self.name, error)
+            _LOG.warning("%s: a connection failed: %s", self.name, error)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if self._listener is listener:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def opened(self, connection: _Connection) -> None:
-        """A connection is there."""
+        """Register a connection."""
         self._connections.add(connection)
 
     def closed(self, connection: _Connection) -> None:
-        """A connection is gone."""
+        """Remove a connection."""
         self._connections.discard(connection)
 
 
@@ -154,14 +154,14 @@ class _Connection(asyncio.Protocol):
         self._work()
 
     def cut(self) -> None:
-        """Close without sending what is still unsent."""
+        """Close without sending the rest."""
         self._waiting.clear()
         if self._transport is not None:
             self._transport.abort()
 
     @property
     def _held(self) -> bool:
-        """Whether nothing more is answered for now."""
+        """Whether answers are held back for now."""
         return self._peer_is_slow or self._answer_is_delayed
 
     def _work(self) -> None:
@@ -176,7 +176,7 @@ class _Connection(asyncio.Protocol):
         self._flush()
         if self._transport is None:
             return
-        # While requests are held, the peer's further ones stay in the socket: memory stays bounded.
+        # While requests are held, further ones stay in the socket, so memory is bounded.
         if self._held:
             self._transport.pause_reading()
         else:
@@ -204,7 +204,7 @@ class _Connection(asyncio.Protocol):
                 self._flush()
 
     def _flush(self) -> None:
-        """Write what is ready: one write for the small answers to many requests that came together."""
+        """Write what is ready: one write for many small answers."""
         ready, self._unsent, self._unsent_bytes = self._unsent, [], 0  # first: the write may call back into here
         if ready and self._transport is not None:
             self._transport.writelines(ready)

@@ -1,4 +1,4 @@
-"""TLS of the embedded servers: listeners of their own, beside the plain ones."""
+"""TLS of the embedded servers, on ports of their own."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["ServerTls"]
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """The certificate that master and brokers show, in PEM form, and the ports they show it on.
+    """The servers' certificate, in PEM form, and their TLS ports.
 
-    With `client_ca_file` clients have to show one too, signed by one of those in that file (two-way TLS). Ports of 0
-    are chosen by the system; with a `broker_port`, broker n listens on `broker_port + n - 1`.
+    With `client_ca_file` clients need a certificate too, signed by one in that file (two-way TLS). The system chooses
+    ports given as 0; with a `broker_port`, broker n listens on `broker_port + n - 1`.
     """
 
     certificate_file: str
     key_file: str | None = None
-    """None where `certificate_file` holds the key too."""
+    """None if `certificate_file` holds the key too."""
     client_ca_file: str | None = None
     master_port: int = 0
     broker_port: int = 0
 
     def context(self) -> ssl.SSLContext:
-        """Read the files; ConfigurationError where they are no good."""
+        """Read the files. ConfigurationError if they cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(self.certificate_file, self.key_file, _no_password)
@@ -40,5 +40,5 @@ class ServerTls:
 
 
 def _no_password() -> str:
-    # Without this, OpenSSL would ask at the terminal.
-    raise ConfigurationError("the TLS key is encrypted; the embedded servers take it without a password only")
+    # Without this, OpenSSL would prompt on the terminal.
+    raise ConfigurationError("the TLS key is encrypted; the embedded servers need a key without a password")

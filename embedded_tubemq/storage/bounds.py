@@ -1,4 +1,4 @@
-"""Between which offsets a store holds messages."""
+"""The offsets between which a store holds messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which messages go into one answer to a fetch.
+"""Chooses the messages of one answer to a fetch.
 
-The borders are TubeMQ's: in order, the entries of one partition that pass the filter, until their records reach a
-number of bytes (the one that crosses it is still in) or the scanned entries reach a budget (source:
-MsgFileStore.getMessages, MessageStore).
+The borders are TubeMQ's: entries of one partition that pass the filter, in order, until their records reach a number of
+bytes (including the one that crosses it) or the scanned entries reach a budget (source: MsgFileStore.getMessages,
+MessageStore).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NOTHING = np.empty(0, np.int64)
 
 
 class Pack(NamedTuple):
-    """The choice.
+    """The chosen messages.
 
-    Where the wire parts start and end in the data file, and how many index entries were read for them.
+    Where their wire parts start and end in the data file, and how many index entries were read.
     """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     entries_read: int
-    data_end: int | None  # position in the data file behind the last entry that has a record; None without one
+    data_end: int | None  # data file position after the last entry that has a record; None without one
 
     @property
     def empty(self) -> bool:
@@ -41,7 +41,7 @@ class Pack(NamedTuple):
 
 
 def entry_budget(partitions: int, *, filtered: bool) -> int:
-    """Index entries that one fetch may look at, by the number of partitions of the store."""
+    """Index entries that one fetch may scan, by the store's number of partitions."""
     budget = min(max(1000 * partitions, 8000), 13_500)
     return 3 * budget if filtered else budget
 
@@ -51,12 +51,12 @@ def choose_pack(
 ) -> Pack:
     """Choose from index entries (`INDEX_DTYPE`); `tag_hashes` None means no filter.
 
-    Entries whose record lies before the position `data_min` have none any more: they are passed over in silence.
+    Entries with a record before the position `data_min` have no record any more; they are skipped silently.
     """
     count = len(entries)
     if not count or int(entries[count - 1]["position"]) < data_min:
         return Pack(_NOTHING, _NOTHING, count, None)
-    # Compared as they stand on disk: turning thousands of numbers round first takes several times as long.
+    # Compare in disk byte order: converting thousands of numbers takes several times as long.
     wanted = entries["partition"].view(np.int32) == np.array(partition_id, ">i4").view(np.int32)
     if int(entries[0]["position"]) < data_min:
         wanted &= entries["position"] >= data_min
@@ -64,7 +64,7 @@ def choose_pack(
         wanted &= np.isin(entries["tag_hash"], np.asarray(tag_hashes, dtype=np.int64))
     rows = wanted.nonzero()[0]
     sizes = entries["size"][rows].astype(np.int64)
-    # Records count as TubeMQ's own, so that packs hold as many messages as there.
+    # Count record sizes as TubeMQ does, so that packs hold as many messages as there.
     taken = int((sizes - WIRE_PREFIX_BYTES).cumsum().searchsorted(byte_limit)) + 1
     if taken <= len(rows):
         rows, sizes = rows[:taken], sizes[:taken]

@@ -1,10 +1,10 @@
-"""How messages lie on disk, and how they are kept ready for the wire.
+"""The format of messages on disk, which is also ready for the wire.
 
 An index entry is 28 bytes: partition id, position in the data file, record size, tag hash, time of receipt in ms. A
 record of the data file is TubeMQ's 52-byte header, then the message as a TransferedMessage field of a
-GetMessageResponse, payload last. So an answer to a fetch is made of slices of the data file, without looking at any
-message again. Lengths and numbers of the wire part are varints padded to a fixed width, which protobuf readers must
-accept; that makes every wire prefix 32 bytes long. All integers of the headers are big-endian.
+GetMessageResponse, payload last. So an answer to a fetch consists of slices of the data file; messages are not parsed
+again. Lengths and numbers of the wire part are varints padded to a fixed width, which protobuf readers must accept; so
+every wire prefix is 32 bytes long. All integers of the headers are big-endian.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ HEADER = struct.Struct(">iIiiqqiiqi")
 HEADER_BYTES = HEADER.size  # 52
 MAGIC = 0x02C998B8
 LENGTH_BEHIND = 48
-"""The header's first field counts the header bytes behind itself, 48, and the payload (not our wire prefix.
-
-The field is TubeMQ's).
-"""
+"""The header's first field counts the header bytes after itself, 48, and the payload, but not our wire prefix (the
+field is TubeMQ's)."""
 
 INDEX_ENTRY = struct.Struct(">iqiiq")
 INDEX_DTYPE = np.dtype(
@@ -49,11 +47,11 @@ _WIRE = struct.Struct(">c4sc9sc5sc5sc4s")
 WIRE_PREFIX_BYTES = _WIRE.size  # 32
 _WIRE_AFTER_LENGTH = WIRE_PREFIX_BYTES - 5
 CHECKSUM_BYTE_IN_WIRE = 16
-"""Where the checksum's first varint byte stands in the wire part."""
+"""Position of the checksum's first varint byte in the wire part."""
 
 
 class Record(NamedTuple):
-    """One message of a store: what its header says, and the payload (attributes and body)."""
+    """One message of a store: its header fields, and the payload (attributes and body)."""
 
     partition_id: int
     index_offset: int  # bytes
@@ -107,7 +105,7 @@ def encode_index_entry(record: Record, position: int) -> bytes:
 
 
 def decode_record(data: bytes | memoryview, start: int = 0) -> Record | None:
-    """Return the record at `start`, or None where there is none that is whole and matches its checksum."""
+    """Return the record at `start`, or None if there is no complete record with a correct checksum."""
     if len(data) - start < HEADER_BYTES:
         return None
     length, magic, crc, partition_id, offset, received, sender, tag_hash, message_id, flag = HEADER.unpack_from(
@@ -124,7 +122,7 @@ def decode_record(data: bytes | memoryview, start: int = 0) -> Record | None:
 
 
 def wire_checksum(wire: bytes) -> int:
-    """The checksum that a wire part announces."""
+    """The checksum field of a wire part."""
     return sum(
         (byte & 0x7F) << (7 * n) for n, byte in enumerate(wire[CHECKSUM_BYTE_IN_WIRE : CHECKSUM_BYTE_IN_WIRE + 5])
     )

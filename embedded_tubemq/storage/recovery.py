@@ -1,7 +1,6 @@
-"""Bringing a store's two files into agreement after the process died while it wrote.
+"""Makes a store's two files consistent after the process died during a write.
 
-A record whose index entry is missing is indexed again; whatever is incomplete behind that is cut off. Neither was
-acknowledged.
+A record without an index entry is indexed again. Incomplete data after that is cut off. Neither was acknowledged.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _LOG = logging.getLogger("embedded_tubemq")
 
 
 class Recovered(NamedTuple):
-    """Where both files end now, in bytes."""
+    """The new ends of both files, in bytes."""
 
     index_end: int
     data_end: int
 
 
 def recover(index_fd: int, data_fd: int) -> Recovered:
-    """Repair the files and return their ends. Only the end is looked at: earlier bytes were written before it."""
+    """Repair the files and return their ends. Only the end is checked: earlier bytes were written before it."""
     index_size, data_size = os.fstat(index_fd).st_size, os.fstat(data_fd).st_size
     index_end = index_size - index_size % INDEX_ENTRY_BYTES
     data_end = 0
@@ -55,9 +54,9 @@ def recover(index_fd: int, data_fd: int) -> Recovered:
 
 
 def _end_of_entry(index_fd: int, data_fd: int, offset: int, data_size: int) -> int | None:
-    """Where the record of the entry at `offset` ends; None where entry and record do not belong together."""
+    """Where the record of the entry at `offset` ends; None if entry and record do not match."""
     _, position, size, _, _ = INDEX_ENTRY.unpack(os.pread(index_fd, INDEX_ENTRY_BYTES, offset))
-    # A size from a damaged entry may be anything: it is not read before it is known to fit.
+    # A damaged entry may have any size, so check that it fits before reading.
     if position < 0 or size < HEADER_BYTES + WIRE_PREFIX_BYTES or position + size > data_size:
         return None
     record = decode_record(os.pread(data_fd, size, position))
@@ -67,7 +66,7 @@ def _end_of_entry(index_fd: int, data_fd: int, offset: int, data_size: int) -> i
 
 
 def _index_again(index_fd: int, data_fd: int, index_end: int, data_end: int, data_size: int) -> tuple[int, int]:
-    """Write the entries of whole records behind `data_end`; the new ends."""
+    """Write the entries of complete records after `data_end`; returns the new ends."""
     if data_end == data_size:
         return index_end, data_end
     tail = os.pread(data_fd, data_size - data_end, data_end)

@@ -1,8 +1,7 @@
 """One store: an append-only index file and data file that all partitions of a (topic, store id) share.
 
-A record is written before its index entry, and both before the message is acknowledged: what was acknowledged
-survives the death of the process. Positions survive everything else too: the state file says from which offset on
-the store still answers.
+A record is written before its index entry, and both before the message is acknowledged. So acknowledged messages
+survive the death of the process. The state file holds the store's first served offset, so offsets survive expiry too.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ class NewMessage(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Where a message went."""
+    """Where a message was written."""
 
     message_id: int
     index_offset: int  # bytes
 
 
 class Store:
-    """Files of one store in `folder`, made when they are missing and repaired when they end in the middle of something.
+    """Files of one store in `folder`; created if missing, repaired if they end in an incomplete record.
 
-    Offsets are bytes of the index file, multiples of 28; positions are bytes of the data file. Not for several threads.
-    The files of a store that was not closed are closed once nobody has it any more.
+    Offsets are bytes of the index file, multiples of 28; positions are bytes of the data file. Not thread-safe. The
+    files of a store that was not closed are closed when the object is garbage-collected.
     """
 
     def __init__(self, folder: Path, now_ms: int) -> None:
@@ -64,23 +63,23 @@ class Store:
         self._index_fd = os.open(folder / "index", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._close_files = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
-        self._close_files.atexit = False  # a thread may still be at work then, and the process lets go of all anyway
+        self._close_files.atexit = False  # a thread may still use them then, and the process closes them anyway
         recovered = recover(self._index_fd, self._data_fd)
         self.max_offset = recovered.index_end
         self.data_max = recovered.data_end
         state = json.loads(self._state_path.read_text()) if self._state_path.exists() else {}
         self.min_offset = min(state.get("minOffset", 0), self.max_offset)
         self.data_min = min(state.get("dataMin", 0), self.data_max)
-        """Position of the oldest record that is still served; the index may begin before it, or behind it."""
+        """Position of the oldest record that is still served; the index may begin before or after it."""
         self._map: mmap.mmap | None = None
-        # Ids are unique within a store, also after a tail was lost, and not in order, as TubeMQ's are: a counter that
-        # starts at the time, or behind the last id where clocks went back, times an odd number.
+        # Message ids are unique within a store, even after a lost tail, and not in order, as in TubeMQ: a counter times
+        # an odd number. The counter starts at the time, or after the last id if the clock went back.
         last = self._decoded(self.entries(max(0, self.max_offset - INDEX_ENTRY_BYTES), self.max_offset))
         self._last_id = max([now_ms << 20, *(record.message_id * _ID_INVERSE & _ID_MASK for record in last)])
 
     @property
     def bounds(self) -> StoreBounds:
-        """Smallest and end offset."""
+        """The store's first readable offset and its end."""
         return StoreBounds(self.min_offset, self.max_offset)
 
     def append(self, message: NewMessage, now_ms: int) -> Appended:
@@ -119,35 +118,35 @@ class Store:
         return appended
 
     def entries(self, start: int, end: int) -> NDArray[Any]:
-        """Index entries of [start, end), as far as they exist (`INDEX_DTYPE`)."""
+        """Existing index entries of [start, end) (`INDEX_DTYPE`)."""
         end = min(end, self.max_offset)
         if start >= end:
             return np.empty(0, INDEX_DTYPE)
         return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
 
     def wire_bytes(self, pack: Pack) -> memoryview:
-        """The chosen messages, ready for the wire, one after the other."""
+        """The chosen messages in wire form, joined."""
         if pack.empty:
             return memoryview(b"")
         return gather(self._mapped(int(pack.ends[-1])), pack.starts, pack.ends)
 
     def records(self, start: int, end: int) -> list[Record]:
-        """The records of [start, end) that are still there, decoded one by one."""
+        """The existing records of [start, end), decoded one by one."""
         entries = self.entries(start, end)
         return self._decoded(entries[entries["position"] >= self.data_min])
 
     def end_before(self, received_ms: int) -> int:
-        """Offset behind the last message that was received before `received_ms`."""
+        """Offset after the last message received before `received_ms`."""
         times = self.entries(0, self.max_offset)["received_ms"]
         return int(np.searchsorted(times, received_ms)) * INDEX_ENTRY_BYTES
 
     def expire(self, up_to: int) -> None:
-        """Serve nothing below the offset `up_to` any more; the newest messages cannot be skipped beyond the end."""
+        """Stop serving offsets below `up_to`, at most up to the end."""
         self.min_offset = max(self.min_offset, self._bounded(up_to))
         self.expire_data(up_to)
 
     def expire_data(self, up_to: int) -> None:
-        """Forget the records below the offset `up_to`, and keep their index entries.
+        """Drop the records below the offset `up_to`, and keep their index entries.
 
         TubeMQ's brokers drop segments of the two files each by its own age (source: MsgFileStore.runClearupPolicy).
         """
@@ -155,9 +154,9 @@ class Store:
         self._write_state()
 
     def truncate(self, end: int) -> None:
-        """Lose everything from the offset `end` on, as a broker does that dies before it flushed.
+        """Lose everything from the offset `end` on, as a broker that dies before a flush does.
 
-        Offsets are then given out again.
+        Later messages get these offsets again.
         """
         end = max(self.min_offset, end - end % INDEX_ENTRY_BYTES)
         if end >= self.max_offset:
@@ -171,7 +170,7 @@ class Store:
             self._write_state()
 
     def close(self) -> None:
-        """Close the files; the store is of no further use."""
+        """Close the files; the store cannot be used afterwards."""
         self._unmap()
         self._close_files()
 
@@ -187,7 +186,7 @@ class Store:
         return [record for record in map(decode_record, raw) if record is not None]
 
     def _position(self, offset: int) -> int:
-        """Where in the data file the record of an offset begins, or the next one will."""
+        """Data file position of the record at an offset, or of the next record."""
         entries = self.entries(offset, offset + INDEX_ENTRY_BYTES)
         return int(entries["position"][0]) if len(entries) else self.data_max
 
@@ -197,7 +196,7 @@ class Store:
         self.max_offset, self.data_max = offset, position
 
     def _mapped(self, end: int) -> mmap.mmap:
-        """The data file as memory, at least up to `end`."""
+        """The data file in memory, at least up to `end`."""
         if self._map is None or len(self._map) < end:
             self._unmap()
             self._map = mmap.mmap(self._data_fd, self.data_max, access=mmap.ACCESS_READ)

@@ -1,4 +1,4 @@
-"""All stores of one broker, opened when they are first wanted."""
+"""All stores of one broker, opened on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["StoreDirectory"]
 
 
 class StoreDirectory:
-    """The stores under `folder`, one sub-folder per topic and in it one per store id."""
+    """The stores below `folder`: one sub-folder per topic, and in it one per store id."""
 
     def __init__(self, folder: Path, catalogue: Catalogue, clock: Callable[[], int]) -> None:
         self._folder = folder
@@ -27,13 +27,13 @@ class StoreDirectory:
     def of_partition(self, topic: str, partition_id: int) -> Store:
         """The store that holds a partition.
 
-        403 for a topic the broker does not have, 500 for a partition the topic does not have.
+        403 if the broker does not have the topic, 500 if the topic does not have the partition.
         """
         config = self._catalogue.topic(topic)
         if config is None:
             raise Refusal(Code.FORBIDDEN, f"topic {topic} does not exist on this broker")
         if not config.has_partition(partition_id):
-            # The words are TubeMQ's, by which clients know a refusal that does not pass.
+            # TubeMQ's text: clients recognise a permanent refusal by it.
             raise Refusal(
                 Code.INTERNAL_SERVER_ERROR,
                 f"Wrong partition value {partition_id},valid partitions in (0,{config.partitions - 1})",
@@ -41,14 +41,14 @@ class StoreDirectory:
         return self.get(topic, partition_id // MAX_STORE_PARTITIONS)
 
     def get(self, topic: str, store_id: int) -> Store:
-        """The store, opened if need be."""
+        """The store, opened if needed."""
         store = self._open.get((topic, store_id))
         if store is None:
             store = self._open[topic, store_id] = Store(self._folder / topic / str(store_id), self._clock())
         return store
 
     def append_all(self, topic: str, messages: Iterable[NewMessage], now_ms: int) -> list[Appended]:
-        """Append messages of any partitions of a topic, with few writes; in order within each store."""
+        """Append messages of any partitions of a topic, with few writes; keeps the order within each store."""
         all_messages = list(messages)
         by_store: dict[int, list[NewMessage]] = {}
         for message in all_messages:
@@ -66,7 +66,7 @@ class StoreDirectory:
         return None
 
     def delete_topic(self, topic: str) -> None:
-        """Remove a topic's stores with everything in them."""
+        """Delete a topic's stores and their data."""
         for name, store_id in [key for key in self._open if key[0] == topic]:
             self._open.pop((name, store_id)).close()
         shutil.rmtree(self._folder / topic, ignore_errors=True)

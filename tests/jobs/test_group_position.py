@@ -90,4 +90,4 @@ def test_a_table_that_cannot_be_written_is_a_warning(
     Path(str(settings.offsets_table)).mkdir()
     (Path(str(settings.offsets_table)) / "something else").touch()
     bring_up_to_date(settings, {A: 28}, now())
-    assert "the offsets table was not written, it trails the target by a batch" in caplog.text
+    assert "the offsets table was not written; it is one batch behind the target" in caplog.text

@@ -172,7 +172,7 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     for version in range(table.version()):
         (Path(bench.settings.target) / "_delta_log" / f"{version:020}.json").unlink()
     bench.send(20)
-    with pytest.raises(UnknownRows, match=r"its history does not say how far they go.* --starting-offsets"):
+    with pytest.raises(UnknownRows, match=r"its history does not say where they end.*  --starting-offsets"):
         bench.run("two", offsets_table=None, starting_offsets="earliest")
     # The offsets table knows, and so does the user.
     assert [event.rows for event in bench.run("three")] == [20]
@@ -224,7 +224,7 @@ def test_rows_that_somebody_deleted_are_for_the_user_to_judge(bench: Bench) -> N
     bench.run("one")
     assert bench.repeated_or_missing() == {3: 0}
     bench.spark.sql(f"DELETE FROM delta.`{bench.settings.target}`").collect()
-    with pytest.raises(UnknownRows, match=r"\(DELETE\) took rows out .* --starting-offsets target goes on after that"):
+    with pytest.raises(UnknownRows, match=r"\(DELETE\) removed rows .* --starting-offsets target continues after that"):
         bench.run("two")
     bench.send(20)
     assert sum(event.rows for event in bench.run("three", starting_offsets="target")) == 20

@@ -71,7 +71,7 @@ def test_what_the_error_says_is_the_way_out(bench: Bench, starting: str, expired
     command = [*shlex.split(found[1]), "--option", f"masterWebPort={bench.tube.master_web_port}", "--yes", "--force"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert "the table forgets where a query began" in done.stdout
+    assert "the table drops the initial offsets of a query" in done.stdout
     assert bench.begins(starting) == anew
 
 

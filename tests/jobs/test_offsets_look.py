@@ -117,7 +117,7 @@ def test_lag_asks_the_brokers(offsets: OffsetsCommands) -> None:
     assert text.startswith("clicks, as of now\n")
     assert "\n1:clicks:10000 28 280 8\n1:clicks:10001 unknown 280 8\n" in text
     assert "\nrows behind in all, at most: 17\n" in text
-    assert "not held by the brokers any more, at most: 1 rows" in text
+    assert "unread rows that the brokers no longer hold, at most: 1" in text
 
 
 def test_lag_without_brokers_is_that_of_the_last_commit_and_says_so(offsets: OffsetsCommands) -> None:
@@ -133,7 +133,7 @@ def test_lag_without_brokers_is_that_of_the_last_commit_and_says_so(offsets: Off
 @pytest.mark.parametrize("command", ["show", "history", "lag", "reset"])
 def test_where_there_is_no_table_is_said(offsets: OffsetsCommands, command: str) -> None:
     more = ["--to", "earliest", "--yes"] if command == "reset" else []
-    said = f"there is no Delta table at {offsets.uri}; check --offsets-table. A query's first batch makes the table"
+    said = f"there is no Delta table at {offsets.uri}; check --offsets-table. The first batch of a query"
     assert said in offsets.error(command, *more)
     assert not Path(offsets.uri).exists()
     Path(offsets.uri).write_text("no folder")
@@ -146,7 +146,9 @@ def test_errors_are_one_line_and_exit_code_2(offsets: OffsetsCommands, tmp_path:
     assert "has nothing of group clicks_etl; check both names" in offsets.error("history")
     assert "nothing of group clicks_etl; check both names" in offsets.error("lag")
     offsets.table.open_run(KEY, 2).record(at({A: 28}))
-    assert "--option says how to reach the cluster; add --master" in offsets.error("lag", "--option", "masterWebPort=1")
+    assert "--option is for the connection to the cluster; add --master" in offsets.error(
+        "lag", "--option", "masterWebPort=1"
+    )
     text = offsets.error("lag", *offsets.cluster, "--option", "subscribe=views")
     assert text == "--option subscribe has a flag of its own, --topic"
     secret = "do-not-print-me"

@@ -101,7 +101,7 @@ def test_it_asks_and_no_is_no(offsets: OffsetsCommands) -> None:
     assert offsets.positions() == {"1:clicks:0": 140, "1:clicks:10000": 56}
     offsets.text("reset", "--to", "batch:1", answer="y\n")
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
-    assert "--json asks nothing; add --yes" in offsets.error("reset", "--to", "batch:2", "--json")
+    assert "--json does not prompt; add --yes" in offsets.error("reset", "--to", "batch:2", "--json")
 
 
 def test_to_another_groups_position_of_the_table_and_of_the_brokers(
@@ -114,7 +114,7 @@ def test_to_another_groups_position_of_the_table_and_of_the_brokers(
     Admin(settings).set_offsets("on_the_brokers", {A: 168, B: 196})
     text = offsets.error("reset", "--to", "group:on_the_brokers", "--force")
     assert "the offsets table has no position of group on_the_brokers" in text
-    assert text.endswith("add --master-servers to ask the brokers as well")
+    assert text.endswith("add --master-servers to query the brokers as well")
     offsets.json("reset", "--to", "group:on_the_brokers", "--yes", "--force", *offsets.cluster)
     assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 196}
     text = offsets.error("reset", "--to", "group:nobody", "--force", *offsets.cluster)
@@ -125,7 +125,9 @@ def test_a_new_group_takes_over_anothers_position(offsets: OffsetsCommands) -> N
     offsets.json("reset", "--to", f"group:{GROUP}", "--topic", "clicks", "--yes", group="new")
     assert offsets.positions("new") == {"1:clicks:0": 140, "1:clicks:10000": 56}
     assert offsets.json("show", group="new")["topicSets"][0]["topicSet"] == "clicks"
-    assert "check both names, or say with --topic" in offsets.error("reset", "--to", "batch:1", group="nobody")
+    assert "check both names, or name the group's topics with --topic" in offsets.error(
+        "reset", "--to", "batch:1", group="nobody"
+    )
 
 
 def test_partitions_that_came_later_are_read_from_their_beginning(offsets: OffsetsCommands) -> None:
@@ -141,8 +143,8 @@ def test_what_brokers_do_not_hold_becomes_the_nearest_that_they_do(offsets: Offs
     found = offsets.json("reset", "--to", '{"1:clicks:0": 0, "1:clicks:10000": 2800}', "--yes", *offsets.cluster)
     assert offsets.positions() == {"1:clicks:0": 28, "1:clicks:10000": 280}
     assert found["warnings"] == [
-        "1:clicks:0 would be at 0, and the broker holds 28 to 280: 28 is taken",
-        "1:clicks:10000 would be at 2800, and the broker holds 28 to 280: 280 is taken",
+        "1:clicks:0 would be at 0, but the broker holds 28 to 280; using 28",
+        "1:clicks:10000 would be at 2800, but the broker holds 28 to 280; using 280",
     ]
 
 
@@ -185,7 +187,7 @@ def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
 
     monkeypatch.setattr("typer.confirm", somebody_else)
     done = offsets.run("reset", "--to", "batch:1")
-    assert (done.exit_code, "was moved meanwhile" in done.stderr) == (2, True)
+    assert (done.exit_code, "another writer moved" in done.stderr) == (2, True)
     assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 56}
 
 
@@ -198,14 +200,16 @@ def test_a_reset_wins_over_where_a_query_began_whose_first_batch_did_not_end(off
 def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
     # Nor is anything asked.
-    assert "is there already, nothing moves" in offsets.text("reset", "--to", "batch:2", answer="")
+    assert "has these positions already, nothing moves" in offsets.text("reset", "--to", "batch:2", answer="")
     assert files(offsets.uri) == before
 
 
 def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(GroupKey(GROUP, pattern="c.*"), 1, force=True).record(at({A: 252}))
     more = ["--yes", "--force", "--json"]
-    assert "has 2 sets of topics, clicks; pattern:c.*; say with" in offsets.error("reset", "--to", "batch:1", *more)
+    assert "has 2 sets of topics, clicks; pattern:c.*; choose one with" in offsets.error(
+        "reset", "--to", "batch:1", *more
+    )
     offsets.json("reset", "--to", "batch:1", "--topic", "clicks", "--yes", "--force")
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
     offsets.json("reset", "--to", "latest", "--topic-pattern", "c.*", "--yes", "--force", *offsets.cluster)
@@ -222,10 +226,10 @@ def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsComm
         (["--to", "1960-01-01"], "is before 1970; write earliest"),
         (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "'Moon' is no time zone; give a name"),
         (["--to", '{"1:clicks:0": 5}'], "28"),
-        (["--to", "earliest"], "places that only the brokers know"),
+        (["--to", "earliest"], "needs offsets that only the brokers know"),
         (["--to", '{"1:clicks:7": 28}'], "partitions that the table does not have; add --master-servers"),
         (["--to", "batch:1", "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),
-        (["--to", "batch:1", "--topic-pattern", "("], "no regular expression"),
+        (["--to", "batch:1", "--topic-pattern", "("], "is not a regular expression"),
         (["--to", "batch:1", "--topic", "a,b"], "--topic: "),
     ],
 )
@@ -245,7 +249,7 @@ def test_messages_without_a_time_are_said_with_what_to_name_instead(tmp_path: Pa
         Feed.create(tube, "clicks", stores=1, partitions=1).send(10, time="")
         offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
         said = offsets.error("reset", "--to", "2024-01-02T03:05Z", "--topic", "clicks", "--yes", *offsets.cluster)
-    assert said.startswith("--to goes by the times that producers write on messages, but the message with id ")
+    assert said.startswith("--to uses the times that producers write on messages, but the message with id ")
     assert said.endswith(
         "(topic clicks) carries no time. Name earliest, latest, batch:N or group:NAME instead, or an offset by "
         'partition: {"1:clicks:0": 2800}'

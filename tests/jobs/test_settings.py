@@ -81,12 +81,12 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         ("[ingst]", r"\[ingst\] is unknown; did you mean ingest"),
         ("ingest = 1", "ingest is not a table"),
         ('[ingest]\ntopic = "a"', "topic in .* is unknown; did you mean topics"),
-        ('[ingest]\ntopics = "a"', "no list of names"),
-        ("[ingest]\ntarget = 1", "target in .* has to be a text"),
-        ("[ingest]\nsource-count = true", "source-count in .* has to be a whole number"),
-        ('[ingest]\nstop-timeout-s = "1"', "stop-timeout-s in .* has to be a number"),
+        ('[ingest]\ntopics = "a"', "must be a list of names"),
+        ("[ingest]\ntarget = 1", "target in .* must be a text"),
+        ("[ingest]\nsource-count = true", "source-count in .* must be a whole number"),
+        ('[ingest]\nstop-timeout-s = "1"', "stop-timeout-s in .* must be a number"),
         ("[ingest]\nstop-timeout-s = 0", "stop timeout is 0.0 s"),
-        ("[storage-options]\nkey = 1234567", 'key in .* has to be a text, or {env = "NAME"}'),
+        ("[storage-options]\nkey = 1234567", 'key in .* must be a text, or {env = "NAME"}'),
         ('[ingest]\ntrigger = "soon"', "trigger is 'soon'; .* or write available-now"),
         ('[source]\nmasterWebport = "x"', "option masterWebPort"),
         ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
@@ -127,9 +127,9 @@ def test_blank_folders_are_refused() -> None:
 
 def test_what_is_begun_anew_is_for_one_run(tmp_path: Path) -> None:
     assert load_settings(None, {**NEEDED, "begin_anew": ("a",)}).begin_anew == ("a",)
-    with pytest.raises(ConfigurationError, match="begin-anew names c, which is none of the job's topics"):
+    with pytest.raises(ConfigurationError, match="begin-anew names c, which the job does not read"):
         load_settings(None, {**NEEDED, "begin_anew": ("a", "c")})
-    with pytest.raises(ConfigurationError, match=r"begin-anew says .*, and starting-offsets group that they do"):
+    with pytest.raises(ConfigurationError, match=r"begin-anew ignores .*, and starting-offsets group uses them"):
         load_settings(None, {**NEEDED, "begin_anew": ("a",), "starting_offsets": "group"})
     with pytest.raises(ConfigurationError, match=r"begin-anew in .* is unknown"):
         load_settings(write(tmp_path, '[ingest]\nbegin-anew = ["a"]\n'), NEEDED)
@@ -187,14 +187,14 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
     java = "An error occurred while calling z:io.delta.tables.DeltaTable.isDeltaTable.\n: java.lang.X: no s3a\n\tat a.b"
     assert short_cause(java) == "java.lang.X: no s3a"
     without = "[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"
-    assert short_cause(f"{without}\nmore").startswith(f"{without}. Most often the source's process beside the driver")
+    assert short_cause(f"{without}\nmore").startswith(f"{without}. Usually the source's process beside the driver")
 
 
 def test_of_a_loss_this_jobs_way_out_is_told() -> None:
     lost = (
         "tubeclient.errors.DataLoss: partition 1:clicks:0 was to be read from 560 on, but the broker's data ends at 28"
     )
-    assert with_advice(lost).startswith(f"{lost}. Where a topic was deleted and made anew, ")
+    assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
     assert "--begin-anew TOPIC" in with_advice(lost)
     assert with_advice("ValueError: first") == "ValueError: first"
 

@@ -86,7 +86,9 @@ def test_a_batch_that_is_in_the_table_is_passed_over() -> None:
 @pytest.mark.parametrize("batch_id", [7, 5])
 def test_a_checkpoint_that_was_put_back_is_refused_where_its_batch_would_be_passed_over(batch_id: int) -> None:
     for end in ({A: 280, B: 588}, {A: 280, B: 560, C: 0}):
-        with pytest.raises(RowsWouldRepeat, match=r"in the table already, .* Start with a new checkpoint"):
+        with pytest.raises(
+            RowsWouldRepeat, match=r"the table already has another batch .* Start with a new checkpoint"
+        ):
             check_batch(STATE, batch("query-1", batch_id, {A: 0, B: 0}, end))
 
 
@@ -108,7 +110,7 @@ def test_a_later_batch_for_a_table_that_has_nothing_of_the_group_is_refused() ->
     assert check_batch(CUT, later, {A: 56})
     assert check_batch(COPY, batch("query-2", 0, {A: 84}, {A: 112}))
     with pytest.raises(
-        UnknownRows, match=r"batch 3 .* the table is a copy of another one, .* --starting-offsets with offsets"
+        UnknownRows, match=r"batch 3 .* the table is a copy of another table, .* --starting-offsets with offsets"
     ):
         check_batch(COPY, later)
 
@@ -116,7 +118,7 @@ def test_a_later_batch_for_a_table_that_has_nothing_of_the_group_is_refused() ->
 @pytest.mark.parametrize("query_id", ["query-1", "query-2"])
 def test_a_batch_that_goes_on_in_partitions_of_which_the_table_has_nothing_is_refused(query_id: str) -> None:
     """One checkpoint with one target, then another, then the first: what is the same in both does not help."""
-    with pytest.raises(RowsWouldBeMissing, match=r"goes on at 28 in 1:clicks:20000, and the table has nothing of"):
+    with pytest.raises(RowsWouldBeMissing, match=r"continues at 28 in 1:clicks:20000, and the table has no rows of"):
         check_batch(STATE, batch(query_id, 8, {A: 280, B: 560, C: 28}, {A: 308, B: 560, C: 28}))
     # Where it is about to enter, where it is gone, and where a new checkpoint begins, nothing was read before.
     assert check_batch(STATE, batch(query_id, 8, {A: 280, B: 560}, {A: 308, B: 560, C: 28}))
@@ -129,7 +131,7 @@ def test_a_first_batch_that_begins_past_where_its_run_is_to_is_refused(state: Si
     known = {A: 280, B: 560}
     for start, end in (({A: 280, B: 588}, {A: 308, B: 616}), ({A: 280}, {A: 308, B: 588})):
         first = batch("query-2", 0, start, end)
-        with pytest.raises(RowsWouldBeMissing, match=r"1:clicks:10000 would be read from 588, and not from 560, and"):
+        with pytest.raises(RowsWouldBeMissing, match=r"1:clicks:10000 would be read from 588 instead of 560, and"):
             check_batch(state, first, known)
         assert check_batch(state, first, known, may_lose=True)
     assert check_batch(state, batch("query-2", 0, {A: 280, B: 560, C: 28}, {A: 308, B: 560, C: 56}), known)
@@ -138,7 +140,9 @@ def test_a_first_batch_that_begins_past_where_its_run_is_to_is_refused(state: Si
 def test_where_the_brokers_end_before_the_rows_the_way_out_is_told() -> None:
     """A topic that was made anew, and a new checkpoint with failOnDataLoss=false: its first batch only goes back."""
     back = batch("query-2", 0, {A: 280, B: 560}, {A: 28, B: 56})
-    with pytest.raises(RowsWouldRepeat, match=r"deleted and made anew, .* give a new checkpoint --begin-anew TOPIC"):
+    with pytest.raises(
+        RowsWouldRepeat, match=r"deleted and created again, .* give --begin-anew TOPIC with the new checkpoint"
+    ):
         check_batch(STATE, back, may_lose=True)
     anew = STATE.without_topics(["clicks"], "query-2")
     assert check_batch(anew, batch("query-2", 0, {A: 0, B: 0}, {A: 28, B: 56}))

@@ -56,7 +56,9 @@ def test_a_run_whose_clock_is_a_day_ahead_is_told_as_such_and_its_lease_ends(ope
     run.record(at({FIRST: 28}))
     clock.now -= day_ms
     table = open_table()
-    text = r"by its machine's clock, which is at least 1 day, 0:00:00 ahead.*Correct the wrong clock.*force the take-over"
+    text = (
+        r"by its machine's clock, which is at least 1 day, 0:00:00 ahead.*Correct the wrong clock.*force the take-over"
+    )
     with pytest.raises(RunAlive, match=text) as caught:
         table.open_run(KEY, 1)
     assert caught.value.ahead_ms == day_ms

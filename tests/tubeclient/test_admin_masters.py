@@ -100,7 +100,7 @@ def test_a_master_that_never_finishes_is_given_up(settings: ClientSettings) -> N
     ("status", "body", "text"),
     [
         (200, b"<html>hello</html>", "not JSON"),
-        (200, b'["hello"]', "no object"),
+        (200, b'["hello"]', "not an object"),
         (200, b'{"result": true, "errCode": 0, "data": {}}', "in the field data, which is a list"),
         (200, b'{"result": true, "errCode": 0}', "without the field data"),
         (500, b"", "HTTP 500"),

@@ -86,7 +86,7 @@ def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
         wait_for(lambda: not is_owned(cluster), "the partition to be given back")
         wait_for(lambda: group_page(cluster.master_web_port, "etl") == {}, "the master to be told")
         wait_for(lambda: threads() == [], "the threads to end")
-    assert "was not closed before it was forgotten" in caplog.text
+    assert "was not closed before it was garbage-collected" in caplog.text
 
 
 def test_a_cell_that_is_run_twice_leaves_no_partition_with_the_first_consumer(

@@ -38,7 +38,7 @@ def test_a_message_without_room_is_an_error_in_time(
     producer, first = stuck
     late = producer.submit_many("clicks", [b"second", b"third"], timeout_ms=100)
     for future in late:
-        with pytest.raises(DeadlineExceeded, match=r"topic clicks found no room in time: 1 are on their way"):
+        with pytest.raises(DeadlineExceeded, match=r"topic clicks could not be sent in time: 1 are in flight"):
             future.result(0)
     refuse(cluster, False)
     assert first.result(30)

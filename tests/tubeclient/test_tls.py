@@ -144,7 +144,7 @@ def test_tls_to_a_plain_port(tmp_path: Path, server_certificate: Certificate, tr
     with cluster(tmp_path, server_certificate) as running:
         wrong = replace(over_tls(running, trusting), master_servers=(running.master_address,))
         with pytest.raises(
-            ConnectError, match=rf"{running.master_address} over TLS.* 8716 of masters and 8124 of brokers"
+            ConnectError, match=rf"{running.master_address} over TLS.* 8716 for masters and 8124 for brokers"
         ):
             look(wrong)
 

@@ -1,4 +1,4 @@
-"""The web calls of masters and brokers that users need: what there is, and the positions of groups."""
+"""The web calls of masters and brokers for users: topics, brokers, groups, and positions of groups."""
 
 from tubeclient.admin.answers.model import (
     BrokerState,

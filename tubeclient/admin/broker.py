@@ -1,4 +1,4 @@
-"""The web calls of one broker. None of them asks for a token."""
+"""The web calls of one broker. None needs a token."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BrokerWeb:
-    """The broker `broker_id`, whose HTTP interface is at `address` ("host:port").
+    """The broker `broker_id` with its HTTP interface at `address` ("host:port").
 
-    Every method raises TransportError without an answer, RemoteError where the broker refuses, and ProtocolError where
-    the answer is not a broker's.
+    Every method raises TransportError without an answer, RemoteError if the broker refuses, and ProtocolError if the
+    answer is not a broker's.
     """
 
     broker_id: int
@@ -32,7 +32,7 @@ class BrokerWeb:
     timeout_ms: int
 
     def files(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreFiles]:
-        """The files of the stores of these topics, or of all; stores never written to are left out."""
+        """The files of the stores of these topics, or of all topics; without stores that were never written to."""
         return {
             store: files
             for part in lists_of(topics)
@@ -42,9 +42,8 @@ class BrokerWeb:
         }
 
     def positions(self, group: str, topics: Iterable[str] = ()) -> list[PartitionPosition]:
-        """The positions of `group` in these topics, or in all; sorted. A new one is told up to 5 s late, after the
-        broker has written it down (BrokerConfig.offsetStgCacheFlushMs).
-        """
+        """The positions of `group` in these topics, or in all; sorted. A new position shows up to 5 s late, after the
+        broker has saved it (BrokerConfig.offsetStgCacheFlushMs)."""
         return [
             position
             for part in lists_of(topics)
@@ -57,9 +56,8 @@ class BrokerWeb:
         ]
 
     def set_position(self, group: str, partition: PartitionKey, offset: int, user: str) -> int:
-        """Set one position, which must lie within the store's bounds; returns the former one, 0 where there was
-        none. What the group has in flight is dropped.
-        """
+        """Set one position, which must lie within the store's bounds; returns the former one, 0 if there was none.
+        Drops what the group has in flight."""
         return self._ask(
             "admin_manual_set_current_offset",
             to_former_position,
@@ -71,9 +69,9 @@ class BrokerWeb:
         )
 
     def set_positions(self, group: str, offsets: Mapping[PartitionKey, int], user: str) -> None:
-        """Set many positions of this broker's partitions; those beyond a store's bounds become the nearest one.
+        """Set many positions of this broker's partitions; those outside a store's bounds are clamped.
 
-        A topic that the broker does not have is passed over, and a store that was never written to is made.
+        Topics that the broker does not have are skipped, and a store that was never written to is created.
         """
         wanted = sorted(offsets.items())
         for start in range(0, len(wanted), MAX_NAMES):
@@ -88,7 +86,7 @@ class BrokerWeb:
             )
 
     def clone_positions(self, group: str, target: str, topics: Iterable[str], user: str) -> None:
-        """Give `target` the positions of `group`; a broker where `group` has none refuses."""
+        """Give `target` the positions of `group`. The broker refuses if `group` has none."""
         for part in lists_of(topics):
             self._ask(
                 "admin_clone_offset",
@@ -100,7 +98,7 @@ class BrokerWeb:
             )
 
     def remove_positions(self, group: str, topics: Iterable[str], user: str) -> None:
-        """Forget the positions of `group`; those that `positions` does not tell yet stay."""
+        """Remove the positions of `group`; those that `positions` does not show yet stay."""
         for part in lists_of(topics):
             self._ask("admin_rmv_offset", lambda _: None, groupName=group, topicName=part, modifyUser=user)
 

@@ -1,4 +1,4 @@
-"""Looking after a cluster over HTTP: its topics, brokers and groups, and the positions of groups."""
+"""Administration of a cluster over HTTP: topics, brokers, groups, and positions of groups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tubeclient.settings import ClientSettings
 
 __all__ = ["Admin"]
 
-# TubeMQ keeps what brokers remember of groups in a topic of its own (TServerConstants.OFFSET_HISTORY_NAME).
+# TubeMQ keeps the brokers' group data in its own topic (TServerConstants.OFFSET_HISTORY_NAME).
 _OWN_TOPICS: Final = frozenset({"__offset_history__"})
 
 _USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}")
@@ -42,24 +42,23 @@ _SHOWN_PARTITIONS: Final = 10
 
 
 class _OfBroker(NamedTuple):
-    """What one broker keeps of a group."""
+    """One broker's data of a group."""
 
     broker: BrokerState
     positions: list[PartitionPosition]
 
 
 class Admin:
-    """The web calls of a cluster's masters and brokers. It holds no connection, and may be used from any thread.
+    """The web calls of a cluster's masters and brokers. It holds no connection and is thread-safe.
 
-    Each call of a server has `http_timeout_ms`; a method asks one master and, where positions or bounds are wanted,
-    every broker in service, one after the other. Methods raise RemoteError where a master refuses, TransportError
-    where none answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and
-    BrokerFailed where a broker refuses or does not answer.
+    Each call of a server may take `http_timeout_ms`. A method queries one master and, for positions or bounds, every
+    broker in service, one after the other. Methods raise RemoteError if a master refuses, TransportError if none
+    answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and BrokerFailed
+    if a broker refuses or does not answer.
 
-    `modify_token` is the master's confModAuthToken, which changes of the master's books need, or `modify_token_file` or
-    `modify_token_env` say where it stands when it is needed; brokers ask for none.
-    `modify_user` is who is noted to have changed something. Where data expired, bounds are found by looking at messages
-    under `reader_groups`.
+    Changes of the master's configuration need its confModAuthToken: give `modify_token`, or `modify_token_file` or
+    `modify_token_env`, which are read when needed. Brokers need no token. The servers record `modify_user` as the
+    author of changes. If data has expired, bounds are found by reading messages with `reader_groups`.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Admin:
     ) -> None:
         if not _USER.fullmatch(modify_user):
             raise ConfigurationError(
-                f"modify_user {modify_user!r} is no name of a user: a letter, then letters, digits and '_', "
+                f"modify_user {modify_user!r} is not a user name: a letter, then letters, digits and '_', "
                 "2 to 64 characters"
             )
         self._settings = settings
@@ -91,11 +90,11 @@ class Admin:
     # What there is
 
     def brokers(self) -> list[BrokerState]:
-        """All brokers in the master's books, sorted by id, whether they run or not."""
+        """All brokers in the master's configuration, sorted by id, running or not."""
         return self._masters.brokers()
 
     def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
-        """These topics, or all but TubeMQ's own; sorted by name. Names that are not deployed are left out."""
+        """These topics, or all but TubeMQ's own; sorted by name. Topics that are not deployed are left out."""
         wanted = topic_names(names)
         return [topic for topic in self._masters.topics(wanted) if wanted or topic.name not in _OWN_TOPICS]
 
@@ -104,34 +103,33 @@ class Admin:
         return [topic.name for topic in self.topics()]
 
     def groups(self) -> list[GroupSummary]:
-        """The consumer groups that have clients online, sorted by name."""
+        """The consumer groups with clients online, sorted by name."""
         return self._masters.ask("admin_query_sub_info", to_groups)
 
     def group(self, name: str) -> GroupDetail:
-        """One group with its clients and what they read. A group that the master does not know has no members."""
+        """One group with its clients and their partitions. A group that the master does not know has no members."""
         return self._masters.ask("admin_query_consume_group_detail", to_group, groupName=group_name(name))
 
     # Offsets
 
     def store_bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
-        """The bounds of all stores of these topics, or of all topics, from the first message on that is still there. A
-        topic that is not deployed is a ConfigurationError.
-        """
+        """The bounds of all stores of these topics, or of all topics. The lower bound is the first message that still
+        exists. ConfigurationError for a topic that is not deployed."""
         return self._bounds_of(self._deployed(topics), self._brokers_in_service())
 
     def group_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
-        """The positions of a group in these topics, or in all. UnknownGroup where no broker keeps any.
+        """The positions of a group in these topics, or in all. UnknownGroup if no broker has any.
 
-        A broker tells a group's first position up to 5 s late, after it was written down.
+        A group's first position shows up to 5 s late, after the broker has saved it.
         """
         name = group_name(group)
         return _all_of(name, self._positions(name, topic_names(topics)))
 
     def set_offsets(self, group: str, offsets: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
-        """Set the positions of a group in these partitions; returns the former ones, 0 where there was none.
+        """Set the positions of a group in these partitions; returns the former ones, 0 if there was none.
 
-        Clients that run now go on from there with their next fetch; what they have in flight is dropped. Partitions
-        and offsets (multiples of 28 bytes within the bounds of the store) are checked before anything is changed.
+        Running clients continue there with their next fetch; what they have in flight is dropped. Partitions and
+        offsets (multiples of 28 bytes within the store's bounds) are checked before anything changes.
         """
         name = group_name(group)
         brokers = self._brokers_in_service()
@@ -144,25 +142,24 @@ class Admin:
         return former
 
     def clone_offsets(self, group: str, target: str, topics: Iterable[str] = ()) -> GroupOffsets:
-        """Give `target` the positions of `group` in these topics, or in all; returns them as they were just before.
+        """Give `target` the positions of `group` in these topics, or in all; returns those positions.
 
-        Each is moved into the bounds of its store. Positions of `target` elsewhere stay. UnknownGroup where no broker
-        keeps positions of `group`.
+        Each is clamped to the bounds of its store. Other positions of `target` stay. UnknownGroup if no broker has
+        positions of `group`.
         """
         name, new, wanted = group_name(group), group_name(target), topic_names(topics)
 
         def clone(broker: BrokerState, held: Collection[StoreKey]) -> None:
-            # While it is starting, it would move positions into the bounds of stores that it has not loaded yet.
+            # A starting broker would clamp positions to the bounds of stores that it has not loaded yet.
             self._files(broker, held)
             self._web(broker).clone_positions(name, new, {store.topic for store in held}, self._modify_user)
 
         return self._change(name, wanted, clone)
 
     def remove_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
-        """Make the brokers forget the positions of `group` in these topics, or in all; returns those.
+        """Remove the positions of `group` in these topics, or in all, from the brokers; returns those positions.
 
-        Stop the group's clients first: what they confirm afterwards counts from 0. UnknownGroup where no broker keeps
-        any.
+        Stop the group's clients first: what they confirm afterwards counts from 0. UnknownGroup if no broker has any.
         """
         name, wanted = group_name(group), topic_names(topics)
 
@@ -174,9 +171,8 @@ class Admin:
     # The master's books
 
     def create_topic(self, name: str, *, stores: int = 1, partitions_per_store: int = 1) -> None:
-        """Deploy a topic on all brokers in service. It is there for clients once `topics` shows it as loaded, which
-        takes Apache's brokers up to 35 s. Needs the modify token.
-        """
+        """Deploy a topic on all brokers in service. Clients can use it once `topics` shows it as loaded; Apache's
+        brokers take up to 35 s. Needs the modify token."""
         broker_ids = ",".join(str(broker_id) for broker_id in self._brokers_in_service())
         self._modify(
             "admin_add_new_topic_record",
@@ -191,10 +187,10 @@ class Admin:
     # Inside
 
     def _modify(self, method: str, **parameters: str) -> None:
-        """A change of the master's books; RemoteError too where it was refused for some broker."""
+        """Change the master's configuration. RemoteError also if the change was refused for one broker."""
         if not self._has_token:
             raise ConfigurationError(
-                f"{method} changes the master's books; give Admin the modify_token, which is the confModAuthToken of "
+                f"{method} changes the master's configuration; give Admin the modify_token, the confModAuthToken of "
                 "master.ini"
             )
         token = read_password("modify_token", *self._token_sources)
@@ -203,7 +199,7 @@ class Admin:
             failure: TubeError | None = RemoteError(method, "; ".join(refused)) if refused else None
         except TubeError as error:
             failure = error
-        # Raised out here, where the server's own words are no context of it.
+        # Raise outside the handler, so that the server's own text is not in the context.
         if failure is not None:
             raise _without(token, failure)
 
@@ -215,7 +211,7 @@ class Admin:
         found = self.topics(wanted)
         if missing := set(wanted) - {topic.name for topic in found}:
             raise ConfigurationError(
-                f"no such topic on this cluster: {', '.join(sorted(missing))}; topic_names() tells which there are"
+                f"no such topic on this cluster: {', '.join(sorted(missing))}; topic_names() lists the topics"
             )
         return found
 
@@ -245,17 +241,17 @@ class Admin:
             return bounds
 
     def _check(self, offsets: Mapping[PartitionKey, int], brokers: Mapping[int, BrokerState]) -> None:
-        """ConfigurationError where one of these positions cannot be set."""
+        """ConfigurationError if one of these positions cannot be set."""
         if not offsets:
             raise ConfigurationError("no offsets are given; map partitions to index offsets")
         for key, offset in offsets.items():
             checked_offset(offset, f"partition {key}")
         topics = self._deployed({key.topic for key in offsets})
-        # A broker itself would make a store for an id that the topic does not have.
+        # A broker would create a store for an id that the topic does not have.
         known = {key for topic in topics for key in topic.partitions() if key.broker_id in brokers}
         if unknown := offsets.keys() - known:
             raise ConfigurationError(
-                f"no such partition on this cluster: {_listed(unknown)}; topics() tells how topics lie on brokers"
+                f"no such partition on this cluster: {_listed(unknown)}; topics() shows the topics' partitions"
             )
         stores = {key.store for key in offsets}
         bounds = self._bounds_of(topics, {store.broker_id: brokers[store.broker_id] for store in stores})
@@ -267,7 +263,7 @@ class Admin:
                 )
 
     def _positions(self, group: str, topics: list[str]) -> list[_OfBroker]:
-        """What each broker keeps, where it keeps any; UnknownGroup where none does."""
+        """The data of each broker that has any; UnknownGroup if none has."""
         brokers = self._brokers_in_service().values()
         found = []
         for broker in brokers:
@@ -277,15 +273,15 @@ class Admin:
         if not found:
             about = f" in {', '.join(topics)}" if topics else ""
             raise UnknownGroup(
-                f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} keeps a position of group "
-                f"{group}{about}; check its name, or wait 5 s where it was never seen before"
+                f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} has a position of group "
+                f"{group}{about}; check its name, or wait 5 s if it is new"
             )
         return found
 
     def _change(
         self, group: str, topics: list[str], change: Callable[[BrokerState, Collection[StoreKey]], None]
     ) -> GroupOffsets:
-        """Do it at every broker that keeps positions of the group, for the stores it keeps any in; returns those."""
+        """Run `change` on every broker that has positions of the group, for their stores; returns those positions."""
         found = self._positions(group, topics)
         before = _all_of(group, found)
         done: list[PartitionKey] = []
@@ -305,10 +301,10 @@ class Admin:
 
 
 def _without(token: str, error: TubeError) -> TubeError:
-    """The error of a change, should a server have repeated the token in its answer."""
+    """The error of a change, without the token in case a server repeats it."""
     if not isinstance(error, RemoteError):
         repeated = token in str(error)
-        return ProtocolError("what should be a master repeats the modify token in its answer") if repeated else error
+        return ProtocolError("the master repeats the modify token in its answer") if repeated else error
     text = error.text.replace(token, "***")
     if "unauthorized" in text:
         text += "; check modify_token, it must be the confModAuthToken of master.ini"
@@ -319,7 +315,7 @@ def _without(token: str, error: TubeError) -> TubeError:
 def _naming(
     broker: BrokerState, *, done: Collection[PartitionKey] = (), wanted: Collection[PartitionKey] = ()
 ) -> Iterator[None]:
-    """An error in the block becomes one that names the broker, and what of `wanted` was `done` before."""
+    """Turn an error in the block into one that names the broker, and which of `wanted` were `done`."""
     try:
         yield
     except TubeError as error:

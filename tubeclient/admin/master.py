@@ -1,4 +1,4 @@
-"""The web calls of a cluster's masters: whichever is active answers."""
+"""The web calls of a cluster's masters; the active one answers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ T = TypeVar("T")
 
 
 class MasterWeb:
-    """Asks the masters of `settings` in their order, each for `http_timeout_ms`, until one answers that is active."""
+    """Queries the masters of `settings` in order, each for `http_timeout_ms`, until an active one answers."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._timeout_ms = settings.http_timeout_ms
-        # With a host that is an IPv6 address, the brackets stay.
+        # IPv6 addresses keep their brackets.
         self.addresses = [
             f"{master.rpartition(':')[0]}:{settings.master_web_port}" for master in settings.master_servers
         ]
 
     def ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
-        """Return what `to_value` makes of the answer.
+        """Return `to_value` of the answer.
 
-        Raises RemoteError where the active master refuses; where no master answers, the error of the only one, or a
+        Raises RemoteError if the active master refuses. If no master answers, raises the error of the only one, or a
         TransportError with the reasons of all.
         """
         failures: list[TubeError] = []
@@ -49,11 +49,11 @@ class MasterWeb:
         raise TransportError(f"no master answered {method}: {'; '.join(map(str, failures))}")
 
     def brokers(self) -> list[BrokerState]:
-        """All brokers in the master's books, sorted by id."""
+        """All brokers in the master's configuration, sorted by id."""
         return self.ask("admin_query_broker_run_status", to_brokers)
 
     def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
-        """These topics, or all; names that are not deployed are left out. Sorted by name."""
+        """These topics, or all, sorted by name; without those that are not deployed."""
         return [
             topic for part in lists_of(names) for topic in self.ask("admin_query_topic_info", to_topics, topicName=part)
         ]

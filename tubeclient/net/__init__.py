@@ -1,1 +1,1 @@
-"""The thin shell around the flows: sockets, threads, real time, HTTP."""
+"""Sockets, threads, real time and HTTP around the flows."""

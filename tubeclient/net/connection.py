@@ -1,6 +1,6 @@
 """One connection to a master or broker, over TCP or TLS, shared by any number of callers.
 
-Requests are numbered and may be in flight together; a thread per connection reads the answers and settles their
+Requests are numbered, and several may be in flight. A thread per connection reads the answers and settles their
 futures.
 """
 
@@ -39,7 +39,8 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class _Awaited(Outcome[bytes]):
-    """An answer that is awaited; given up, nobody keeps its place: servers never answer what is too old."""
+    """The future of an answer. Cancelling it frees its serial number's entry: servers never answer requests that are
+    too old."""
 
     def __init__(self, waiting: dict[int, Future[bytes]], serial: int) -> None:
         super().__init__()
@@ -54,11 +55,10 @@ class _Awaited(Outcome[bytes]):
 class Connection(ProcessBound):
     """A connection to `address` ("host:port").
 
-    Raises ConnectError where it cannot be made, the handshake of TLS included, within `connect_timeout_ms`, and
-    ConfigurationError where the files of `tls` are no good. `submit` may be called from any thread. Once the
-    connection ends, for whatever reason, every answer still awaited fails with that reason and `closed` is true for
-    good. A server that ends it over TLS before its first answer has not accepted it (that is how one says that it
-    misses a client certificate): a ConnectError too.
+    Raises ConnectError if connecting or the TLS handshake fails within `connect_timeout_ms`, and ConfigurationError if
+    the files of `tls` cannot be used. `submit` may be called from any thread. When the connection ends, every pending
+    answer fails with the reason, and `closed` stays true. A server that closes a TLS connection before its first answer
+    has rejected it (for example because of a missing client certificate): that is a ConnectError too.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Connection(ProcessBound):
     ) -> None:
         self.address = address
         self.number = next(_numbers)
-        """Another one for each connection of the process."""
+        """Unique among the connections of the process."""
         self._tls = tls is not None
         self._answered = False
         self._stream = _open(address, tls, connect_timeout_ms, send_timeout_ms)
@@ -76,10 +76,10 @@ class Connection(ProcessBound):
         self._waiting: dict[int, Future[bytes]] = {}
         self._end: TubeError | None = None
         self._reader = threading.Thread(target=self._read, name=f"tubeclient-read-{address}", daemon=True)
-        super().__init__()  # now that it is whole: a fork may come at any moment, and its child closes what is known
+        super().__init__()  # last: a fork may come at any moment, and its child closes every registered object
         try:
             self._reader.start()
-        except RuntimeError as error:  # the system is out of threads, for now
+        except RuntimeError as error:  # the system is out of threads for now
             self._stream.close()
             raise ConnectError(f"{host_name()} cannot connect to {address}: {error}", address=address) from error
 
@@ -88,11 +88,11 @@ class Connection(ProcessBound):
         return self._end is not None
 
     def submit(self, stream: bytes) -> Future[bytes]:
-        """Send a request's stream; the future gives the response's stream. ConnectionLost where nothing can be sent."""
+        """Send a request's stream; the future gives the response's stream. ConnectionLost if sending fails."""
         return self.submit_many([stream])[0]
 
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[bytes]]:
-        """Send requests with one write, in this order; ConnectionLost where they cannot be sent."""
+        """Send requests with one write, in this order; ConnectionLost if sending fails."""
         self.check_process()
         serials = [next(self._serials) & 0x7FFFFFFF for _ in streams]
         futures: list[Future[bytes]] = [_Awaited(self._waiting, serial) for serial in serials]
@@ -117,13 +117,13 @@ class Connection(ProcessBound):
                 lost = self._lost(f"{what}: {describe(error)}")
             self._finish(lost)
             raise lost from error
-        except BaseException:  # the caller was interrupted, perhaps in the midst of a frame
+        except BaseException:  # the caller was interrupted, perhaps in the middle of a frame
             self._finish(ConnectionLost(f"sending to {self.address} was interrupted", address=self.address))
             raise
         return futures
 
     def close(self) -> None:
-        """End the connection and its thread. Answers still awaited fail with ConnectionLost."""
+        """End the connection and its thread. Pending answers fail with ConnectionLost."""
         if self.inherited:
             return
         self._finish(ConnectionLost(f"the connection to {self.address} was closed here", address=self.address))
@@ -131,8 +131,8 @@ class Connection(ProcessBound):
             self._reader.join(_JOIN_SECONDS)
 
     def _let_go(self) -> None:
-        if hasattr(self, "_stream"):  # else the fork came while it was being connected
-            self._stream.close()  # of the child's copy only, so that the peer sees nothing
+        if hasattr(self, "_stream"):  # otherwise the fork came while connecting
+            self._stream.close()  # closes only the child's copy, so the peer notices nothing
 
     def _read(self) -> None:
         decoder = FrameDecoder()
@@ -158,11 +158,11 @@ class Connection(ProcessBound):
             self._finish(self._lost(f"{self.address} closed the connection"))
         except ProtocolError as error:
             foreign_error = ProtocolError(f"from {self.address}: {error}")
-            foreign_error.lasting = not self._answered  # then that is no server of TubeMQ's
+            foreign_error.lasting = not self._answered  # then it is not a TubeMQ server
             self._finish(foreign_error)
         except OSError as error:
             self._finish(self._lost(f"the connection to {self.address} broke: {describe(error)}"))
-        except Exception as error:  # nobody would read its answers, and nobody know
+        except Exception as error:  # otherwise nobody would read its answers, and nobody would notice
             _log.warning("reading from %s failed", self.address, exc_info=True)
             self._finish(ConnectionLost(f"reading from {self.address} failed: {error!r}", address=self.address))
         finally:
@@ -179,8 +179,8 @@ class Connection(ProcessBound):
     def _settle(self, frame: Frame) -> None:
         with self._lock:
             future = self._waiting.pop(frame.serial, None)
-        if future is None:  # its caller gave up waiting, or the server answered twice
-            _log.debug("an answer nobody waits for from %s, serial %d", self.address, frame.serial)
+        if future is None:  # its caller gave up, or the server answered twice
+            _log.debug("unexpected answer from %s, serial %d", self.address, frame.serial)
         elif future.set_running_or_notify_cancel():
             future.set_result(frame.stream)
 

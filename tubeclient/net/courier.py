@@ -1,4 +1,4 @@
-"""The way to one broker: a thread that connects to it and writes, so that no broker keeps messages from the others."""
+"""The send thread of one broker. It connects and writes, so that a slow broker does not delay messages to others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARCELS_PER_WRITE = 200
 
 
 def fault_of(error: Exception, address: str) -> TubeError:
-    """`error` as one of the client's own. Any other may be gone the next time: a system out of threads, or memory."""
+    """`error` as a TubeError. Any other error counts as temporary: the system may be out of threads or memory."""
     if isinstance(error, TubeError):
         return error
     fault = TransportError(f"sending to {address} failed: {error!r}", address=address)
@@ -29,10 +29,10 @@ def fault_of(error: Exception, address: str) -> TubeError:
 
 
 class Courier(Generic[T]):
-    """Calls `write(connection, parcels)` with what was put, in that order, over what `connect(address)` gives.
+    """Calls `write(connection, parcels)` for the parcels of `put`, in order, on connections of `connect(address)`.
 
-    Where either raises, `fail(parcel, error)` gets each parcel that was meant: all that wait, if there is no
-    connection. All three are called on the courier's own thread, which ends when nothing comes for 10 s.
+    If either raises, `fail(parcel, error)` gets each affected parcel; without a connection, all waiting ones. All three
+    run on the courier's own thread, which ends after 10 s without parcels.
     """
 
     def __init__(
@@ -46,36 +46,37 @@ class Courier(Generic[T]):
         self._connect = connect
         self._write = write
         self._fail = fail
-        self._lock = threading.Lock()  # over the waiting parcels and the thread
+        self._lock = threading.Lock()  # guards the waiting parcels and the thread
         self._waiting: deque[T] = deque()
         self._thread: threading.Thread | None = None
         self._alarm = Alarm()
         self._stopped = False
 
     def put(self, parcels: Sequence[T]) -> None:
-        """Take parcels, without waiting for the broker. RuntimeError where no thread can be started: none is taken."""
+        """Queue parcels, without waiting for the broker. RuntimeError if no thread can be started; then none is
+        queued."""
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._work, name=f"tubeclient-send-{self._address}", daemon=True)
-                thread.start()  # it looks at nothing before the lock is free
+                thread.start()  # it waits for the lock first
                 self._thread = thread
             self._waiting.extend(parcels)
         self._alarm.set()
 
     def stop(self) -> None:
-        """End the thread as soon as it comes back from the broker; what waits is left."""
+        """End the thread as soon as it returns from the broker; waiting parcels stay."""
         self._stopped = True
         self._alarm.set()
 
     def join(self, seconds: float) -> None:
-        """Wait so long for the thread's end; returns at once on itself."""
+        """Wait up to `seconds` for the thread's end; returns at once on that thread."""
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
 
     def _work(self) -> None:
         while self._has_work():
-            self._take_turn()  # what it took is not to be held while more is waited for
+            self._take_turn()  # in a function, so that its locals are freed before the next wait
 
     def _take_turn(self) -> None:
         parcels: list[T] = []
@@ -83,13 +84,13 @@ class Courier(Generic[T]):
             connection = self._connect(self._address)
             parcels = self._take(_PARCELS_PER_WRITE)
             self._write(connection, parcels)
-        except Exception as error:  # whatever it is, it is the end of these parcels' attempt only
+        except Exception as error:  # any error ends only these parcels' attempt
             fault = fault_of(error, self._address)
             for parcel in parcels or self._take(len(self._waiting)):
                 self._fail(parcel, fault)
 
     def _has_work(self) -> bool:
-        """Wait for some; false where the thread is to end."""
+        """Wait for work; False if the thread must end."""
         while True:
             with self._lock:
                 if self._stopped:

@@ -1,7 +1,7 @@
-"""Clients that nobody has any more and nobody closed: a thread ends what is left of them, and says so.
+"""Clients that were garbage-collected without being closed: a thread closes their resources and logs a warning.
 
-Python tells of an object's end at any moment, in any thread, perhaps under a lock: so all that is done then is to put a
-note into a queue, which takes no lock that anybody holds.
+Python may finalize an object at any moment, in any thread, perhaps under a lock. So the finalizer only puts a note into
+a queue that takes no lock anybody holds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _JOIN_SECONDS = 15.0
 
 
 class Watch:
-    """From `begin` to `end`, calls `close` on a thread of its own once `thing` is nobody's any more.
+    """Between `begin` and `end`, calls `close` on its own thread once `thing` is garbage-collected.
 
-    `what` names the thing in the warning. The thing holds its watch; neither `close` nor what it has may refer to it.
+    `what` names the thing in the warning. The thing holds its watch; `close` and its data must not refer to the thing.
     """
 
     def __init__(self, thing: object, what: str, close: Callable[[], None]) -> None:
@@ -38,12 +38,12 @@ class Watch:
         self.thing = weakref.ref(thing, self._gone)
 
     def begin(self) -> None:
-        """Watch from now on; may be called again."""
+        """Start watching; may be called again."""
         self._shift = _watches.begin(self, self._shift)
         self._shift.thread.ensure()
 
     def end(self) -> None:
-        """The thing was closed: watch no more."""
+        """The thing was closed: stop watching."""
         if self._shift is not None:
             _watches.end(self, self._shift)
 
@@ -52,8 +52,8 @@ class Watch:
             self._shift.notes.put(self)
 
     def close(self) -> None:
-        """Called when the thing has gone."""
-        _log.warning("%s was not closed before it was forgotten; what it had is given back now", self.what)
+        """Called after the thing was garbage-collected."""
+        _log.warning("%s was not closed before it was garbage-collected; closing its resources now", self.what)
         try:
             self._close()
         except Exception:
@@ -65,7 +65,7 @@ class Watch:
 
 
 class _Shift:
-    """A thread and the watches it is there for; it goes when all of them have ended."""
+    """A thread and its watches; it ends with the last of them."""
 
     def __init__(self) -> None:
         self.notes: SimpleQueue[Watch | None] = SimpleQueue()
@@ -74,7 +74,7 @@ class _Shift:
 
     def _serve(self) -> None:
         while (watch := self.notes.get()) is not None:
-            if id(watch) in self.watches:  # else it was closed at the last moment
+            if id(watch) in self.watches:  # otherwise it was closed at the last moment
                 watch.close()
                 _watches.end(watch, self)
 
@@ -84,7 +84,7 @@ class _Watches(ProcessBound):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = threading.Lock()  # never taken at an object's end
+        self._lock = threading.Lock()  # never taken in a finalizer
         self._shift: _Shift | None = None
 
     def begin(self, watch: Watch, known: _Shift | None) -> _Shift:
@@ -97,7 +97,7 @@ class _Watches(ProcessBound):
 
     def end(self, watch: Watch, shift: _Shift) -> None:
         with self._lock:
-            shift.watches.pop(id(watch), None)  # it may be gone: whoever was interrupted here comes again
+            shift.watches.pop(id(watch), None)  # may be gone already: an interrupted caller comes here again
             if shift.watches:
                 return
             if self._shift is shift:
@@ -119,7 +119,7 @@ _watches = _Watches()
 
 
 def alive(what: str) -> bool:
-    """Whether this process has another thing of that name that somebody holds; what only holds itself is let go."""
+    """Whether this process still holds another thing of that name; collects reference cycles first."""
     if not _watches.of(what):
         return False
     gc.collect()
@@ -127,7 +127,7 @@ def alive(what: str) -> bool:
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:
-    """A bound method that does not hold its object; it does nothing once that is gone."""
+    """A bound method with a weak reference to its object; does nothing once the object is gone."""
     known: weakref.WeakMethod[Any] = weakref.WeakMethod(method)
 
     def call(*arguments: object) -> None:

@@ -1,10 +1,10 @@
-"""Forked children: what they inherit of their parent's clients, and how it is kept from doing harm.
+"""Forked children: protects the parent's clients from them.
 
-A child of fork has copies of all sockets and locks of its parent but only one thread, the one that forked. A lock
-that another thread held at that moment stays locked for ever; a byte written to an inherited socket, or a shutdown of
-it (a TLS close_notify too), reaches the parent's connection; and an inherited client has its parent's client id, by
-which brokers know who owns a partition. So an inherited client is of no use in a child and says so when it is used.
-Whatever the child makes for itself works, and the parent notices nothing.
+A forked child has copies of all sockets and locks of its parent but only one thread, the one that forked. A lock that
+another thread held at that moment stays locked for ever. Bytes written to an inherited socket, or its shutdown (also a
+TLS close_notify), reach the parent's connection. And an inherited client has its parent's client id, by which brokers
+know a partition's owner. So an inherited client raises an error when a child uses it. Clients that the child makes
+itself work, and the parent notices nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tubeclient.errors import ClientClosed
 
 __all__ = ["ProcessBound", "after_fork"]
 
-_NOBODY = 0  # no process of ours has this id
+_NOBODY = 0  # not a process id
 
 
 class ProcessBound:
-    """Base of what holds threads, locks or sockets: only the process that made an object may use it.
+    """Base of objects with threads, locks or sockets: only the process that made an object may use it.
 
-    A subclass calls `super().__init__()` first of all, `check_process()` at the beginning of each public method, and
-    returns from `close()` at once where `inherited`: in a child, none of its locks may be touched.
+    A subclass calls `super().__init__()` first of all, and `check_process()` at the start of each public method. Its
+    `close()` returns at once if `inherited`: a child must not touch the locks.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class ProcessBound:
 
     @property
     def inherited(self) -> bool:
-        """Whether this process has the object from its parent."""
+        """Whether this process inherited the object from its parent."""
         return self._owner != os.getpid()
 
     def check_process(self) -> None:
@@ -45,19 +45,19 @@ class ProcessBound:
             )
 
     def _let_go(self) -> None:
-        """In the child: close the copies of sockets. Neither shut anything down nor wait for a lock."""
+        """In the child: close the copies of sockets. Do not shut anything down, and do not wait for a lock."""
 
 
 def after_fork() -> None:
-    """Make a forked child let go of the clients it inherited; in any other process it does nothing.
+    """Make a forked child drop inherited clients; does nothing in any other process.
 
-    `os.fork`, multiprocessing and Spark's workers need no call: Python calls this by itself. Call it first thing in a
-    child that C code forked without Python's PyOS_AfterFork_Child.
+    `os.fork`, multiprocessing and Spark's workers need no call: Python runs this by itself. If C code forks without
+    Python's PyOS_AfterFork_Child, call this first in the child.
     """
     for thing in list(_known):
         if thing.inherited and thing._owner != _NOBODY:
-            thing._owner = _NOBODY  # its maker's id may be given to another process some day
-            with contextlib.suppress(OSError):  # whatever one socket says, the next is closed too
+            thing._owner = _NOBODY  # the maker's id may be reused by another process
+            with contextlib.suppress(OSError):  # an error of one socket must not keep the next one open
                 thing._let_go()
 
 

@@ -1,4 +1,4 @@
-"""The web calls of masters and brokers, asked with a deadline."""
+"""The web calls of masters and brokers, with a deadline."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ __all__ = ["parse_answer", "query_broker", "query_master"]
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 16
 
-# What an active master never says (Webapi).
+# An active master never sends this (Webapi).
 _STANDBY_TEXT: Final = "Please send your request to the master"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A standby master sends callers to the active one (MasterStatusCheckFilter). A token is not to travel to wherever
-    an answer points, so that such a master is passed over like any other that cannot help.
-    """
+    """A standby master redirects to the active one (MasterStatusCheckFilter). A token must not be sent to an address in
+    an answer, so the redirect is refused and the master counts as a standby."""
 
     def redirect_request(self, *_: object) -> None:
         return None
 
 
-# An opener of our own: proxies from the environment are not for a cluster's inside.
+# Our own opener: proxies from the environment do not apply inside a cluster.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
 
 
@@ -45,9 +44,10 @@ def query_broker(address: str, method: str, timeout_ms: int, **parameters: str) 
 
 
 def _query(address: str, page: str, method: str, timeout_ms: int, parameters: dict[str, str]) -> dict[str, Any]:
-    """Raises TransportError without an answer, StandbyMaster where a master is none now, and what `parse_answer` does.
+    """Raises TransportError without an answer, StandbyMaster if the master is not active, and the errors of
+    `parse_answer`.
 
-    Parameters are posted as a form: lists of names outgrow a URL, and tokens have no place in one.
+    Parameters are posted as a form: lists of names can exceed a URL's length, and tokens do not belong in a URL.
     """
     url = f"http://{address}/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
@@ -65,7 +65,7 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
 
 
 def _fetch(request: urllib.request.Request, timeout_seconds: float) -> bytes:
-    """The whole answer; TimeoutError also where it only trickles in."""
+    """The whole answer; TimeoutError also if it arrives too slowly."""
     deadline = time.monotonic() + timeout_seconds
     body = bytearray()
     with _opener.open(request, timeout=timeout_seconds) as answer:
@@ -81,15 +81,15 @@ def _fetch(request: urllib.request.Request, timeout_seconds: float) -> bytes:
 def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
     """The JSON object of an answer to `method` from `address`.
 
-    Raises ProtocolError for a body that is not TubeMQ's, RemoteError where the server refuses and StandbyMaster where
-    it is a master that may not answer now.
+    Raises ProtocolError for a body that is not TubeMQ's, RemoteError if the server refuses, and StandbyMaster if the
+    master may not answer now.
     """
     try:
         parsed = parse_json(body)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"http://{address} answered {method} with something that is not JSON") from error
     if not isinstance(parsed, dict):
-        raise ProtocolError(f"http://{address} answered {method} with JSON that is no object")
+        raise ProtocolError(f"http://{address} answered {method} with JSON that is not an object")
     if parsed.get("result") is not True or parsed.get("errCode", 0) not in (0, 200):
         text = str(parsed.get("errMsg", ""))
         raise (StandbyMaster if _STANDBY_TEXT in text else RemoteError)(method, text, address=address)

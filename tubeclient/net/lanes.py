@@ -1,4 +1,4 @@
-"""Flows side by side on one thread: while one waits for an answer, others go on."""
+"""Flows side by side on one thread: while one waits for an answer, others continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 class _Lane(Generic[K]):
-    """A flow that runs, and what it is to be given when it goes on."""
+    """A running flow, and what to give it when it continues."""
 
     def __init__(self, key: K, flow: Flow[None]) -> None:
         self.key = key
@@ -26,16 +26,16 @@ class _Lane(Generic[K]):
         self.failure: TubeError | None = None
         self.awaited: Receive | None = None
         self.wait = 0
-        """Counts its waits: what ends an earlier one is no news."""
+        """Counts its waits; notices of earlier waits are ignored."""
         self.until: float | None = None
-        """When its wait ends in any case, by time.monotonic(); None where it does not wait."""
+        """When its wait ends at the latest, by time.monotonic(); None if it does not wait."""
 
 
 class Lanes(Generic[K]):
-    """Runs flows over `runner` as their emitted values are asked for. Iterating gives (key, value) of whichever flow is
-    further first, until all have ended. What a flow raises ends the iteration.
+    """Runs flows over `runner` while the caller iterates. Iterating gives (key, value) of whichever flow emits next,
+    until all flows have ended. An error of a flow ends the iteration.
 
-    `more` is called before each wait, and may add flows. A flow that sleeps on a signal holds up the others. `close`
+    `more` is called before each wait and may add flows. A flow that sleeps on a signal blocks the others. `close`
     closes the flows that have not ended.
     """
 
@@ -47,11 +47,11 @@ class Lanes(Generic[K]):
 
     @property
     def running(self) -> list[K]:
-        """The keys of the flows that have not ended, in the order in which they were added."""
+        """The keys of the flows that have not ended, in the order they were added."""
         return [lane.key for lane in self._running]
 
     def add(self, key: K, flow: Flow[None]) -> None:
-        """Begin a flow."""
+        """Start a flow."""
         lane = _Lane(key, flow)
         self._running.append(lane)
         self._ready.put((lane, lane.wait))
@@ -102,11 +102,11 @@ class Lanes(Generic[K]):
             lane.result, lane.until = False, time.monotonic() + max(0.0, effect.delay_ms / 1000)
 
     def _next(self) -> _Lane[K] | None:
-        """The lane that can go on now, after waiting for it; None where what came was no news."""
+        """Wait for a lane that can continue; None if the notice was outdated."""
         waiting = [lane for lane in self._running if lane.until is not None]
         first = min(waiting, key=_until, default=None)
         seconds = 0.0 if first is None else _until(first) - time.monotonic()
-        if first is not None and seconds <= 0:  # however much the others have to do
+        if first is not None and seconds <= 0:  # even if the others have work
             lane = first
         else:
             try:

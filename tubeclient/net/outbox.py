@@ -1,4 +1,4 @@
-"""Messages on their way: sent, sent again elsewhere after a fault, answered or given up in time."""
+"""Messages in flight: sent, sent again to another partition after a fault, acknowledged or given up in time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MESSAGES_PER_WRITE = 200
 
 
 class SendResult(NamedTuple):
-    """Where a message went. `offset` is the index offset the broker gave it, or None where it named none."""
+    """Where a message was stored. `offset` is its index offset, or None if the broker did not return one."""
 
     partition: PartitionKey
     offset: int | None
@@ -44,12 +44,12 @@ class SendResult(NamedTuple):
 
 
 class Answer(Outcome[SendResult]):
-    """What a producer gives for a message; a forked child would wait in vain, so there it raises ClientClosed."""
+    """The producer's future for a message. In a forked child it raises ClientClosed: waiting there would never end."""
 
     def __init__(self, maker: ProcessBound) -> None:
         super().__init__()
         self._maker = maker
-        self.set_running_or_notify_cancel()  # what was submitted cannot be cancelled
+        self.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
 
     def result(self, timeout: float | None = None) -> SendResult:
         self._maker.check_process()
@@ -62,7 +62,7 @@ class Answer(Outcome[SendResult]):
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A message on its way."""
+    """A message in flight."""
 
     topic: str
     payload: bytes
@@ -70,15 +70,15 @@ class Sending:
     tag: str
     time: str
     result: Future[SendResult]
-    deadline: float  # of monotonic(), seconds
+    deadline: float  # by monotonic(), seconds
     attempts: int = 0
     tried: PartitionKey | None = None  # by the last attempt
     fault: TubeError | None = None  # of the last attempt
-    doubt: Doubt = field(default_factory=Doubt)  # about faults that may last
+    doubt: Doubt = field(default_factory=Doubt)  # whether faults are permanent
 
 
 class _Parcel(NamedTuple):
-    """One attempt: a message, where it goes, and its request."""
+    """One attempt: a message, its partition, and its request."""
 
     sending: Sending
     key: PartitionKey
@@ -86,11 +86,10 @@ class _Parcel(NamedTuple):
 
 
 class Outbox:
-    """Delivers messages over `routes`; `encode` makes the request's stream for a message and its partition.
+    """Delivers messages over `routes`. `encode` makes the request's stream for a message and its partition.
 
-    A thread of its own decides where they go, and one for each broker takes them there: callers only hand messages
-    over, in one step that no interrupt can come into. Whoever changes the routes holds `lock`. The futures of messages
-    are settled without it.
+    Its thread chooses the partitions, and a thread per broker sends. Callers only hand messages over, in one step that
+    cannot be interrupted. Hold `lock` to change the routes. The messages' futures are settled without the lock.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Outbox:
         encode: Callable[[Sending, PartitionKey], bytes],
         max_in_flight: int,
     ) -> None:
-        self.lock = threading.Lock()  # over the routes and all that follows
+        self.lock = threading.Lock()  # guards the routes and everything below
         self._room = Bell()
         self._work = Alarm()
         self._pool = pool
@@ -108,21 +107,22 @@ class Outbox:
         self._encode = encode
         self._max_in_flight = max_in_flight
         self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
-        self._handed_over: deque[Sending] = deque()  # to the thread, which has not begun with them
+        self._handed_over: deque[Sending] = deque()  # to the thread, which has not seen them yet
         self._on_the_way: set[Sending] = set()
-        self._awaited: dict[Future[bytes], float] = {}  # with the time each is due
-        self._first_due = 0.0  # none of them is due before that
-        self._retries: list[tuple[float, int, Sending]] = []  # a heap by the time of the next attempt
+        self._awaited: dict[Future[bytes], float] = {}  # answer to its due time
+        self._first_due = 0.0  # none is due earlier
+        self._retries: list[tuple[float, int, Sending]] = []  # a heap, by the time of the next attempt
         self._retry_numbers = itertools.count()
-        self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread alone
+        self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread only
         self._closing = False
         self._closed = False
         self._thread = OneThread(self._deliver, "tubeclient-delivery")
 
     def submit(self, sendings: Sequence[Sending]) -> None:
-        """Send messages of one deadline, in order.
+        """Send messages with one deadline, in order.
 
-        Waits for room among those on their way; a message that finds none by its deadline is a DeadlineExceeded.
+        Waits while too many messages are in flight. A message that is still waiting at its deadline fails with
+        DeadlineExceeded.
         """
         self._thread.ensure()
         position = 0
@@ -140,7 +140,7 @@ class Outbox:
             sending.result.set_exception(self._no_room(sending))
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all that is on its way now has been settled; false where that takes more than `timeout` s."""
+        """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
         with self.lock:
             waited_for = {*self._handed_over, *self._on_the_way}
         return self._room.wait_for(
@@ -150,9 +150,9 @@ class Outbox:
         )
 
     def close(self, timeout: float) -> None:
-        """Take no more messages, wait up to `timeout` s for those on their way, give up the rest.
+        """Take no more messages, wait up to `timeout` s for those in flight, give up the rest.
 
-        Whoever is interrupted here may call it again. `join` sees the threads end.
+        An interrupted caller may call it again. `join` waits for the threads.
         """
         with self.lock:
             self._closing = True
@@ -167,7 +167,7 @@ class Outbox:
             self._thread.join(_JOIN_SECONDS)
 
     def join(self) -> None:
-        """After `close`, and the pool's: wait for the end of the threads, those that still connect included."""
+        """After `close`, and the pool's: wait for the end of all threads, including those that still connect."""
         if not self._thread.is_current:
             until = monotonic() + _JOIN_SECONDS
             self._thread.join(_JOIN_SECONDS)
@@ -175,7 +175,7 @@ class Outbox:
                 courier.join(max(0.0, until - monotonic()))
 
     def _places(self) -> int:
-        """How many more messages may be on their way; with the lock held."""
+        """How many more messages may be in flight; call with the lock held."""
         return self._max_in_flight - len(self._on_the_way) - len(self._handed_over)
 
     def _has_room(self) -> bool:
@@ -185,7 +185,7 @@ class Outbox:
         if self._closing:
             return ClientClosed(f"the producer was closed before a message to topic {sending.topic} was sent")
         return DeadlineExceeded(
-            f"a message to topic {sending.topic} found no room in time: {self._max_in_flight} are on their way. "
+            f"a message to topic {sending.topic} could not be sent in time: {self._max_in_flight} are in flight. "
             "Allow more time, or a larger max_in_flight"
         )
 
@@ -202,7 +202,7 @@ class Outbox:
                 sending.tried = None
                 self._failed(sending, error)
                 continue
-            except Exception as error:  # what cannot be encoded is not to keep the others from being sent
+            except Exception as error:  # a message that cannot be encoded must not block the others
                 if self._leaves(sending):
                     sending.result.set_exception(error)
                 continue
@@ -225,7 +225,7 @@ class Outbox:
         timely = [parcel for parcel in parcels if parcel.sending.deadline > now]
         for sending, key, _ in parcels:
             if sending.deadline <= now:
-                sending.fault = DeadlineExceeded(f"it waited too long for its turn to be sent to {key}")
+                sending.fault = DeadlineExceeded(f"it waited too long in the queue to {key}")
                 self._give_up(sending)
         if not timely:
             return
@@ -243,7 +243,7 @@ class Outbox:
 
     def _answered(self, sending: Sending, key: PartitionKey, answer: Future[bytes]) -> None:
         with self.lock:
-            self._awaited.pop(answer, None)  # it knows the message, which is not to be held any longer
+            self._awaited.pop(answer, None)  # it refers to the message, which must be freed
         if answer.cancelled():
             self._failed(sending, DeadlineExceeded(f"no answer in time to a message sent to {key}"))
             return
@@ -252,7 +252,7 @@ class Outbox:
         except TubeError as error:
             self._failed(sending, error)
             return
-        except Exception as error:  # it would be nobody's otherwise
+        except Exception as error:  # otherwise nobody would see the error
             self._failed(sending, fault_of(error, str(key)))
             return
         with self.lock:
@@ -288,7 +288,7 @@ class Outbox:
             sending.result.set_exception(late)
 
     def _leaves(self, sending: Sending) -> bool:
-        """Make room; false where the message was settled before."""
+        """Free the message's place; False if it was settled already."""
         with self.lock:
             if sending not in self._on_the_way:
                 return False
@@ -297,7 +297,7 @@ class Outbox:
             return True
 
     def _deliver(self) -> None:
-        """First attempts, second ones, and answers that do not come, until closed."""
+        """First attempts, retries, and late answers, until closed."""
         while True:
             with self.lock:
                 if self._closed:
@@ -311,7 +311,7 @@ class Outbox:
                 self._work.wait(min(next_attempt - now, _WATCH_SECONDS))
                 continue
             for answer in late:
-                answer.cancel()  # its callback sees to the message
+                answer.cancel()  # its callback handles the message
             for sending in due:
                 if sending.deadline <= now:
                     self._give_up(sending)
@@ -359,6 +359,6 @@ def _result_of(stream: bytes, key: PartitionKey) -> SendResult:
     if response.HasField("messageId"):
         return SendResult(key, offset, response.messageId)
     try:
-        return SendResult(key, offset, int(response.errMsg))  # where brokers before 1.0 put it
+        return SendResult(key, offset, int(response.errMsg))  # brokers before 1.0 put the id there
     except ValueError:
-        raise ProtocolError(f"the broker took a message for {key} and named no messageId") from None
+        raise ProtocolError(f"the broker stored a message for {key} but returned no messageId") from None

@@ -1,4 +1,4 @@
-"""The connections of a process, one for each address."""
+"""The connections of a process, one per address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ConnectionPool", "close_shared_pools", "shared_pool"]
 
 
 class ConnectionPool(ProcessBound):
-    """Opens a connection to an address when it is first wanted, or wanted again after it ended; safe for threads."""
+    """Opens a connection to an address on first use, and again after it ended. Thread-safe."""
 
     def __init__(self, settings: ClientSettings) -> None:
         super().__init__()
@@ -22,25 +22,24 @@ class ConnectionPool(ProcessBound):
         self._lock = threading.Lock()
         self._address_locks: dict[str, threading.Lock] = {}
         self._connections: dict[str, Connection] = {}
-        self._failures: dict[str, tuple[float, ConnectError]] = {}  # when connecting failed last, and how
+        self._failures: dict[str, tuple[float, ConnectError]] = {}  # when and how connecting last failed
         self._closed = False
 
     def get(self, address: str, within_ms: int | None = None) -> Connection:
         """Return the live connection to `address`.
 
-        ConnectError where none can be made `within_ms`, and within the settings' limit in any case; ClientClosed
-        after `close`.
+        ConnectError if connecting fails `within_ms` and the settings' limit; ClientClosed after `close`.
         """
         self.check_process()
         asked_at = monotonic()
         with self._lock:
             lock = self._address_locks.setdefault(address, threading.Lock())
-        with lock:  # callers of one address wait for one attempt; other addresses do not wait for it
+        with lock:  # callers of one address share one attempt; other addresses do not wait for it
             connection = self.live(address)
             if connection is not None:
                 return connection
             failed_at, failure = self._failures.get(address, (0.0, None))
-            if failure is not None and failed_at > asked_at:  # while this caller waited: not as long once more
+            if failure is not None and failed_at > asked_at:  # failed while this caller waited: do not wait again
                 raise ConnectError(str(failure), address=address, lasting=failure.lasting)
             connection = self._connect(address, within_ms)
             with self._lock:
@@ -51,7 +50,7 @@ class ConnectionPool(ProcessBound):
             return connection
 
     def live(self, address: str) -> Connection | None:
-        """The connection to `address`, where there is a live one."""
+        """The live connection to `address`, if there is one."""
         connection = self._connections.get(address)
         return None if connection is None or connection.closed else connection
 
@@ -80,7 +79,7 @@ class ConnectionPool(ProcessBound):
 
 
 class _SharedPools(ProcessBound):
-    """The pools that all readers of the process share, by their settings."""
+    """The pools that all readers of the process share, by settings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,9 +95,9 @@ _shared = _SharedPools()
 
 
 def shared_pool(settings: ClientSettings) -> ConnectionPool:
-    """Return the process's pool for these settings: tasks that follow each other in a worker keep their connections.
+    """Return the process's pool for these settings: successive tasks in a worker keep their connections.
 
-    A forked child has pools of its own.
+    A forked child has its own pools.
     """
     _shared.check_process()
     with _shared.lock:
@@ -106,7 +105,7 @@ def shared_pool(settings: ClientSettings) -> ConnectionPool:
 
 
 def close_shared_pools() -> None:
-    """Close the pools that `shared_pool` gave to this process; the next call of it makes new ones."""
+    """Close this process's pools of `shared_pool`; its next call makes new ones."""
     _shared.check_process()
     with _shared.lock:
         own, _shared.pools = list(_shared.pools.values()), {}

@@ -1,4 +1,4 @@
-"""Carries out the effects of flows: requests over a connection pool, waits in real time."""
+"""Executes the effects of flows: requests over a connection pool, waits in real time."""
 
 from __future__ import annotations
 
@@ -37,43 +37,44 @@ T = TypeVar("T")
 
 
 class Pending(NamedTuple):
-    """What a ticket of this runner's is: an answer that is to come until `deadline`."""
+    """A ticket of this runner: an answer that is due by `deadline`."""
 
     address: str
     method: Method
     answer: type[Message]
     future: Future[bytes]
     timeout_ms: int
-    deadline: float  # of time.monotonic(), seconds
+    deadline: float  # by time.monotonic(), seconds
 
 
 class Monitor:
-    """What flows that share state are run under: one step at a time, and signals to wait for."""
+    """Shared by flows with common state: runs one step at a time, and has signals to wait for."""
 
     def __init__(self) -> None:
-        # Re-entrant: a flow that is garbage collected in the midst of another one's step is closed under the lock too.
+        # Re-entrant: a flow garbage-collected during another flow's step is also closed under the lock.
         self.lock = threading.RLock()
         self._signals: dict[str, Bell] = {}
 
     def expect(self, signal: str) -> Callable[[float], bool]:
-        """With the lock held: what to call without it, to wait so many seconds for the next `signal` from now on."""
+        """Call with the lock held. Returns a function, to be called without the lock, that waits up to so many seconds
+        for the next `signal`."""
         return self._signals.setdefault(signal, Bell()).expect()
 
     def notify(self, signal: str) -> None:
-        """Wake all who wait for `signal`."""
+        """Wake all waiters for `signal`."""
         with self.lock:
             if signal in self._signals:
                 self._signals[signal].ring()
 
     def notifier(self, signal: str) -> Callable[[object], None]:
-        """A callback that wakes all who wait for `signal`, whatever it is called with."""
+        """A callback with any argument that wakes all waiters for `signal`."""
         return lambda _: self.notify(signal)
 
 
 class FlowRunner:
-    """Runs flows on the calling thread. `wake` cuts the sleep of the flow that is running short.
+    """Runs flows on the calling thread. `wake` cuts short the running flow's sleep.
 
-    Flows that share state need runners that share a `monitor`.
+    Flows with common state need runners with the same `monitor`.
     """
 
     def __init__(self, pool: ConnectionPool, monitor: Monitor | None = None) -> None:
@@ -82,7 +83,7 @@ class FlowRunner:
         self._wake = Alarm()
 
     def run(self, flow: Flow[T]) -> T:
-        """Run a flow to its end and return its result; values it emits are dropped."""
+        """Run a flow to its end and return its result; emitted values are dropped."""
         steps = self.iterate(flow)
         while True:
             try:
@@ -92,7 +93,7 @@ class FlowRunner:
                 return result
 
     def iterate(self, flow: Flow[T]) -> Generator[Any, None, T]:
-        """Run a flow as its emitted values are asked for; closing the iterator closes the flow."""
+        """Run a flow while its emitted values are iterated; closing the iterator closes the flow."""
         result: Any = None
         failure: TubeError | None = None
         try:
@@ -111,15 +112,15 @@ class FlowRunner:
             self.close(flow)
 
     def close(self, flow: Flow[Any]) -> None:
-        """Close a flow that is not run to its end."""
-        if self._pool.inherited:  # the lock may be held by a thread that this process does not have
+        """Close a flow before its end."""
+        if self._pool.inherited:  # a thread that does not exist in this process may hold the lock
             flow.close()
         else:
             with self._monitor.lock:
                 flow.close()
 
     def step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
-        """Run a flow to the end of its step: the effect that ended it, or None and that effect's result."""
+        """Run a flow to the end of its step. Returns the effect that ended it, or None and that effect's result."""
         self._pool.check_process()
         with self._monitor.lock:
             effect = flow.send(result) if failure is None else flow.throw(failure)
@@ -146,12 +147,12 @@ class FlowRunner:
         return None, wait(effect.delay_ms / 1000)
 
     def wake(self) -> None:
-        """Cut the present sleep short, or the next one."""
+        """Cut the current sleep short, or the next one."""
         self._pool.check_process()
         self._wake.set()
 
     def carry_out(self, effect: Effect) -> tuple[Any, TubeError | None]:
-        """Do what ended a step: its result, and why it failed where it did."""
+        """Execute the effect that ended a step; returns its result, and the error if it failed."""
         try:
             return self._carry_out(effect), None
         except TubeError as error:
@@ -172,7 +173,7 @@ class FlowRunner:
         address = sends[0].address
         limits_ms = [round(self._pool.settings.rpc_timeout_ms * send.time_share) for send in sends]
         streams = [_stream(send, limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
-        now = time.monotonic()  # connecting included
+        now = time.monotonic()  # after connecting
         futures = self._pool.get(address, min(limits_ms)).submit_many(streams)
         tickets: list[Ticket] = []
         for send, limit_ms, future in zip(sends, limits_ms, futures, strict=True):

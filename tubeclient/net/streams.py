@@ -1,7 +1,7 @@
-"""What a connection's bytes travel over: TCP as it is, or TLS on it.
+"""The byte streams below a connection: plain TCP, or TLS over it.
 
-One thread receives while any other sends. `ssl.SSLSocket` is not made for that, so TLS is done here in memory: its
-state is used under a lock, for as long as some bytes are converted and never while the network is waited for.
+One thread receives while another sends. `ssl.SSLSocket` does not support that, so TLS is done in memory here. A lock
+guards its state while bytes are converted, never while waiting for the network.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ __all__ = ["PlainStream", "Stream", "TlsStream", "describe"]
 
 _RECEIVE_BYTES = 1 << 18
 _ENCRYPT_BYTES = 1 << 18
-"""So many are encrypted before the receiving thread may use the TLS state again."""
+"""So many bytes are encrypted before the receiving thread may use the TLS state again."""
 
 
 class Stream(Protocol):
-    """A connection's bytes. `receive_into` is for one thread, `send` for one at a time, the others for any."""
+    """A connection's bytes. One thread may call `receive_into`, one at a time `send`, any the others."""
 
     def receive_into(self, buffer: memoryview) -> int:
-        """Wait for bytes and return how many were written into `buffer`; 0 at the end. OSError where it broke."""
+        """Wait for bytes and return how many were written into `buffer`; 0 at the end. OSError if the connection
+        broke."""
 
     def send(self, data: bytes) -> None:
-        """Send all of `data`; OSError where that fails or takes too long."""
+        """Send all of `data`; OSError if that fails or takes too long."""
 
     def shut_down(self) -> None:
-        """End both directions: a thread that waits here comes back."""
+        """End both directions; a waiting `receive_into` returns."""
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
 
 
 def describe(error: OSError) -> str:
-    """What went wrong, in words for a message."""
+    """The fault in words for a message."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.lower().replace("_", " ")
     return error.strerror or str(error)
 
 
 class PlainStream:
-    """TCP as it is, over a connected socket."""
+    """Plain TCP over a connected socket."""
 
     def __init__(self, sock: socket.socket, send_timeout_ms: int) -> None:
         self._socket = sock
@@ -65,9 +66,9 @@ class PlainStream:
 
 
 class TlsStream:
-    """TLS as a client, over a connected socket; the handshake is made here, until `deadline` of time.monotonic().
+    """TLS client over a connected socket. The constructor does the handshake, until `deadline` of time.monotonic().
 
-    Raises OSError (`ssl.SSLError` among them) where it fails; the caller closes the socket then.
+    Raises OSError (such as `ssl.SSLError`) if it fails; the caller then closes the socket.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class TlsStream:
         self._socket = sock
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
-        self._lock = threading.Lock()  # over the three above
+        self._lock = threading.Lock()  # guards the three above
         self._shake_hands(deadline)
         _prepare(sock, send_timeout_ms)
 
@@ -96,8 +97,8 @@ class TlsStream:
                 while piece:
                     piece = piece[self._tls.write(piece) :]
                 encrypted = self._outgoing.read()
-            # In the order of encryption: one thread sends at a time. What the protocol itself has to say, as an
-            # answer to something received, waits here for the next send.
+            # In the order of encryption: one thread sends at a time. Protocol messages, such as answers to received
+            # ones, wait here for the next send.
             self._socket.sendall(encrypted)
             rest = rest[_ENCRYPT_BYTES:]
 
@@ -116,7 +117,7 @@ class TlsStream:
                 done = False
             except ssl.SSLError:
                 with contextlib.suppress(OSError):
-                    self._say(deadline)  # the peer is told why
+                    self._say(deadline)  # tells the peer the reason
                 raise
             self._say(deadline)
             if done:
@@ -136,18 +137,18 @@ class TlsStream:
                 self._incoming.write_eof()
 
     def _decrypt_into(self, buffer: memoryview) -> int | None:
-        """How many bytes there are now, as many as fit; 0 at the end, None where more has to be received first."""
+        """How many bytes were decrypted into `buffer`; 0 at the end, None if more must be received first."""
         total = 0
         try:
             while total < len(buffer):
-                received = cast(int, self._tls.read(len(buffer) - total, buffer[total:]))  # a count, as it has a buffer
+                received = cast(int, self._tls.read(len(buffer) - total, buffer[total:]))  # a count: a buffer is given
                 if not received:
                     break
                 total += received
         except ssl.SSLWantReadError:
             return total or None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            # With or without TLS's own good-bye: a frame that was cut off is seen as one.
+            # With or without TLS's close_notify: the frame decoder detects a cut frame.
             return total
         return total
 
@@ -161,5 +162,5 @@ def _prepare(sock: socket.socket, send_timeout_ms: int) -> None:
 
 
 def _shut_down(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was first
+    with contextlib.suppress(OSError):  # the peer was faster
         sock.shutdown(socket.SHUT_RDWR)

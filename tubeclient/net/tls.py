@@ -1,4 +1,4 @@
-"""From settings to TLS: what is trusted, what is shown, and what to do where a handshake fails."""
+"""TLS contexts from settings, and advice for failed handshakes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 _OTHER_HOST = (62, 64)
 
 REFUSED_ADVICE = "if it asks for a client certificate, name one that it trusts as certificate_file"
-"""For servers that end a connection at its very beginning."""
+"""For servers that end a connection at its start."""
 
 _PORTS = (
-    f"TLS has ports of its own, by default {DEFAULT_MASTER_TLS_PORT} of masters and {DEFAULT_BROKER_TLS_PORT} of "
+    f"TLS has its own ports, by default {DEFAULT_MASTER_TLS_PORT} for masters and {DEFAULT_BROKER_TLS_PORT} for "
     "brokers; check the port, or give no TLS settings"
 )
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Read the files and return what connections are made with; ConfigurationError for files that are no good."""
+    """Read the files and return the context for connections; ConfigurationError if a file cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_hostname
-    # Whatever certificate the file holds is trusted, signed by itself or not, as with a Java trust store.
+    # Trust every certificate in the file, self-signed or not, like a Java trust store.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.options |= ssl.OP_NO_RENEGOTIATION
     if settings.ca_file is None:
@@ -45,7 +45,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 def _load_own(context: ssl.SSLContext, settings: TlsSettings, certificate_file: str) -> None:
     def password() -> str:
-        # Asked only where the key is encrypted; without this, OpenSSL would ask at the terminal.
+        # Called only if the key is encrypted; without this, OpenSSL would prompt on the terminal.
         if not settings.has_key_password:
             raise ConfigurationError(f"the key in {key_file} is encrypted; give key_password_file or key_password_env")
         return settings.read_key_password()
@@ -61,8 +61,8 @@ def _load_own(context: ssl.SSLContext, settings: TlsSettings, certificate_file: 
         context.load_cert_chain(certificate_file, key_file, password)
     except OSError as error:
         raise ConfigurationError(
-            f"certificate_file {certificate_file} and key_file {key_file} cannot be used ({describe(error)}): both are "
-            "to be PEM, the key that of the first certificate, and its password the right one"
+            f"certificate_file {certificate_file} and key_file {key_file} cannot be used ({describe(error)}): both "
+            "must be PEM, the key must belong to the first certificate, and its password must be correct"
         ) from error
 
 
@@ -73,12 +73,12 @@ def _file_fault(name: str, file: str, error: OSError, content: str) -> str:
 
 
 def handshake_advice(error: OSError, host: str) -> str:
-    """What went wrong in a handshake with `host`, and what to do about it."""
+    """Why a handshake with `host` failed, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _OTHER_HOST:
             return (
-                f"its certificate is for another name than {host} ({error.verify_message}); connect by a name that "
-                "stands in it, or turn check_hostname off"
+                f"its certificate is for another name than {host} ({error.verify_message}); connect by a name in the "
+                "certificate, or turn check_hostname off"
             )
         if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
             return f"its certificate is out of date ({error.verify_message}); renew it, or set this machine's clock"
@@ -95,5 +95,5 @@ def handshake_advice(error: OSError, host: str) -> str:
 
 
 def looks_like_tls(data: bytes | memoryview) -> bool:
-    """Whether bytes that should begin a frame are a TLS alert or handshake message."""
+    """Whether bytes in place of a frame's start are a TLS alert or handshake message."""
     return len(data) >= 2 and data[0] in (0x15, 0x16) and data[1] == 0x03

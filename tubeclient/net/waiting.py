@@ -1,10 +1,10 @@
-"""Waiting, and starting threads, such that an interrupt at any moment leaves nothing locked and nothing lost.
+"""Waits and thread starts that a KeyboardInterrupt at any moment leaves intact: nothing stays locked, nothing is lost.
 
-A KeyboardInterrupt comes between any two steps of the main thread, also within Python's own `threading`: a Condition
-or a Future that is interrupted at the wrong one stays locked for good, and the threads that were to settle it hang. So
-callers take locks by `with lock` alone, which C code does whole, and wait without holding any. (CPython 3.11 looks for
-signals where a function starts, at a jump backward and after a call, that of `__exit__` included: all of these between
-a lock's being taken and its being given back are in the block of the `with`.)
+A KeyboardInterrupt can come between any two steps of the main thread, also inside Python's own `threading`. A Condition
+or a Future interrupted at the wrong moment stays locked for good, and threads that must settle it hang. So callers take
+locks only by `with lock`, which C code runs as a whole, and wait without a lock. (CPython 3.11 checks for signals where
+a function starts, at a backward jump and after a call, including that of `__exit__`. Between acquire and release of a
+lock, all of these are inside the `with` block.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Alarm:
-    """Wakes one thread: set before it waits or meanwhile. `set` may be called by a finalizer: it takes no lock."""
+    """Wakes one thread, whether set before or during its wait. Finalizers may call `set`: it takes no lock."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[None] = SimpleQueue()
@@ -33,7 +33,7 @@ class Alarm:
         self._queue.put(None)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was set, now or before; it is not any more."""
+        """Whether it was set, before or during the wait; resets it."""
         woken = False
         try:
             self._queue.get(timeout=max(0.0, seconds))
@@ -45,19 +45,20 @@ class Alarm:
 
 
 class Bell:
-    """Wakes all who wait for a change of what a lock guards. `expect` and `ring` are called with the lock held."""
+    """Wakes all who wait for a change of a lock's data. Call `expect` and `ring` with the lock held."""
 
     def __init__(self) -> None:
         self._waiters: list[SimpleQueue[None]] = []
 
     def ring(self) -> None:
-        """Wake all who expected it."""
+        """Wake all waiters."""
         while self._waiters:
-            self._waiters[-1].put(None)  # before it is dropped: an interrupted ring is rung again by the next
+            self._waiters[-1].put(None)  # before removing it, so that the next ring repeats an interrupted one
             self._waiters.pop()
 
     def expect(self) -> Callable[[float], bool]:
-        """What to call without the lock: waits so many seconds for the next ring, and returns whether it came."""
+        """Returns a function, to be called without the lock, that waits up to so many seconds for the next ring and
+        returns whether it came."""
         waiter: SimpleQueue[None] = SimpleQueue()
         self._waiters.append(waiter)
 
@@ -71,7 +72,7 @@ class Bell:
         return wait
 
     def wait_for(self, lock: threading.Lock, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait without the lock until `condition`, which is looked at with it, holds; false where it is not in time."""
+        """Wait until `condition` holds; False on timeout. Waits without the lock, and checks with it."""
         until = monotonic() + seconds
         while True:
             with lock:
@@ -86,7 +87,7 @@ class Bell:
 
 
 class Gate:
-    """Opens once, for all who wait."""
+    """Opens once and lets all waiters pass."""
 
     def __init__(self) -> None:
         self._open = False
@@ -102,13 +103,13 @@ class Gate:
             waiter.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether it is open, after waiting so long for it; without an end where that is None."""
+        """Wait up to `seconds`, or without limit for None; returns whether it is open."""
         if self._open:
             return True
         waiter: SimpleQueue[None] = SimpleQueue()
         self._waiters.append(waiter)
         try:
-            if not self._open:  # else it was opened in between, and nobody may have seen the waiter
+            if not self._open:  # otherwise it opened in between, perhaps before the waiter was added
                 waiter.get(timeout=None if seconds is None else max(0.0, seconds))
         except Empty:
             return self._open
@@ -118,14 +119,15 @@ class Gate:
 
 
 class _Guard(RLock):  # type: ignore[misc]  # final in typeshed alone
-    """What an Outcome has for a Condition, whose own `__enter__` is Python code: interrupted there, it stays locked."""
+    """An Outcome's replacement for a Condition: that one's `__enter__` is Python code and stays locked if interrupted
+    there."""
 
     def notify_all(self) -> None:
-        """Nobody waits for it, but for the gate."""
+        """Nothing waits on it; waiters use the gate."""
 
 
 class Outcome(Future[T]):
-    """A future that is settled however those who look at it, or wait for it, are interrupted."""
+    """A future that is settled even if threads that check it or wait for it are interrupted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,11 +152,11 @@ class Outcome(Future[T]):
 
 
 class OneThread:
-    """A thread for `work`: `ensure` starts it where it was not; two never work, wherever `ensure` is interrupted."""
+    """A thread for `work`, started by `ensure`. Two never run, wherever `ensure` is interrupted."""
 
     def __init__(self, work: Callable[[], None], name: str) -> None:
         self._name = name
-        self._claim = [work]  # whoever takes it works
+        self._claim = [work]  # the thread that takes it works
         self._thread: threading.Thread | None = None
 
     @property
@@ -166,7 +168,7 @@ class OneThread:
         return self._thread is threading.current_thread()
 
     def ensure(self) -> None:
-        """Start it unless it works, or did."""
+        """Start it unless it was started before."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             thread.start()
@@ -174,7 +176,7 @@ class OneThread:
                 self._thread = thread
 
     def join(self, seconds: float) -> None:
-        """Wait for its end so long; returns at once where it was never started, and on itself."""
+        """Wait up to `seconds` for its end; returns at once if it was never started, and on that thread."""
         if self._thread is not None and not self.is_current:
             self._thread.join(seconds)
 

@@ -1,7 +1,7 @@
-"""CRC-32 of payloads, by the fastest function at hand.
+"""CRC-32 of payloads, with the fastest library available.
 
-A checksum costs a reader more than anything else that it does with a payload. isal (the extra `speed`) takes a quarter
-of zlib's time for 100 bytes, and less for more.
+The checksum is a reader's largest cost per payload. isal (the extra `speed`) takes a quarter of zlib's time for 100
+bytes, and less for more.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 PROTOCOL_VERSION = 3
-"""What Apache's current Java client sends; a server chooses the class names of its exceptions by it."""
+"""The version of Apache's current Java client; a server chooses its exceptions' class names by it."""
 
 _REQUEST_FLAG = 0
 _RESPONSE_FLAG = 1
 
-# Before the fields of a RspResponseBody: number << 3 | wire type.
+# The tags of RspResponseBody's fields: number << 3 | wire type.
 _METHOD_TAG, _DATA_TAG = b"\x08", b"\x12"
 
 _USUAL_HEADER_BYTES = 32
@@ -42,7 +42,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Request(NamedTuple):
-    """A decoded request envelope; `body` is the call's own message, still as bytes."""
+    """A decoded request envelope; `body` has the bytes of the call's message."""
 
     service: int
     method_id: int
@@ -52,7 +52,8 @@ class Request(NamedTuple):
 
 
 def parse_message(kind: type[M], data: bytes | memoryview) -> M:
-    """Parse `data` as a `kind`; anything that is not one, required fields and UTF-8 included, is a ProtocolError."""
+    """Parse `data` as a `kind`. Raises ProtocolError for anything else, including missing required fields and text that
+    is not UTF-8."""
     message = kind()
     try:
         message.ParseFromString(bytes(data))
@@ -65,7 +66,7 @@ def parse_message(kind: type[M], data: bytes | memoryview) -> M:
 
 
 _parse_again = lru_cache(maxsize=16)(parse_message)
-"""For bytes that come again and again."""
+"""For bytes that repeat often."""
 
 
 def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
@@ -82,7 +83,7 @@ def _request_headers(service: int) -> bytes:
 
 
 def decode_request(stream: bytes) -> Request:
-    """Take a request's stream apart; ProtocolError where it is none."""
+    """Split a request's stream; ProtocolError if it is not one."""
     flag, header_bytes, body_bytes = _split(stream)
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
@@ -101,7 +102,7 @@ def encode_response(method_id: int, body: bytes) -> bytes:
 
 
 def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> bytes:
-    """Return the stream of a response that says which Java exception stopped the call."""
+    """Return the stream of a failed response, with the Java exception that ended the call."""
     status = rpc_pb2.ResponseHeader.FATAL if fatal else rpc_pb2.ResponseHeader.ERROR
     header = rpc_pb2.ResponseHeader(status=status)
     if not fatal:
@@ -114,17 +115,17 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
 
 
 def decode_response(stream: bytes, method_id: int) -> bytes:
-    """Return the bytes of the call's own message out of a response's stream.
+    """Return the bytes of the call's message in a response's stream.
 
-    Raises StandbyMaster or RemoteError where the server says that it could not run the call, ConnectionLost where it
-    says so because it is starting or stopping, ProtocolError where the bytes are no response to `method_id`.
+    Raises StandbyMaster or RemoteError if the server could not run the call, ConnectionLost if it is starting or
+    stopping, ProtocolError if the bytes are not a response to `method_id`.
     """
     flag, header_bytes, body_bytes = _split(stream)
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
     if _header(rpc_pb2.ResponseHeader, header_bytes).status != rpc_pb2.ResponseHeader.SUCCESS:
         failure = parse_message(rpc_pb2.RspExceptionBody, body_bytes)
-        # The prefix of the class name depends on the protocol version, so only its end is compared.
+        # The prefix of the class name depends on the protocol version, so compare the end only.
         if failure.exceptionName.endswith(".ServerNotReadyException"):  # an IOException of NettyRpcServer's
             raise ConnectionLost(f"the server is starting or stopping ({failure.stackTrace})")
         kind = StandbyMaster if failure.exceptionName.endswith(".StandbyException") else RemoteError
@@ -139,9 +140,9 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
 
 
 def _plain_data(body: memoryview, method_id: int) -> bytes | None:
-    """The data of a RspResponseBody that holds method and data and nothing else, as all known servers write it.
+    """The data of a RspResponseBody with only method and data, as all known servers write it.
 
-    Parsing would copy it twice more, and packs of messages are large.
+    A parser would copy it twice more, and packs of messages are large.
     """
     before = _METHOD_TAG + varint(method_id % (1 << 64)) + _DATA_TAG
     if body[: len(before)] != before:
@@ -152,7 +153,7 @@ def _plain_data(body: memoryview, method_id: int) -> bytes | None:
 
 @cache
 def _text_fields(descriptor: Descriptor) -> tuple[str, ...]:
-    """The fields that are text, and those that are messages which hold text."""
+    """The text fields, and the message fields that contain text."""
     return tuple(
         field.name
         for field in descriptor.fields
@@ -161,7 +162,7 @@ def _text_fields(descriptor: Descriptor) -> tuple[str, ...]:
 
 
 def _check_text(message: Message) -> None:
-    """Refuse text that is not UTF-8: for proto2, protobuf's C runtime hands it out as bytes, and callers expect str."""
+    """Refuse text that is not UTF-8: for proto2, protobuf's C runtime returns it as bytes, and callers expect str."""
     for name in _text_fields(message.DESCRIPTOR):
         value = getattr(message, name)
         for item in (value,) if isinstance(value, (str, bytes, Message)) else value:
@@ -194,7 +195,7 @@ def _split(stream: bytes) -> tuple[int, memoryview, memoryview]:
 
 
 def _header(kind: type[M], data: memoryview) -> M:
-    """A header, not to be changed: a server's are the same few bytes in each answer."""
+    """A header, cached and not to be changed: a server sends the same few bytes in each answer."""
     if len(data) > _USUAL_HEADER_BYTES:
         return parse_message(kind, data)
     header: M = _parse_again(kind, bytes(data))  # type: ignore[arg-type]  # mypy: the class of a message does hash
@@ -202,7 +203,7 @@ def _header(kind: type[M], data: memoryview) -> M:
 
 
 def varint(value: int) -> bytes:
-    """`value` >= 0 as protobuf writes it."""
+    """`value` >= 0 as a protobuf varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

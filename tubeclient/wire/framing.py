@@ -1,8 +1,9 @@
-"""Frames: what stands on a TCP connection.
+"""Frames: the format of a TCP connection.
 
-A frame is a begin token, a serial number, a number of blocks, and that many blocks, each an int32 length and that many
-bytes, all big-endian. The concatenated blocks are the frame's stream (see `envelope`). Writers cut the stream into
-blocks of 8192 bytes; readers take any length (source: Apache's NettyProtocolDecoder / NettyProtocolEncoder).
+A frame is a begin token, a serial number, a number of blocks, and that many blocks. A block is an int32 length and that
+many bytes. All integers are big-endian. The concatenated blocks are the frame's stream (see `envelope`). Writers cut
+the stream into blocks of 8192 bytes; readers take any length (source: Apache's NettyProtocolDecoder /
+NettyProtocolEncoder).
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _BLOCK_LENGTH = struct.Struct(">I")
 _BUFFER_BYTES = 1 << 16
 _ROOM_BYTES = 1 << 15
 _KEPT_BYTES = 4 << 20
-"""A buffer that a large frame made larger than this is given back behind it."""
+"""A buffer that a frame has made larger than this is freed after the frame."""
 
 
 class Frame(NamedTuple):
-    """One frame: the serial number that ties an answer to its request, and the stream."""
+    """One frame: the stream, and the serial number that matches an answer to its request."""
 
     serial: int
     stream: bytes
@@ -55,7 +56,7 @@ def encode_frame(serial: int, stream: bytes) -> bytes:
 
 
 def encode_frame_start(serial: int, stream_bytes: int) -> bytes:
-    """What stands before the first block of a stream of so many bytes; for whoever sends the blocks one by one."""
+    """The bytes before the first block of a stream of so many bytes, for callers that send the blocks one by one."""
     if not 0 < stream_bytes <= MAX_STREAM_BYTES:
         raise ProtocolError(f"a frame holds 1 to {MAX_STREAM_BYTES} bytes, not {stream_bytes}")
     header = _HEADER.pack(BEGIN_TOKEN, serial, -(-stream_bytes // BLOCK_BYTES))
@@ -63,7 +64,7 @@ def encode_frame_start(serial: int, stream_bytes: int) -> bytes:
 
 
 def encode_block_length(length: int) -> bytes:
-    """What stands before a block of `length` bytes."""
+    """The bytes before a block of `length` bytes."""
     return _BLOCK_LENGTH.pack(length)
 
 
@@ -71,13 +72,13 @@ class FrameDecoder:
     """Turns the bytes of a connection, fed in pieces of any size, into frames.
 
     Between calls it keeps the bytes of at most one frame (`MAX_STREAM_BYTES` and its headers). It refuses a wrong
-    token, block count or length as soon as it is seen; after a ProtocolError it is of no further use.
+    token, block count or length at once. It cannot be used after a ProtocolError.
     """
 
     def __init__(self) -> None:
         self._buffer = bytearray(_BUFFER_BYTES)
-        self._end = 0  # of what was received
-        self._block_ends: list[tuple[int, int]] = []  # (start, end) of the blocks seen of that frame
+        self._end = 0  # of the received bytes
+        self._block_ends: list[tuple[int, int]] = []  # (start, end) of the frame's blocks so far
         self._stream_bytes = 0
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
@@ -93,13 +94,13 @@ class FrameDecoder:
         return frames
 
     def room(self) -> memoryview:
-        """Where bytes may be received into, without a copy; to be released before `received` says how many came."""
+        """A buffer to receive into without a copy. Release it before calling `received`."""
         if len(self._buffer) - self._end < _ROOM_BYTES:
             self._buffer += bytes(len(self._buffer))
         return memoryview(self._buffer)[self._end :]
 
     def received(self, count: int) -> list[Frame]:
-        """Take so many bytes that are in `room` now, and return the frames they complete, in order."""
+        """Process `count` bytes received into `room`; return the frames they complete, in order."""
         self._end += count
         frames: list[Frame] = []
         start = 0
@@ -119,7 +120,7 @@ class FrameDecoder:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held of a frame that is not complete."""
+        """Bytes held of an incomplete frame."""
         return self._end
 
     def _restart(self) -> None:
@@ -127,7 +128,7 @@ class FrameDecoder:
         self._stream_bytes = 0
 
     def _scan(self, start: int) -> int | None:
-        """Go on looking at the blocks of the frame at `start`; its end, or None while bytes are missing."""
+        """Scan more blocks of the frame at `start`; return its end, or None while bytes are missing."""
         available = self._end
         if available - start < _HEADER.size:
             if available - start >= 4 and _BLOCK_LENGTH.unpack_from(self._buffer, start)[0] != BEGIN_TOKEN:

@@ -1,4 +1,4 @@
-"""The time that producers write on a message: yyyyMMddHHmm on their own clock, without a zone."""
+"""The time that producers write on a message: yyyyMMddHHmm of their own clock, without a time zone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def message_time_ms(text: str, zone: tzinfo) -> int | None:
-    """Return milliseconds since 1970 for yyyyMMddHHmm on a clock of `zone`; None for what is no such text."""
+    """Return milliseconds since 1970 for yyyyMMddHHmm in `zone`; None for any other text."""
     if len(text) != 12 or not text.isdecimal():
         return None
     month, day, hour, minute = (int(text[at : at + 2]) for at in (4, 6, 8, 10))
@@ -33,14 +33,14 @@ def _is_time(text: str) -> bool:
 
 
 def message_time_text(time: str | datetime) -> str:
-    """Return yyyyMMddHHmm for such a text, or for what the clock of a datetime shows; "" for "", which is no time.
+    """Return yyyyMMddHHmm for such a text or a datetime; "" (no time) for "".
 
-    ConfigurationError for everything else: brokers would take it, and no reader could tell the time.
+    ConfigurationError for everything else: brokers would accept it, and no reader could parse the time.
     """
     if isinstance(time, datetime):
         return f"{time.year:04}{time:%m%d%H%M}"
     if isinstance(time, str) and (not time or _is_time(time)):
         return time
     raise ConfigurationError(
-        f"the time of a message must be text of the form yyyyMMddHHmm, as in 202601311259, or a datetime; not {time!r}"
+        f"the time of a message must be text like 202601311259 (yyyyMMddHHmm), or a datetime; not {time!r}"
     )

@@ -1,4 +1,4 @@
-"""Messages as consumers see them, on top of what a fetch carried."""
+"""Messages for consumers, decoded from a fetch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CHECKSUM_MASK = 0x7FFFFFFF
 
 
 class Message:
-    """One message. Its parts are taken out of the bytes when they are asked for.
+    """One message. Its parts are decoded on access.
 
-    CorruptMessage where the attributes inside cannot be taken apart.
+    They raise CorruptMessage if the attributes cannot be parsed.
     """
 
     __slots__ = ("_flag", "_id", "_payload")
@@ -30,22 +30,22 @@ class Message:
 
     @property
     def message_id(self) -> int:
-        """The broker's number for it: unique within one store, in no order."""
+        """The broker's number: unique within one store, not ordered."""
         return self._id
 
     @property
     def body(self) -> bytes:
-        """What the producer sent."""
+        """The producer's data."""
         return self._parts()[0]
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The producer's own attributes."""
+        """The producer's attributes, without TubeMQ's."""
         return {key: value for key, value in self._all().items() if key not in (TAG_KEY, TIME_KEY)}
 
     @property
     def tag(self) -> str:
-        """What consumers filter by ($msgType$), "" without one."""
+        """The tag that consumers filter by ($msgType$), "" without one."""
         return self._all().get(TAG_KEY, "")
 
     @property
@@ -64,7 +64,7 @@ class Message:
 
 
 class Columns(NamedTuple):
-    """The messages of a fetch, all columns of one length."""
+    """The messages of a fetch as columns of equal length."""
 
     ids: list[int]
     payloads: list[bytes]
@@ -75,7 +75,7 @@ NO_MESSAGES = Columns([], [], [])
 
 
 class MessagePack:
-    """Messages in the order of their index entries, whose columns are in `columns`."""
+    """Messages in the order of their index entries; `columns` holds the columns."""
 
     __slots__ = ()
 
@@ -88,12 +88,12 @@ class MessagePack:
 
     @property
     def bodies(self) -> list[bytes]:
-        """What the producers sent. CorruptMessage where attributes cannot be told from a body."""
+        """The producers' data. CorruptMessage if attributes cannot be told from a body."""
         return bodies_of(self.columns)
 
     @property
     def message_ids(self) -> list[int]:
-        """The brokers' numbers for the messages."""
+        """The brokers' ids of the messages."""
         return list(self.columns.ids)
 
     def __iter__(self) -> Iterator[Message]:
@@ -104,7 +104,7 @@ class MessagePack:
 
 
 def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> Columns:
-    """Take the messages of a fetch, or the `first` so many. CorruptMessage: one does not match its checksum."""
+    """Take the messages of a fetch, or only the `first` ones. CorruptMessage if one does not match its checksum."""
     if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
         raise CorruptMessage("a message lacks one of its fields")
     ids, checksums, payloads, flags = (
@@ -121,7 +121,7 @@ def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -
 
 
 def with_tags(columns: Columns, tags: frozenset[str]) -> Columns:
-    """The messages with one of these tags: brokers compare a 32-bit hash only."""
+    """The messages with one of these tags. Needed because brokers compare only a 32-bit hash."""
     wanted = [message.tag in tags for message in map(Message, *columns)]
     ids, payloads, flags = columns
     return Columns(list(compress(ids, wanted)), list(compress(payloads, wanted)), list(compress(flags, wanted)))

@@ -1,4 +1,4 @@
-"""The remote calls: their numbers, the service that offers them, and the messages that go there and back."""
+"""The remote calls: their numbers, services, and request and response messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MethodSpec(NamedTuple):
 
 
 class Method(Enum):
-    """Every call this project sends or serves; the value is its `MethodSpec`."""
+    """Every call that this project sends or serves; the value is its `MethodSpec`."""
 
     PRODUCER_REGISTER = MethodSpec(1, MASTER, master_pb2.RegisterRequestP2M, master_pb2.RegisterResponseM2P)
     PRODUCER_HEARTBEAT = MethodSpec(2, MASTER, master_pb2.HeartRequestP2M, master_pb2.HeartResponseM2P)
@@ -54,5 +54,5 @@ _BY_ID = {method.spec.method_id: method for method in Method}
 
 
 def method_of(method_id: int) -> Method | None:
-    """The call with that number, or None where there is none."""
+    """The call with that number; None if there is none."""
     return _BY_ID.get(method_id)

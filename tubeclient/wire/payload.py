@@ -1,7 +1,7 @@
-"""What a message carries: body, attributes, checksum.
+"""The payload of a message: body, attributes, checksum.
 
-With bit 0 of the flag set, a payload is an int32 length, that many bytes of attribute text, and the body; else it is
-the body. Attribute text is `key=value` pairs joined by commas, TubeMQ's own keys first.
+With bit 0 of the flag set, a payload is an int32 length, that many bytes of attribute text, and the body. Otherwise it
+is the body. Attribute text is `key=value` pairs joined by commas, TubeMQ's own keys first.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
     for key in attributes:
         if not key or key in (TAG_KEY, TIME_KEY):
             raise ConfigurationError(
-                f"the attribute {key!r} cannot be sent: keys are not empty, not {TAG_KEY} or {TIME_KEY}"
+                f"the attribute {key!r} cannot be sent: a key must not be empty, {TAG_KEY} or {TIME_KEY}"
             )
     pairs += attributes.items()
     for key, value in pairs:
         if any(mark in key + value for mark in ",=") or _has_surrogate(key + value):
             raise ConfigurationError(
-                f"the attribute {key!r}={value!r} cannot be sent: neither keys nor values hold ',' or '=' or surrogates"
+                f"the attribute {key!r}={value!r} cannot be sent: keys and values must not hold ',', '=' or surrogates"
             )
     return ",".join(f"{key}={value}" for key, value in pairs)
 
 
 def parse_attributes(text: str) -> dict[str, str]:
-    """Return the attributes of a text, TubeMQ's own included; a piece without '=' is a key with an empty value.
+    """Return the attributes of a text, including TubeMQ's own. A piece without '=' is a key with an empty value.
 
-    Of a key that stands there more than once, an empty value counts for nothing; else the last value of TubeMQ's own
-    keys and the first of others: what getMsgType, getMsgTime and getAttrValue of the Java client return.
+    If a key is repeated, empty values are ignored; the last value of TubeMQ's own keys wins, and the first of other
+    keys. The Java client's getMsgType, getMsgTime and getAttrValue do the same.
     """
     pairs = [piece.partition("=") for piece in text.split(",") if piece]
     found = {key: value for key, _, value in pairs}
@@ -70,7 +70,8 @@ def parse_attributes(text: str) -> dict[str, str]:
 
 
 def encode_payload(body: bytes, attributes: str = "") -> tuple[bytes, int]:
-    """Return (payload, flag). The flag's bit is set only with an attribute text: without one, readers see the body."""
+    """Return (payload, flag). The flag's bit is set only with an attribute text; without one the payload is the
+    body."""
     if not attributes:
         return body, 0
     text = attributes.encode()
@@ -78,7 +79,7 @@ def encode_payload(body: bytes, attributes: str = "") -> tuple[bytes, int]:
 
 
 def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str]:
-    """Return (body, attribute text); CorruptMessage where the length inside does not fit."""
+    """Return (body, attribute text); CorruptMessage if the length inside is wrong."""
     if not flag & ATTRIBUTE_FLAG:
         return payload, ""
     if len(payload) < _LENGTH.size:
@@ -98,7 +99,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode(), signed 32 bit: what brokers keep of a tag."""
+    """Java's String.hashCode(), signed 32 bit: brokers store it for a tag."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

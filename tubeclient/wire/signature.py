@@ -1,4 +1,4 @@
-"""User and password as TubeMQ signs them.
+"""TubeMQ's signatures of user and password.
 
 A signature is the URL-encoded Base64 of HMAC-SHA1 over user, time and nonce, keyed by the password. Masters get the
 four values as fields, brokers as one text "user timestamp nonce signature" (sources: TStringUtils.getAuthSignature,
@@ -23,7 +23,7 @@ MAX_NONCE = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A user, shown to be one at `timestamp_ms` (since 1970), for as long as servers accept that time."""
+    """A signed user at `timestamp_ms` (since 1970); valid as long as servers accept that time."""
 
     user: str
     timestamp_ms: int
@@ -32,7 +32,7 @@ class Signed:
 
     @property
     def joined(self) -> str:
-        """The form brokers get."""
+        """The form for brokers."""
         return f"{self.user} {self.timestamp_ms} {self.nonce} {self.signature}"
 
 
@@ -43,7 +43,7 @@ def sign(user: str, password: str, timestamp_ms: int, nonce: int) -> Signed:
 
 
 def parse_joined(text: str) -> Signed:
-    """Read what `Signed.joined` writes; ProtocolError for anything else."""
+    """Parse the text of `Signed.joined`; ProtocolError for anything else."""
     parts = text.split(" ")
     if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts[1:3]):
         raise ProtocolError("a credential is 'user timestamp nonce signature'")

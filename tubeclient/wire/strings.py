@@ -1,7 +1,6 @@
-"""The little languages inside TubeMQ's string fields: brokers, topic layouts, filters, subscriptions.
+"""The formats of TubeMQ's string fields: brokers, topic layouts, filters, subscriptions.
 
-Masters write a single blank for a broker's port where it is the default one; two lists give stores and partitions in
-opposite order.
+For the default port masters write a single blank. Two lists have stores and partitions in opposite order.
 """
 
 from __future__ import annotations
@@ -37,17 +36,18 @@ DEFAULT_BROKER_PORT = 8123
 DEFAULT_BROKER_TLS_PORT = 8124
 
 _MAX_LISTED = 1_000_000
-"""Partitions of a topic on one broker: what a layout names is listed, so a damaged number would take all memory."""
+"""Limit for the partitions of a topic on one broker: a layout is expanded into a list, so a damaged number could use up
+all memory."""
 
 
 def parse_broker(text: str, *, tls: bool = False) -> BrokerInfo:
-    """Read "brokerId:host:port"; a blank port means the default one."""
+    """Parse "brokerId:host:port"; a blank port means the default."""
     parts = text.split(":")
     if len(parts) != 3 or not is_int32(parts[0]) or not parts[1].strip():
         raise ProtocolError(f"{text!r} does not describe a broker")
     port = parts[2].strip() or str(DEFAULT_BROKER_TLS_PORT if tls else DEFAULT_BROKER_PORT)
     if not is_int32(port) or not 0 < int(port) < 65536:
-        raise ProtocolError(f"{text!r} does not describe a broker: its port is none")
+        raise ProtocolError(f"{text!r} does not describe a broker: its port is not a number from 1 to 65535")
     return BrokerInfo(int(parts[0]), parts[1].strip(), int(port))
 
 
@@ -61,7 +61,7 @@ def encode_consumer_layouts(layouts: Iterable[TopicLayout]) -> list[str]:
 
 
 def parse_consumer_layouts(texts: Iterable[str]) -> list[TopicLayout]:
-    """Read what `encode_consumer_layouts` writes."""
+    """Parse the texts of `encode_consumer_layouts`."""
     layouts = []
     for text in texts:
         topic, entries = _topic_entries(text)
@@ -80,7 +80,8 @@ def encode_producer_layouts(layouts: Iterable[TopicLayout], max_message_bytes: i
 
 
 def parse_producer_layouts(texts: Iterable[str]) -> tuple[list[TopicLayout], dict[str, int]]:
-    """Read what `encode_producer_layouts` writes: the layouts, and the largest message in bytes of topics that tell."""
+    """Parse the texts of `encode_producer_layouts`: the layouts, and the largest message in bytes per topic, where
+    given."""
     layouts: list[TopicLayout] = []
     limits: dict[str, int] = {}
     for text in texts:
@@ -99,7 +100,7 @@ def encode_filters(filters: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def parse_filters(texts: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Read what `encode_filters` writes."""
+    """Parse the texts of `encode_filters`."""
     filters = {}
     for text in texts:
         topic, entries = _topic_entries(text)
@@ -116,7 +117,7 @@ def encode_report(partitions: Iterable[PartitionKey]) -> list[str]:
 
 
 def parse_report(texts: Iterable[str]) -> list[PartitionKey]:
-    """Read what `encode_report` writes."""
+    """Parse the texts of `encode_report`."""
     keys = []
     for text in texts:
         topic, entries = _topic_entries(text)
@@ -130,7 +131,7 @@ def encode_subscription(broker: BrokerInfo, partition: PartitionKey) -> str:
 
 
 def parse_subscription(text: str) -> tuple[BrokerInfo, PartitionKey]:
-    """Read what `encode_subscription` writes; fields after the partition id are passed over."""
+    """Parse the text of `encode_subscription`; fields after the partition id are ignored."""
     broker_text, mark, rest = text.partition("#")
     fields = rest.split(":")
     if not mark or len(fields) < 2 or not fields[0].strip() or not is_int32(fields[1]):
@@ -140,12 +141,12 @@ def parse_subscription(text: str) -> tuple[BrokerInfo, PartitionKey]:
 
 
 def _layout(text: str, topic: str, broker_id: int, stores: int, partitions: int, subscribable: bool) -> TopicLayout:
-    if partitions > MAX_STORE_PARTITIONS:  # their ids would be those of the next store
+    if partitions > MAX_STORE_PARTITIONS:  # their ids would reach into the next store
         raise ProtocolError(f"{text!r} gives a store {partitions} partitions; {MAX_STORE_PARTITIONS} is the most")
     if stores > MAX_STORES or stores * partitions > _MAX_LISTED:
         raise ProtocolError(
             f"{text!r} gives a broker {stores} stores of {partitions} partitions each; "
-            f"more than {_MAX_LISTED} partitions are taken for damage"
+            f"more than {_MAX_LISTED} partitions count as damaged"
         )
     return TopicLayout(topic, broker_id, stores, partitions, subscribable)
 

@@ -1,4 +1,4 @@
-"""Times as people write them on a command line."""
+"""Times on a command line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MS: Final = 1_000
 
 
 def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
-    """Milliseconds since 1970 of a time as 2026-11-21T10:31Z; None where `text` is none.
+    """Milliseconds since 1970 of a time such as 2026-11-21T10:31Z; None if `text` is not a time.
 
-    `zone` is that of times that name none, and `where` the option's name. ConfigurationError for one before 1970.
+    `zone` applies to times that name none; `where` is the option's name. ConfigurationError for a time before 1970.
     """
     try:
         moment = datetime.fromisoformat(text.strip())

@@ -1,4 +1,4 @@
-"""NAME=VALUE, as the command line takes options that have no flag of their own."""
+"""NAME=VALUE: options without a flag of their own."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _FLAGS: Final = {"masterservers": "--master-servers", "consumergroup": "--consum
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
-    """Names to values; ConfigurationError where one of them is no pair."""
+    """Names to values. ConfigurationError if a text is not a pair."""
     found = {}
     for text in texts or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            # Not the text: it may hold a secret.
+            # Without the text: it may hold a secret.
             raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
         found[name.strip()] = value
     return found
 
 
 def further_options(texts: list[str] | None, flags: Mapping[str, str]) -> dict[str, str]:
-    """The source's options that `--option` gives.
+    """The source's options given with `--option`.
 
-    ConfigurationError for one that has a flag, of which one would be passed over; `flags` are the command's by the
-    options' names in small letters, those that all commands have need not be named.
+    ConfigurationError for an option that has a flag. `flags` maps the command's options, in lower case, to their flags;
+    flags that all commands share need not be in it.
     """
     found = pairs("--option", texts)
     for name in found:

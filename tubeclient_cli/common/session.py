@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["REDACTION_REGEX", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 REDACTION_REGEX = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
-"""Names of options and settings whose values Spark shall not show in plans and in its UI; its own default lets all
-`storageOption.*` through that are not called secret, token or password."""
+"""Options and settings with matching names are hidden in plans and in the UI. Spark's own default shows each
+`storageOption.*` that is not called secret, token or password."""
 
 _POLL_SECONDS = 0.1
 
@@ -29,32 +29,33 @@ _CONFS = {
     "spark.redaction.regex": REDACTION_REGEX,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # A stop that hangs in the query's own thread shall not hang the job.
+    # A stop that hangs in the query's thread must not hang the job.
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Every batch that is slower than the trigger is a warning, and every stop one with a stack.
+    # At WARN Spark logs each batch that is slower than the trigger, and a stack trace at each stop.
     "spark.log.level": "ERROR",
 }
 
 _LOCAL_CONFS = {
-    # Nobody else has to reach a driver whose executors are in its own process.
+    # The executors are in the driver's process, so nobody else connects to it.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Delta computes a table's state in 50 tasks otherwise: seconds on a small machine, for nothing.
+    # By default Delta computes a table's state in 50 tasks. That wastes seconds on a small machine.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
 def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) -> SparkSession:
-    """Start a session on `master` (None: all cores of this machine), or take spark-submit's own.
+    """Start a session on `master` (None: all cores of this machine), or use spark-submit's.
 
-    `confs` prevail. Under spark-submit master and packages are spark-submit's to say, as conf/spark-defaults.conf does.
+    `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
+    conf/spark-defaults.conf does.
     """
     with brought_by("spark"):
         from pyspark.sql import SparkSession
 
-    # Executors take "python3" from PATH otherwise, which need not have this package.
+    # By default executors run "python3" from PATH, which may lack this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
@@ -76,11 +77,11 @@ def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) ->
 
 
 def _start_jvm(builder: SparkSession.Builder) -> None:
-    """Start Spark's JVM in a session of its own, unless there is one.
+    """Start Spark's JVM in a session of its own, unless one runs already.
 
-    A signal to the process group, as a terminal, `timeout` and many service managers send it, reaches this process
-    alone then, which ends the running batch and then Spark. A JVM that hears of it ends at once, in mid-batch. It ends
-    with this process in any case: it reads from a pipe whose other end is here.
+    Terminals, `timeout` and many service managers signal the whole process group. Then only this process gets the
+    signal; it finishes the running batch and ends Spark. A JVM that gets the signal ends at once, during the batch. The
+    JVM ends with this process in any case: it reads from a pipe that this process holds open.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -92,7 +93,7 @@ def _start_jvm(builder: SparkSession.Builder) -> None:
 
 
 def has_ended(spark: SparkSession, within_s: float) -> bool:
-    """Whether Spark was ended by somebody else, or is within so many seconds: its JVM is gone, or on its way out."""
+    """Whether another process ended Spark, or does so within `within_s` seconds: its JVM is gone or shutting down."""
     deadline = time.monotonic() + within_s
     while not _is_stopped(spark):
         if time.monotonic() >= deadline:
@@ -102,7 +103,7 @@ def has_ended(spark: SparkSession, within_s: float) -> bool:
 
 
 def end_session(spark: SparkSession) -> None:
-    """Stop Spark; of one that has ended already there is nothing to stop."""
+    """Stop Spark, unless it has ended already."""
     from py4j.protocol import Py4JError
 
     with contextlib.suppress(Py4JError, OSError):
@@ -111,10 +112,10 @@ def end_session(spark: SparkSession) -> None:
 
 
 def hush_py4j(while_set: threading.Event) -> None:
-    """From when this is set, let Py4J log no more calls that the JVM's end has cut short.
+    """Once this event is set, drop Py4J's log lines about calls that the JVM's end cut short.
 
-    It logs each of them with all its tracebacks, even those of Python's garbage collector. What matters of them fails
-    the query as well.
+    Py4J logs each with all its tracebacks, even from Python's garbage collector. Calls that matter fail the query
+    anyway.
     """
 
     def heard(record: logging.LogRecord) -> bool:

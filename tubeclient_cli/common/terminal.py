@@ -1,4 +1,4 @@
-"""How commands speak: tables as wide as there is room, one JSON object, one line for what is wrong."""
+"""Output of the commands: tables as wide as the terminal, one JSON object, one line for an error."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FurtherOptions = Annotated[
 
 
 def table_console() -> Console:
-    """Where tables are printed."""
+    """The console for tables."""
     from rich.console import Console
 
-    # Files and pipes have no width, and nothing is to be cut there.
+    # Files and pipes have no width, so nothing is cut there.
     return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
 
 
@@ -37,7 +37,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def clear_errors(command: str) -> Iterator[None]:
-    """What the user, an offsets table or the cluster has wrong, as one line and exit code 2."""
+    """Print errors of the user, an offsets table or the cluster as one line, with exit code 2."""
     from offsets_store import OffsetsTableError
     from tubeclient.errors import TubeError
 

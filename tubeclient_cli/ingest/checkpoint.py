@@ -1,8 +1,7 @@
-"""Spark's checkpoint of the job's query, read where Spark keeps it: which query it is and where its batches end.
+"""Spark's checkpoint of the job's query: its query id and the ends of its batches.
 
-The sink's commit has to say where its batch ends, and foreachBatch is not told. Spark writes it to the checkpoint's
-offset log before the batch runs, so it is read there, through Hadoop's file systems, which know all the places that a
-checkpoint can be in.
+The sink's commit records where its batch ends, and foreachBatch does not get that. Spark writes it to the checkpoint's
+offset log before the batch runs, so it is read from there. Hadoop's file systems read every kind of checkpoint path.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Checkpoint:
         self._location = location
 
     def query_id(self) -> str | None:
-        """The id that Spark drew when it made the checkpoint; None for a new one."""
+        """The id that Spark generated for the checkpoint; None for a new one."""
         text = self._read("metadata")
         return None if text is None else str(json.loads(text)["id"])
 
@@ -37,9 +36,9 @@ class Checkpoint:
         return None if text is None else parse_offset_log(text)
 
     def start_of_running_batch(self) -> Offsets | None:
-        """Where the batch begins that the checkpoint's query runs now; None if there is nothing to read in it.
+        """Where the running batch of the checkpoint's query begins; None if it has nothing to read.
 
-        Batch 0 begins where the source says, and only Spark's plan of the batch tells.
+        The source decides where batch 0 begins, and only Spark's plan of the batch shows it.
         """
         query_id = self.query_id()
         for query in self._spark.streams.active:
@@ -53,7 +52,7 @@ class Checkpoint:
         return None
 
     def _read(self, name: str) -> str | None:
-        # The stubs know of no JVM, and under Spark Connect there is none.
+        # PySpark's type stubs have no JVM, and under Spark Connect there is none.
         jvm: Any = self._spark._jvm
         hadoop_conf: Any = self._spark.sparkContext._jsc.hadoopConfiguration()
         path = jvm.org.apache.hadoop.fs.Path(self._location, name)
@@ -68,13 +67,12 @@ class Checkpoint:
 
 
 def parse_offset_log(text: str) -> Offsets:
-    """Read an entry of the offset log: its version, a line of metadata, and one line for each source, of which we have
-    one.
-    """
+    """Parse an entry of the offset log: its version, a line of metadata, and one line per source. The job has one
+    source."""
     lines = text.strip().split("\n")
     if lines[0] != "v1" or len(lines) != 3:
         raise ConfigurationError(
-            f"the checkpoint's offset log has the version {lines[0]!r} and {max(0, len(lines) - 2)} sources; this job"
-            " knows version 'v1' with one source. Give the job a checkpoint of its own"
+            f"the checkpoint's offset log has version {lines[0]!r} and {max(0, len(lines) - 2)} sources; this job"
+            " supports version 'v1' with one source. Give the job a checkpoint of its own"
         )
     return Offsets.parse(lines[2])

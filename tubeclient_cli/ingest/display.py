@@ -1,4 +1,4 @@
-"""How a running job looks: a live line on a terminal, plain lines elsewhere."""
+"""Display of a running job: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PLAIN_EVERY_SECONDS = 5.0
 
 
 class Display:
-    """Shows batches as they complete. In a log a line each five seconds; on a terminal one line with a bar, which is
-    full where nothing is left to read."""
+    """Shows batches as they complete: a log gets a line every five seconds, a terminal one line with a bar. The bar is
+    full when nothing is left to read."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -45,11 +45,11 @@ class Display:
             self._live.stop()
 
     def start(self, text: str) -> None:
-        """Say where the job begins."""
+        """Print where the job begins."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self, event: BatchEvent) -> None:
-        """Take notice of a completed batch."""
+        """Show a completed batch."""
         self._batches += 1
         text = (
             f"{event.total_rows:,} rows in {self._batches:,} batches,"
@@ -57,7 +57,7 @@ class Display:
         )
         if self._live is not None:
             known = None if event.rows_behind is None else event.total_rows + event.rows_behind
-            # Where nobody knows what is left, rich keeps the last total.
+            # If the rest is unknown, rich keeps the last total.
             self._live.update(self._task, description=text, completed=event.total_rows, total=known)
         elif time.monotonic() >= self._next_plain:
             self._next_plain = time.monotonic() + _PLAIN_EVERY_SECONDS

@@ -1,4 +1,4 @@
-"""The offsets table as the ingest job uses it: read before the first batch, brought up to the sink after the last."""
+"""The ingest job's use of the offsets table: read before the first batch, brought up to the sink after the last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 def kept_positions(settings: IngestSettings) -> Offsets:
-    """Where the offsets table has the group, in the job's topics, and who waits there. Raises OffsetsTableError."""
+    """The group's positions and waiting partitions in the offsets table, in the job's topics. Raises
+    OffsetsTableError."""
     table = _table(settings)
     if table is None:
         return Offsets({})
@@ -29,12 +30,11 @@ def kept_positions(settings: IngestSettings) -> Offsets:
 
 
 def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int], as_of: datetime) -> None:
-    """Record where the sink ended at `as_of` (UTC): the planner has not heard of a query's last batch, as Spark
-    tells it with the next.
+    """Record where the sink ended at `as_of` (UTC). The planner does not know that a query's last batch is complete:
+    Spark tells it with the next batch.
 
-    Call it when the query has ended. It takes nothing over: a newer run of the group, which may be at work by then,
-    goes on as if it had written itself, and what it has written since stays. A table that cannot be written is a
-    warning; it trails by a batch then.
+    Call it when the query has ended. It takes nothing over: a newer run of the group may be active, and what that run
+    has written since stays. If the table cannot be written, this logs a warning; the table is then one batch behind.
     """
     table = _table(settings)
     if table is None:
@@ -50,7 +50,7 @@ def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int],
             return
         table.join_run(key, source_count).record(moved_to(kept, complete), as_of)
     except OffsetsTableError as error:
-        _log.warning("the offsets table was not written, it trails the target by a batch: %s", error)
+        _log.warning("the offsets table was not written; it is one batch behind the target: %s", error)
 
 
 def _table(settings: IngestSettings) -> OffsetsTable | None:

@@ -1,8 +1,7 @@
 """The ingest job: a group's topics into a Delta table, each message once.
 
-The table itself says where the group's rows end, and a batch is written only where it begins just there: a new
-checkpoint starts there, a batch that Spark repeats is passed over, an old checkpoint that is taken up again is refused,
-and so is a run that another one has replaced.
+The table itself says where the group's rows end. A batch is written only if it begins exactly there. So a new
+checkpoint starts there, a batch that Spark repeats is skipped, and an outdated checkpoint or a replaced run is refused.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ class IngestSummary:
     batches: int
     seconds: float
     rows_behind: int | None
-    """After the last batch, at most; None if there was no batch."""
+    """Upper bound after the last batch; None if there was no batch."""
     stopped: bool
-    """It was asked to stop; False where it ended by itself."""
+    """True if it was asked to stop, False if it ended by itself."""
 
 
 def run_ingest(
@@ -58,9 +57,9 @@ def run_ingest(
 ) -> IngestSummary:
     """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
 
-    `on_start` is called with the words that say where a new checkpoint begins, if it is new, and `on_batch` for each
-    completed batch, both in this thread. After `stop` the running batch is waited for, at most
-    `settings.stop_timeout_s`. Raises what Spark raises for a failed query, OffsetsTableError, ConfigurationError.
+    `on_start` gets a text that says where a new checkpoint begins; it is not called for an old one. `on_batch` gets
+    each completed batch. Both run in this thread. After `stop` the job waits for the running batch, at most
+    `settings.stop_timeout_s`. Raises Spark's error for a failed query, OffsetsTableError, ConfigurationError.
     """
     stop = stop or threading.Event()
     if stop.is_set():
@@ -98,7 +97,7 @@ def run_ingest(
 
 
 class _Batches:
-    """What foreachBatch calls."""
+    """The callback of foreachBatch."""
 
     def __init__(
         self, settings: IngestSettings, options: SourceOptions, sink: DeltaSink, checkpoint: Checkpoint, known: Offsets
@@ -108,13 +107,13 @@ class _Batches:
         self._sink = sink
         self._checkpoint = checkpoint
         self._known = known
-        # With any other word a query begins where the table ends, and not past it.
+        # With any other value a query begins where the table ends, not past it.
         self._skips = settings.starting_offsets == GROUP
         self._may_lose = not options.fail_on_data_loss
         self._query_id: str | None = None
 
     def ends(self) -> Offsets:
-        """Where the group's rows in the sink end; {} where another query wrote the last ones."""
+        """Where the group's rows in the sink end; {} if another query wrote the last rows."""
         record = self._sink.look().record
         return record.ends if record is not None and record.query_id == self._checkpoint.query_id() else Offsets({})
 
@@ -125,7 +124,7 @@ class _Batches:
         if self._query_id is None or end is None:
             raise RuntimeError(f"Spark runs batch {batch_id} that its own checkpoint does not know")
         group, chosen = self._settings.consumer_group, self._settings.starting_offsets
-        # Once more for each batch: somebody may have written to the table, or put it back, since the last one.
+        # Look again for each batch: others may have written to the table or restored it since the last one.
         state, where = self._sink.look(), self._sink.where
         check_cluster(state, where, self._masters, self._settings.former_master_servers)
         state = state.without_topics(self._settings.begin_anew, self._query_id)
@@ -133,13 +132,13 @@ class _Batches:
         start = self._checkpoint.start_of_running_batch() or self._checkpoint.end_of(batch_id - 1) or end
         batch = Batch(self._query_id, batch_id, start, end)
         if check_batch(state, batch, self._known, skips=self._skips, may_lose=self._may_lose):
-            # What the cluster has no more leaves the query's offsets: by the same name it begins anew.
+            # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
             ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
             self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters))
 
 
 class _Watch:
-    """Follows a running query: hands its batches on, and stops it at the end of a batch."""
+    """Follows a running query: reports its batches, and stops it at the end of a batch."""
 
     def __init__(
         self,
@@ -185,7 +184,7 @@ class _Watch:
     def _report(self) -> None:
         for progress in self._query.recentProgress:
             document = json.loads(progress.json)
-            # Spark reports idle triggers too, under the number of the batch that is to come.
+            # Spark reports idle triggers too, with the number of the next batch.
             done = "addBatch" in document["durationMs"]
             if not done or (self._last is not None and int(document["batchId"]) <= self._last.batch_id):
                 continue

@@ -1,4 +1,4 @@
-"""What a job tells about each batch, and files of it."""
+"""A job's report about each batch, and a file of these reports."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class BatchEvent:
     """One completed batch."""
 
     time: str
-    """When it was complete, ISO 8601, UTC."""
+    """When it completed: ISO 8601, UTC."""
     batch_id: int
     rows: int
     total_rows: int
-    """Of this run, this batch included."""
+    """Of this run, including this batch."""
     seconds: float
     """From the batch's planning to its last commit."""
     rows_per_second: float
     rows_behind: int | None
-    """At most so many rows were left to read; exact where each store's partitions stand at one offset."""
+    """Upper bound of the rows left to read; exact if all partitions of each store have the same offset."""
 
     @classmethod
     def of(cls, progress: Mapping[str, Any], total_before: int) -> BatchEvent:
@@ -55,7 +55,7 @@ class BatchEvent:
 
 
 class ProgressFile:
-    """Appends events to a file, one JSON object a line; each line is there when `write` returns."""
+    """Appends events to a file, one JSON object per line. `write` flushes each line."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where a query with a new checkpoint starts: where the rows end that are in the table already. Pure."""
+"""Where a query with a new checkpoint starts: where the table's rows end. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ def known_positions(
     topics: Iterable[str],
     starting: str | None,
 ) -> Offsets:
-    """Where the group stands in `topics`: where its rows in the sink end, and else where the offsets table has it.
+    """Where the group stands in `topics`: the end of its rows in the sink, otherwise its position in the offsets table.
 
-    The offsets table follows the sink and never leads it, so the later of the two is the sink; the table counts for
-    topics of which the sink has nothing. Where it is ahead all the same, the rows are not in this sink but elsewhere,
-    and going by it would leave them out for good: that is for the user to say, with `starting` "group", which takes the
-    later of the two in each partition. With any other `starting` but "target" the table does not count. None: nothing
-    was said. A partition that waited for its broker, and has a position in neither of the two, goes on waiting for the
-    same place.
+    The offsets table follows the sink, so it counts only for topics without rows in the sink. If it is ahead anyway,
+    those rows went elsewhere, and starting there would leave them out of this sink for good. The user must ask for that
+    with `starting` "group", which takes the later of the two in each partition. With any other `starting` but "target"
+    or None (not given) the offsets table does not count. A partition that waits for its broker, and has no position in
+    either, keeps waiting with the same starting text.
     """
     sink, table = Offsets.of(in_sink), Offsets.of(in_table)
     if starting == GROUP:
@@ -43,24 +42,23 @@ def known_positions(
 def ahead_of_sink(
     in_sink: Mapping[PartitionKey, int], in_table: Mapping[PartitionKey, int], topics: Iterable[str]
 ) -> Offsets:
-    """The offsets table's positions that are later than the end of the group's rows, in topics that the sink has."""
+    """The offsets table's positions past the end of the group's rows, in topics that the sink has."""
     known_topics = {partition.topic for partition in in_sink}
     ahead = {p: at for p, at in in_table.items() if p.topic in known_topics and at > in_sink.get(p, 0)}
     return of_topics(Offsets.of(ahead), topics)
 
 
 def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
-    """Those of `offsets` in `topics`, of partitions that wait for one too."""
+    """The part of `offsets` that is in `topics`, waiting partitions included."""
     names = set(topics)
     return offsets.without({key for key in (*offsets, *offsets.waiting) if key.topic not in names})
 
 
 def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> str:
-    """The option startingOffsets for a group that has read `topics` up to `known`, as far as it has.
+    """The option startingOffsets for a group that has read `topics` up to `known`.
 
-    A partition that appeared meanwhile is read from its beginning. Where a whole topic is unknown, partitions that are
-    not named start by `fallback`, what counts for a first run. ConfigurationError where that is a time: the source
-    takes times or offsets, not both.
+    A new partition of a known topic is read from its beginning. An unknown topic starts by `fallback`, the setting for
+    a first run. ConfigurationError if that is a time: the source takes times or offsets, not both.
     """
     if not (known or known.waiting):
         return fallback
@@ -69,13 +67,13 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
         entries: dict[str, Any] = {"default": "earliest"}
     elif moment_ms(fallback, "starting-offsets") is not None:
         raise ConfigurationError(
-            f"starting-offsets is the time {fallback}, which is for a first run; the group has rows or a position in "
-            f"some topics already, and in {', '.join(unknown)} it has none. Give those as JSON from partition keys to "
-            "offsets, or read them as a group of their own"
+            f"starting-offsets is the time {fallback}, which is for a first run; the group already has rows or a "
+            f"position in some topics, but none in {', '.join(unknown)}. Give those as JSON from partition keys to "
+            "offsets, or read them with a group of their own"
         )
     else:
         entries = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
-    # Last, so that they prevail over entries of the fallback.
+    # Last, so that they override entries of the fallback.
     return json.dumps({**entries, **known.to_dict()})
 
 
@@ -87,7 +85,7 @@ def start_text(
     starting: str | None,
     begin_anew: Collection[str] = (),
 ) -> str:
-    """Say where a new checkpoint begins, and who says so; the arguments are those of the functions above, and the
+    """Say where a new checkpoint begins, and why. The arguments are those of the functions above; `begin_anew` are the
     topics that the user wants to begin anew."""
     of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
     of_table = [partition for partition in known if partition not in set(of_sink)]

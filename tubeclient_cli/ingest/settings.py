@@ -1,4 +1,4 @@
-"""What an ingest job needs to know: one frozen value, from a TOML file and the command line."""
+"""The settings of an ingest job: one frozen value, from a TOML file and the command line."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings"
 AVAILABLE_NOW: Final = "available-now"
 
 GROUP: Final = "group"
-"""The starting place that says: where the group has been read to, by whomever."""
+"""Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
-"""The one that says: after the group's last commit to the target, whatever was done to the table since."""
+"""Starting offsets: after the group's last commit to the target, whatever was done to the table since."""
 
 _OF_THEIR_OWN: Final = {
     "masterservers": "master-servers",
     "consumergroup": "consumer-group",
     "subscribe": "topics (--topic)",
     "assign": "topics (--topic)",
-    # What names a beginning by time goes before startingOffsets, and so before the place where the target's rows end.
+    # The source ranks a starting time above startingOffsets, and so above the end of the target's rows.
     "startingoffsets": "starting-offsets",
     "startingtimestamp": "starting-offsets",
     "startingoffsetsbytimestamp": "starting-offsets",
@@ -41,7 +41,7 @@ _OF_THEIR_OWN: Final = {
     "sourcecount": "source-count",
     "maxoffsetspertrigger": "max-offsets-per-trigger",
 }
-"""Options of the source, in small letters, that the job has a setting for."""
+"""Options of the source, in lower case, that have a setting of the job."""
 
 _STARTING: Final = "starting-offsets"
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
@@ -60,43 +60,43 @@ class IngestSettings:
     topics: tuple[str, ...]
 
     target: str
-    """Path or URI of the Delta table that takes the rows; made by the first batch."""
+    """Path or URI of the Delta table for the rows; the first batch creates it."""
 
     checkpoint: str
-    """Path or URI of Spark's checkpoint. A new one goes on where the table ends."""
+    """Path or URI of Spark's checkpoint. A new one continues where the table ends."""
 
     offsets_table: str | None = None
     """Path or URI of the Delta table that keeps groups' positions."""
 
     starting_offsets: str | None = None
-    """Where the job begins in topics of which the target has no rows of the group: earliest, latest, JSON, or a time as
-    2026-11-21T10:31Z, by the times that producers write on messages. None: where the offsets table has the group, else
-    earliest. "group": where the offsets table has it, also where that is past the target's rows. "target": as None, and
-    after the group's last commit to the target whatever was taken out of the table since."""
+    """Where the job begins in topics without rows of the group in the target: earliest, latest, JSON, or a time such as
+    2026-11-21T10:31Z (the times that producers write on messages). None: the group's position in the offsets table,
+    otherwise earliest. "group": the position in the offsets table, even past the target's rows. "target": as None, and
+    after the group's last commit to the target, whatever rows were removed from the table since."""
 
     former_masters: str | None = None
-    """ "host:port,host:port" of masters that the cluster had before, where it has none of them any more: rows of a
-    cluster that shares no master with this one are taken for another cluster's."""
+    """ "host:port,host:port" of the cluster's earlier masters, if it has none of them any more. Rows of a cluster that
+    shares no master with this one count as another cluster's."""
 
     begin_anew: tuple[str, ...] = ()
-    """Topics of which it does not count where the target's rows, or the offsets table, end: a new checkpoint begins
-    them by `starting_offsets`. For a topic that was made anew; a word for one checkpoint, so no settings file has
-    it."""
+    """A new checkpoint begins these topics by `starting_offsets`, wherever their rows in the target or the offsets
+    table end. For topics that were created again. Valid for one checkpoint, so not allowed in a settings file."""
 
     source_count: int | None = None
     max_offsets_per_trigger: int | None = None
 
     trigger: str = AVAILABLE_NOW
-    """`available-now`: read what there is and end; else how often to start a batch, as in "10s"; "0s": at once."""
+    """`available-now`: read what there is and end. Or how often to start a batch, such as "10s"; "0s": without a
+    pause."""
 
     source_options: Mapping[str, str] = field(default_factory=dict)
-    """Further options of format("tubeclient"), as they are."""
+    """Further options of format("tubeclient"), unchanged."""
 
     storage_options: Mapping[str, str] = field(default_factory=lambda: Masked({}))
-    """delta-rs's options for the offsets table's storage; never shown."""
+    """delta-rs's options for the offsets table's storage; never printed."""
 
     stop_timeout_s: float = 60.0
-    """How long a stop waits for the running batch, in seconds. A batch that is cut off is read again, not lost."""
+    """How long a stop waits for the running batch, in seconds. A batch that is cut off is read again."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
@@ -108,28 +108,27 @@ class IngestSettings:
             if not getattr(self, name).strip():
                 raise ConfigurationError(f"{name} is blank; name a folder")
         if self.stop_timeout_s <= 0:
-            raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it has to be above 0")
+            raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
         _ = self.interval_ms
         object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
         parse_options(self.options(self.fallback))
         _ = self.former_master_servers
         strange = sorted(set(self.begin_anew).difference(self.topics))
         if strange:
-            raise ConfigurationError(f"begin-anew names {', '.join(strange)}, which is none of the job's topics")
+            raise ConfigurationError(f"begin-anew names {', '.join(strange)}, which the job does not read")
         if self.begin_anew and self.starting_offsets == GROUP:
             raise ConfigurationError(
-                "begin-anew says that the group's positions do not count, and starting-offsets group that they do; take"
-                " one of them out"
+                "begin-anew ignores the group's positions, and starting-offsets group uses them; remove one of the two"
             )
 
     @property
     def former_master_servers(self) -> tuple[str, ...]:
-        """`former_masters`, one by one."""
+        """`former_masters` as a tuple."""
         return parse_master_servers(self.former_masters) if self.former_masters is not None else ()
 
     @property
     def fallback(self) -> str:
-        """Where topics begin of which nothing is known: the source's own word, JSON, or a time."""
+        """Where unknown topics begin: a value of the source's startingOffsets, JSON, or a time."""
         return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
 
     @property
@@ -143,14 +142,13 @@ class IngestSettings:
             raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
 
     def options(self, starting: str) -> dict[str, str]:
-        """The options of format("tubeclient") for a query that starts at `starting`: a value of the source's option
-        startingOffsets, or a time. Holds secrets.
-        """
+        """The options of format("tubeclient") for a query that starts at `starting`: a value of the option
+        startingOffsets, or a time. Holds secrets."""
         at_ms = moment_ms(starting, _STARTING)
         if at_ms is None:
             begin = {"startingOffsets": starting}
         else:
-            # Where all messages are older than the time, what comes next is the first that is not.
+            # If all messages are older than the time, begin with the next message.
             begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
         options = {
             **self.source_options,
@@ -188,10 +186,10 @@ def _checked_starting(text: str | None) -> str | None:
 
 
 def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
-    """Read the settings file, if any, and lay over it what is not None in `overrides`.
+    """Read the settings file, if any; values of `overrides` that are not None override it.
 
-    `source_options` and `storage_options` are merged entry by entry. Raises ConfigurationError that names the file and
-    the entry, never the value of a storage option.
+    `source_options` and `storage_options` are merged entry by entry. The ConfigurationError names the file and the
+    entry, never the value of a storage option.
     """
     values = {} if path is None else _read(path)
     for name, value in overrides.items():
@@ -219,7 +217,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        # The line and column, but not the line: it may hold a secret.
+        # The error gives line and column. The line itself may hold a secret.
         raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
     for name in document:
         if name not in _TABLES:
@@ -246,7 +244,7 @@ def _checked(name: str, value: object, path: Path) -> object:
     if name == "topics":
         if isinstance(value, list) and all(isinstance(topic, str) for topic in value):
             return tuple(value)
-        raise ConfigurationError(f'{path}: topics in [ingest] is no list of names, as in ["clicks", "views"]')
+        raise ConfigurationError(f'{path}: topics in [ingest] must be a list of names, such as ["clicks", "views"]')
     if name in ("source-count", "max-offsets-per-trigger"):
         wanted: tuple[type, ...] = (int,)
     elif name == "stop-timeout-s":
@@ -259,11 +257,11 @@ def _checked(name: str, value: object, path: Path) -> object:
 
 
 def _wrong(name: str, kind: str, path: Path) -> object:
-    raise ConfigurationError(f"{path}: {name} in [ingest] has to be {kind}")
+    raise ConfigurationError(f"{path}: {name} in [ingest] must be {kind}")
 
 
 def _option(value: object) -> str:
-    """As Spark's .option() writes values."""
+    """The value in the form that Spark's .option() uses."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -275,7 +273,7 @@ def _secret(name: str, value: object, path: Path) -> str:
             raise ConfigurationError(f"{path}: {name} names the environment variable {variable}, which is not set")
         return os.environ[variable]
     if not isinstance(value, str):
-        raise ConfigurationError(f'{path}: {name} in [storage-options] has to be a text, or {{env = "NAME"}}')
+        raise ConfigurationError(f'{path}: {name} in [storage-options] must be a text, or {{env = "NAME"}}')
     return value
 
 

@@ -1,9 +1,9 @@
 """The job's Delta table: rows and the offsets at which they end, in one commit.
 
-Each commit carries, in its `userMetadata`, which query wrote it, as which batch, and where the group's rows end, those
-of topics that the query does not read included; so the newest one says exactly what is in the table, with or without a
-checkpoint. And each carries the group's transaction id with the group's next number. Delta lets one writer through
-where two have read the same number: a run that stood still, and was replaced meanwhile, cannot write any more.
+The `userMetadata` of each commit names the query, the batch, and where the group's rows end in all topics, also those
+that the query does not read. So the newest commit says exactly what is in the table, with or without a checkpoint. Each
+commit also carries the group's transaction id with the group's next number. If two writers use the same number, Delta
+accepts one: a run that hung and was replaced meanwhile can no longer write.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaSink", "OvertakenRun"]
 
-# How many commits are looked through for the newest of ours, first and then: maintenance may have added its own.
+# How many commits to look through for our newest one, step by step: maintenance may have added its own.
 _HISTORY_STEPS = (20, 1_000, 100_000)
 
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
-"""Where Delta tells which version it has just written; it writes none where it passes over a transaction."""
+"""The session conf in which Delta reports the version it has just written; it writes none if it skips a transaction."""
 
 
 class OvertakenRun(ConfigurationError):
-    """Another run of the group wrote to the table while this one was at a batch."""
+    """Another run of the group wrote to the table during this run's batch."""
 
 
 class _Seen(NamedTuple):
-    """The version of the table that was looked at, or written, last; None for a table that is not there."""
+    """The table's version that was read or written last; None if there is no table."""
 
     version: int | None
     state: SinkState
@@ -50,11 +50,11 @@ class DeltaSink:
 
     @property
     def where(self) -> str:
-        """The table's place, for messages."""
+        """The table's path, for messages."""
         return display_uri(self._path)
 
     def look(self) -> SinkState:
-        """What the newest version of the table says of the group. Reads nothing where that is known already."""
+        """What the newest version of the table says about the group. Reads nothing if that version is known."""
         from delta.tables import DeltaTable
 
         if not DeltaTable.isDeltaTable(self._spark, self._path):
@@ -70,9 +70,10 @@ class DeltaSink:
         return self._seen.state
 
     def append(self, rows: DataFrame, record: SinkRecord) -> SinkRecord:
-        """Commit the rows of a batch with their record, on top of what `look` has found; the record as it was written.
+        """Commit a batch's rows with their record, on top of the version that `look` read. Returns the record as
+        written.
 
-        Raises OvertakenRun where another run of the group has written since.
+        Raises OvertakenRun if another run of the group has written since.
         """
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -97,12 +98,12 @@ class DeltaSink:
         if conf.get(_LAST_COMMIT, None) == str(0 if version is None else version + 1):
             self._seen = _Seen(version=0 if version is None else version + 1, state=SinkState(record, record.sequence))
         elif self.look().record != record:
-            # Delta passes over a number that is taken, and says nothing.
+            # Delta silently skips a number that is taken.
             raise self._overtaken_at(record)
         return record
 
     def _overtaken(self, before: SinkState, record: SinkRecord) -> bool:
-        """Whether a write failed because another run's commit came between; False where that cannot be told."""
+        """Whether a write failed because another run's commit came first; False if unknown."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -116,13 +117,14 @@ class DeltaSink:
         by = f"batch {other.batch_id} of query {other.query_id}" if other is not None else "a batch of its own"
         return OvertakenRun(
             f"another run of group {self._consumer_group} wrote {by} to {self.where} while this one was at batch"
-            f" {record.batch_id} of query {record.query_id}, which was left out. Only one job may write a group's rows:"
-            " this one ends, and the other goes on where the table ends. If it is the other that is to end, stop it and"
-            " start this one again with a new checkpoint"
+            f" {record.batch_id} of query {record.query_id}, which was not written. Only one job may write a group's"
+            " rows: this one ends, and the other continues. To keep this one instead, stop the other and start this one"
+            " again with a new checkpoint"
         )
 
     def _completed(self, state: SinkState, snapshot: Any) -> SinkState:
-        """What the table itself keeps of a group where the history has lost it: that it wrote, and its last number."""
+        """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
+        number."""
         kept = snapshot.transactions()
         names, iterator = [], kept.keysIterator()
         while iterator.hasNext():
@@ -130,7 +132,7 @@ class DeltaSink:
         own = SinkRecord.transaction_id_of(self._consumer_group)
         if own in names:
             return replace(state, sequence=max(state.sequence, int(kept.apply(own))))
-        # An earlier release had one transaction for each checkpoint of the group.
+        # An earlier release used one transaction id per checkpoint of the group.
         never_wrote = not any(name.startswith(f"{self._consumer_group}:") for name in names)
         return replace(state, is_whole=state.record is not None or (never_wrote and not state.is_copy))
 

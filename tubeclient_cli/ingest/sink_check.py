@@ -1,4 +1,4 @@
-"""Whether a batch goes on exactly where the group's rows in the table end. Pure."""
+"""Checks that a batch begins exactly where the group's rows in the table end. Pure."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ __all__ = [
     "trusted",
 ]
 
-_NEW: Final = "Start with a new checkpoint: it goes on where the table ends"
+_NEW: Final = "Start with a new checkpoint: it continues where the table ends"
 BEGIN_ANEW: Final = (
-    "Where a topic was deleted and made anew, or its brokers lost their newest messages, give a new checkpoint "
-    "--begin-anew TOPIC as well: it begins the topic by --starting-offsets, and else at earliest, wherever the rows end"
+    "If a topic was deleted and created again, or its brokers lost their newest messages, also give --begin-anew TOPIC "
+    "with the new checkpoint: it begins the topic by --starting-offsets, or at earliest, wherever the rows end"
 )
-"""The way out where the brokers have no more what the target's rows end at."""
+"""Advice for when the brokers no longer have the offsets at which the target's rows end."""
 _OF_A_COPY: Final = (
     "Start with a new checkpoint and say where it begins: --starting-offsets with offsets of partitions as JSON, such "
-    "as the endOffsets in the userMetadata of the version that was copied, or group where the group has read nothing "
+    "as the endOffsets in the userMetadata of the version that was copied, or group if the group has read nothing "
     "since then"
 )
 
 
 class RowsWouldRepeat(ConfigurationError):
-    """The batch begins before the end of the group's rows: some would be in the table twice."""
+    """The batch begins before the end of the group's rows: the table would have some rows twice."""
 
 
 class RowsWouldBeMissing(ConfigurationError):
-    """The batch begins past the end of the group's rows: what lies between would never be in the table."""
+    """The batch begins past the end of the group's rows: the table would never have the rows between."""
 
 
 class UnknownRows(ConfigurationError):
-    """Nobody can say which rows of the group the table has: its history is cut, or somebody took rows out."""
+    """The table's rows of the group are unknown: its history is cut, or others removed rows."""
 
 
 class OtherCluster(ConfigurationError):
-    """The group's rows in the table come from a cluster that, by its masters, is another one."""
+    """The group's rows in the table come from a cluster with other masters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch that is to be written."""
+    """A batch to write."""
 
     query_id: str
-    """The identity of Spark's checkpoint."""
+    """The id of Spark's checkpoint."""
     batch_id: int
     start: Mapping[PartitionKey, int]
     end: Mapping[PartitionKey, int]
@@ -75,14 +75,13 @@ def check_batch(
     skips: bool = False,
     may_lose: bool = False,
 ) -> bool:
-    """Whether the batch has to be written: False if the table has it already.
+    """Whether to write the batch: False if the table has it already.
 
-    `known` is where this run would begin a new checkpoint, and `skips` says that the user wants that to count where it
-    is past the table's end; `may_lose` says that partitions may enter past the end, as the brokers no longer have what
-    lies between (failOnDataLoss=false). Raises RowsWouldRepeat or RowsWouldBeMissing for a batch that does not begin
-    where the table ends, UnknownRows for one of an old checkpoint and a table that is a copy. Such a batch comes of an
-    old checkpoint that is taken up again after a newer one went on from the table, of one that was put back to an
-    earlier state, of a run that was thought dead, and of a table that is another one or was put back.
+    `known` is where this run would begin a new checkpoint. `skips`: the user wants `known` to count even past the
+    table's end. `may_lose` (failOnDataLoss=false): partitions may enter past the end, because the brokers no longer
+    have what lies between. Raises RowsWouldRepeat or RowsWouldBeMissing if the batch does not begin where the table
+    ends, UnknownRows for an old checkpoint with a copied table. Such batches come from an outdated checkpoint, a
+    restored checkpoint, a run that was thought dead, or a table that was replaced or restored.
     """
     newest = state.record
     if newest is None:
@@ -94,20 +93,20 @@ def check_batch(
         if beyond:
             first = min(beyond)
             raise RowsWouldRepeat(
-                f"{batch} is in the table already, as another one: it would end at {batch.end[first]} in {first}, and "
-                f"the table ends at {held.get(first)}. The checkpoint was put back to an earlier state. {_NEW}"
+                f"the table already has another {batch}: this one would end at {batch.end[first]} in {first}, and "
+                f"the table ends at {held.get(first)}. The checkpoint was restored to an earlier state. {_NEW}"
             )
         return False
-    # A partition that only `end` has enters there, and is read from the next batch on.
+    # A partition that only `end` has enters there; the next batch reads it.
     begins = {p: batch.start.get(p, batch.end.get(p, at)) for p, at in held.items()}
     behind = {p for p, at in held.items() if begins[p] < at}
     if newest.query_id != batch.query_id:
-        # The first batch of an older run was planned before the table went on, and ends before it.
+        # An older run may have planned its first batch before the table moved on; that batch ends too early.
         behind |= {p for p, at in held.items() if batch.end.get(p, at) < at}
     if behind:
         first = min(behind)
         raise RowsWouldRepeat(
-            f"{batch} stands before what query {newest.query_id} wrote to the table since, in {len(behind)}"
+            f"{batch} begins before what query {newest.query_id} wrote to the table since, in {len(behind)}"
             f" partitions: {first} would be read from {begins[first]} to {batch.end.get(first)}, and the table ends at"
             f" {held[first]}. {_NEW}{f'. {BEGIN_ANEW}' if begins[first] == held[first] else ''}"
         )
@@ -119,33 +118,33 @@ def check_batch(
         first = min(past)
         raise RowsWouldBeMissing(
             f"{batch} begins past the end of the group's rows in the table, in {len(past)} partitions: {first} would be"
-            f" read from {begins[first]}, and the table ends at {held[first]}. Was the table put back to an earlier"
+            f" read from {begins[first]}, and the table ends at {held[first]}. Was the table restored to an earlier"
             f" version? {_NEW}"
         )
     if batch.batch_id > 0:
-        # What the query has begun to read is in its records, unless those are in another table.
+        # The query's records have what it has begun to read, unless they are in another table.
         unheld = batch.start.keys() & batch.end.keys() - held.keys()
         if unheld:
             first = min(unheld)
             raise RowsWouldBeMissing(
-                f"{batch} goes on at {batch.start[first]} in {first}, and the table has nothing of the group's rows"
-                f" there, nor in {len(unheld) - 1} other partitions that it goes on in. Is it another table, or one"
-                " that was put back? Start with a new checkpoint: it reads what the table does not have"
+                f"{batch} continues at {batch.start[first]} in {first}, and the table has no rows of the group there,"
+                f" nor in {len(unheld) - 1} other partitions of the batch. Is it another table, or was it restored?"
+                " Start with a new checkpoint: it reads what the table does not have"
             )
     return True
 
 
 def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, int], *, may_lose: bool) -> None:
-    """See `check_batch`; for a table that says nothing of where the group's rows end."""
+    """See `check_batch`; for a table that does not say where the group's rows end."""
     if batch.batch_id > 0 and state.is_copy:
         raise UnknownRows(
-            f"{batch} is not its first, and the table is a copy of another one, so nobody can say how far the group's "
-            f"rows go in it. {_OF_A_COPY}"
+            f"{batch} is not its first, and the table is a copy of another table, so the end of the group's rows in it "
+            f"is unknown. {_OF_A_COPY}"
         )
     if batch.batch_id > 0 and state.is_whole:
         raise RowsWouldBeMissing(
-            f"{batch} is not its first, and the table has none of the group's rows. Is it another table, or "
-            "one that was put back? Start with a new checkpoint: it reads what the table does not have"
+            f"{batch} is not its first, and the table has none of the group's rows. Is it another table, or was it "
+            "restored? Start with a new checkpoint: it reads what the table does not have"
         )
     if batch.batch_id > 0 or may_lose:
         return
@@ -153,8 +152,8 @@ def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, in
     if past:
         first = min(past)
         raise RowsWouldBeMissing(
-            f"{batch} begins past where this run is to begin, in {len(past)} partitions: {first} would be read from"
-            f" {batch.start.get(first, batch.end.get(first))}, and not from {known[first]}, and the table has none of"
+            f"{batch} begins past this run's start in {len(past)} partitions: {first} would be read from"
+            f" {batch.start.get(first, batch.end.get(first))} instead of {known[first]}, and the table has none of"
             " the group's rows. Start with a new checkpoint"
         )
 
@@ -162,33 +161,33 @@ def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, in
 def check_beginning(
     state: SinkState, where: str, consumer_group: str, chosen: str | None, *, in_offsets_table: bool
 ) -> None:
-    """Raise UnknownRows where the group may have rows in the table at `where`, nobody can say how far they go, and
-    `chosen`, what the user said where to begin, does not either.
+    """Raise UnknownRows if the group may have rows in the table at `where`, their end is unknown, and the user's
+    `chosen` starting offsets do not say either.
 
-    The offsets table, if it has the group, follows the table's rows and knows in the history's stead. Not so with a
-    copy: the group may have gone on in the first table since, and the copy does not have those rows.
+    The offsets table follows the table's rows, so it may replace the history. But not for a copy: the group may have
+    continued in the first table, and the copy lacks those rows.
     """
     if state.record is not None or state.is_whole or says_offsets(chosen) or chosen == GROUP:
         return
     if state.is_copy:
         raise UnknownRows(
-            f"{where} is a copy of another table, so nobody can say how far the rows of group {consumer_group} go in "
+            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in "
             f"it. {_OF_A_COPY}"
         )
     if not (in_offsets_table and chosen in (None, TARGET)):
         raise UnknownRows(
-            f"{where} has rows of group {consumer_group} perhaps, and its history does not say how far they go: Delta "
+            f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
             "removes it after delta.logRetentionDuration. Say where to start with --starting-offsets: offsets of "
             "partitions as JSON, or group"
         )
 
 
 def check_cluster(state: SinkState, where: str, masters: Collection[str], former: Collection[str] = ()) -> None:
-    """Raise OtherCluster where the group's rows in the table at `where` come from a cluster that shares no master with
-    this run's: equal names of topics and partitions stand for other messages there.
+    """Raise OtherCluster if the group's rows in the table at `where` come from a cluster that shares no master with
+    this run: there, equal names of topics and partitions mean other messages.
 
-    Masters may come and go, as each commit names those of its run. `former` are those that the user says the cluster
-    had before.
+    Masters may come and go, because each commit names those of its run. `former` are the cluster's earlier masters,
+    given by the user.
     """
     record = state.record
     if record is None or not record.masters or not set(record.masters).isdisjoint({*masters, *former}):
@@ -196,17 +195,18 @@ def check_cluster(state: SinkState, where: str, masters: Collection[str], former
     before = ",".join(record.masters)
     raise OtherCluster(
         f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
-        f"masterServers names {','.join(masters)}. Another cluster's topics are other topics, whatever their names: "
-        "read them as a group of another name, or into another table, without the first cluster's offsets table. If "
-        f"it is the same cluster, and its masters moved or got other names, say so with --former-masters {before}"
+        f"masterServers names {','.join(masters)}. Topics of another cluster are other topics, even with equal names: "
+        "read them with another group name, or into another table without the first cluster's offsets table. If it is "
+        f"the same cluster and its masters moved or were renamed, add --former-masters {before}"
     )
 
 
 def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | None, *, goes_on: bool) -> SinkState:
-    """Return what may be gone by of `state`, the table's at `where`; raises UnknownRows where the user has to say.
+    """Return the part of `state`, the table's at `where`, that this run can rely on. Raises UnknownRows if the user
+    must choose.
 
-    `chosen` is what the user said where to begin. `goes_on` for a checkpoint that has batches in the table: rows that
-    others pick and delete are not its business, as it does not go by the table.
+    `chosen` are the user's starting offsets. `goes_on` for a checkpoint that has batches in the table: it does not
+    start from the table, so rows that others deleted do not matter to it.
     """
     taken = state.taken_out
     if taken is None or chosen == TARGET or (goes_on and not taken.everything):
@@ -214,9 +214,9 @@ def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | Non
     if says_offsets(chosen) and not goes_on:
         return SinkState(None, state.sequence, is_whole=False)
     raise UnknownRows(
-        f"version {taken.version} of {where} ({taken.operation}) took rows out after the last commit of group"
-        f" {consumer_group}, so nobody can say which of its rows are left. Start with a new checkpoint and say where it"
-        " begins: --starting-offsets target goes on after that commit and leaves out what was taken out;"
-        ' --starting-offsets \'{"default": "earliest"}\', or offsets of partitions, reads again from there. Or put the'
-        " table back, with RESTORE ... TO VERSION AS OF and a version"
+        f"version {taken.version} of {where} ({taken.operation}) removed rows after the last commit of group"
+        f" {consumer_group}, so it is unknown which of its rows are left. Start with a new checkpoint and say where it"
+        " begins: --starting-offsets target continues after that commit and does not read removed rows again;"
+        ' --starting-offsets \'{"default": "earliest"}\', or offsets of partitions, reads again from there. Or restore'
+        " the table with RESTORE ... TO VERSION AS OF and a version"
     )

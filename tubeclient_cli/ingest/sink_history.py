@@ -1,8 +1,8 @@
 """What the history of the job's table says about one group: where its rows end, and what was done to them since. Pure.
 
-Each commit of the job says where the group's rows end with it. Others write to the table as well. Maintenance leaves
-the rows as they are; RESTORE goes back to what an earlier version said; and whoever deletes or overwrites takes rows
-out of which nobody can say how far they go.
+Each commit of the job says where the group's rows end. Others write to the table as well. Maintenance leaves the rows
+unchanged. RESTORE returns to the state of an earlier version. After a delete or an overwrite it is unknown which rows
+are left.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ __all__ = ["Commit", "SinkState", "TakenOut", "state_of"]
 
 
 class Commit(NamedTuple):
-    """One commit of the table, as its history tells it."""
+    """One commit of the table, from its history."""
 
     version: int
     operation: str
     parameters: Mapping[str, str | None]
     metrics: Mapping[str, str | None]
     record: SinkRecord | None
-    """What the job wrote about it; None for a commit of others."""
+    """The job's record in it; None for a commit of others."""
 
 
 class TakenOut(NamedTuple):
-    """A commit of others that took rows out of the table, after the group's last one that counts."""
+    """A commit of others that removed rows after the group's last valid commit."""
 
     version: int
     operation: str
     everything: bool
-    """Whether it may have taken all rows; False for those that a predicate picks."""
+    """Whether it may have removed all rows; False if a predicate selected them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """What is known of the group's rows in the table."""
+    """What is known about the group's rows in the table."""
 
     record: SinkRecord | None = None
-    """The group's last commit that counts; None if the table has none."""
+    """The group's last valid commit; None if the table has none."""
     sequence: int = 0
-    """The highest number that a commit of the group has, those that RESTORE undid included."""
+    """The highest number of the group's commits, including those that RESTORE undid."""
     taken_out: TakenOut | None = None
     undone_topics: frozenset[str] = frozenset()
-    """Topics of which the offsets table's word does not count: RESTORE took all of the group's rows back, or the user
-    begins them anew."""
+    """Topics for which the offsets table does not count: RESTORE removed all of the group's rows, or the user begins
+    them anew."""
     is_whole: bool = True
-    """Whether the history goes back far enough. If not, and `record` is None, the group may have written before."""
+    """Whether the history is complete. If not, and `record` is None, the group may have written before."""
     is_copy: bool = False
     """Whether rows came from another table, whose history is not here."""
 
     @property
     def ends(self) -> Offsets:
-        """Where the group's rows end; {} where nothing is known of them."""
+        """Where the group's rows end; {} if unknown."""
         return self.record.ends if self.record is not None else Offsets({})
 
     def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
-        """What counts for a query that is to begin `topics` anew: nothing of them, until it has written itself."""
+        """The state for a query that begins `topics` anew: it ignores them until the query itself has written."""
         if self.record is not None and self.record.query_id == query_id:
             return self
         forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
@@ -79,7 +79,7 @@ class _Effect(Enum):
 
 
 def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
-    """Say what `commits`, the table's last ones, newest first, tell about the group."""
+    """What `commits`, the table's last ones, newest first, say about the group."""
     kept_up_to: int | None = None
     taken: TakenOut | None = None
     sequence = 0
@@ -93,7 +93,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
             continue
         if record is not None:
             base = commit.version - 1 if record.based_on is None else record.based_on
-            # What came between the job's look at the table and its commit is not in its record.
+            # The record does not include what came between the job's read of the table and its commit.
             between = (one for one in commits[index + 1 :] if one.version > base)
             taken = _worse(taken, *map(_taken, between))
             is_whole = commits[-1].version <= base + 1
@@ -105,7 +105,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
             return SinkState(None, sequence, None, frozenset(undone), is_whole=False, is_copy=True)
         else:
             taken = _worse(taken, _taken(commit))
-    # What was taken out before the group's first commit is nothing to it.
+    # Rows removed before the group's first commit do not matter.
     is_whole = not commits or commits[-1].version == 0
     return SinkState(None, sequence, None, frozenset(undone), is_whole)
 
@@ -121,11 +121,11 @@ def _taken(commit: Commit) -> TakenOut | None:
 
 
 def _worse(*found: TakenOut | None) -> TakenOut | None:
-    """The one that took most; the newest of those."""
+    """The one that removed most; among equals the newest."""
     return max((one for one in found if one is not None), key=lambda one: (one.everything, one.version), default=None)
 
 
-# Operations as delta-spark and delta-rs call them. Whatever is not named is thought capable of anything.
+# Operation names of delta-spark and delta-rs. Any other operation counts as one that may remove rows.
 _KEEP: Final = frozenset(
     {
         *("ADD COLUMN", "ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "RENAME COLUMN", "DROP COLUMNS"),
@@ -166,13 +166,14 @@ def _is_zero(metrics: Mapping[str, str | None], names: Iterable[str]) -> bool:
 
 
 def _has_predicate(commit: Commit) -> bool:
-    """Whether it takes out what a predicate picks; `true` picks everything."""
+    """Whether a predicate selects the removed rows; `true` selects all."""
     text = commit.parameters.get("predicate")
     return text is not None and text.strip().lower() not in ("", "[]", '["true"]', "true")
 
 
 def _restored(commit: Commit) -> int | None:
-    """The version that RESTORE went back to; None where it was told a time, and which version that was is not said."""
+    """The version that RESTORE returned to; None if it was given a time, because the history does not name the version
+    then."""
     text = commit.parameters.get("version")
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""What a commit of the ingest job says about itself, in its `userMetadata`."""
+"""The ingest job's record in the `userMetadata` of its commits."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _FIELD = "tubeclient"
 
 @dataclass(frozen=True, slots=True)
 class SinkRecord:
-    """One batch of a group, and where the group's rows end with it."""
+    """One batch of a group, and where the group's rows end after it."""
 
     consumer_group: str
     query_id: str
-    """The identity of Spark's checkpoint."""
+    """The id of Spark's checkpoint."""
     batch_id: int
     ends: Offsets
-    """Everything before these offsets is in the table, from all topics that the group has ever written to it."""
+    """The table has everything before these offsets, from all topics that the group has ever written to it."""
     sequence: int = 0
-    """The group's number of the commit, which goes on over checkpoints; 0 where an earlier release wrote it, which
-    counted for each checkpoint anew."""
+    """The group's number of the commit, across checkpoints; 0 in commits of an earlier release, which counted per
+    checkpoint."""
     based_on: int | None = None
-    """The table's version that the job had looked at before; None for one that was to be made."""
+    """The table's version that the job had read before; None if there was no table."""
     masters: tuple[str, ...] = ()
-    """ "host:port" of the masters of the cluster that the rows come from; () where an earlier release wrote it."""
+    """ "host:port" of the masters of the rows' cluster; () in commits of an earlier release."""
 
     @property
     def transaction_id(self) -> str:
-        """The `txnAppId` of the commit, whose `txnVersion` is `sequence`."""
+        """The commit's `txnAppId`; its `txnVersion` is `sequence`."""
         return self.transaction_id_of(self.consumer_group)
 
     @staticmethod
     def transaction_id_of(consumer_group: str) -> str:
-        """The one identity of a group's commits: of two runs that write at once, whatever their checkpoints, Delta lets
-        only one through."""
+        """The one transaction id of a group's commits. Of two runs that write at once, whatever their checkpoints,
+        Delta accepts only one."""
         return f"tubeclient:{consumer_group}"
 
     def to_json(self) -> str:
@@ -60,7 +60,7 @@ class SinkRecord:
 
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
-        """Read a commit's userMetadata; None if it is not of this job's making."""
+        """Parse a commit's userMetadata; None if this job did not write it."""
         try:
             document = json.loads(text or "")
         except ValueError:

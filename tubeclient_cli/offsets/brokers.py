@@ -1,4 +1,4 @@
-"""What the brokers and the master say about a group's topics, asked once."""
+"""What brokers and master say about a group's topics, looked up once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Brokers"]
 
 
 class Brokers:
-    """The cluster of `master_servers`, as far as the topics of `key` go; `options` are the source's, to reach it.
+    """The part of the cluster of `master_servers` that has the topics of `key`. `options` are the source's connection
+    options.
 
-    Nothing is contacted before something is asked. Methods and properties raise TubeError.
+    Connects on first use. Methods and properties raise TubeError.
     """
 
     def __init__(self, master_servers: str, key: GroupKey, options: Mapping[str, str]) -> None:
@@ -38,20 +39,20 @@ class Brokers:
 
     @cached_property
     def view(self) -> ClusterView:
-        """Which partitions there are."""
+        """The existing partitions."""
         return self._cluster.fetch_view()
 
     @cached_property
     def bounds(self) -> Mapping[StoreKey, StoreBounds]:
-        """What each store holds, as of the first time that this is asked."""
+        """Each store's bounds, as of the first call."""
         return self.lookup.bounds(self.view)
 
     def positions_of(self, consumer_group: str) -> Mapping[PartitionKey, int]:
-        """The positions that the brokers themselves keep for a group."""
+        """The positions that the brokers keep for a group."""
         return self.lookup.group_positions(self.view, consumer_group)
 
     def consumers(self) -> tuple[GroupMember, ...]:
-        """The group's clients that the master knows, queries of Spark among them."""
+        """The group's clients that the master knows, including Spark queries."""
         return tuple(Admin(self._settings).group(self._group).members)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""`tubeclient offsets`: look at the positions of groups in an offsets table, and move them.
+"""`tubeclient offsets`: show the positions of groups in an offsets table, and move them.
 
-The commands as typer shows them. Imports nothing heavy before one is really run.
+The commands as typer shows them. Imports nothing heavy until a command runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-patter
 
 offsets_app = typer.Typer(
     name="offsets",
-    help="Look at how far groups have read, in an offsets table, and move them.",
+    help="Show how far groups have read, in an offsets table, and move them.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -41,13 +41,13 @@ _Storage = Annotated[
 ]
 _Topics = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="The topics that are read together; needed where the group has several sets."),
+    typer.Option(metavar="NAME", help="The topics that are read together; needed if the group has several sets."),
 ]
 _Pattern = Annotated[
     str | None, typer.Option(metavar="REGEX", help="Instead of topics, for a group that reads by subscribePattern.")
 ]
 _Masters = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to ask the brokers as well.")
+    str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to query the brokers as well.")
 ]
 
 
@@ -85,9 +85,9 @@ def history(
 ) -> None:
     """Show who moved a group when: its commits, newest first.
 
-    From the table's log and its older versions, as far as they are kept: a
-    week by default, on a local disk the table's last 1 000 commits. A
-    commit's number is what `reset --to batch:N` takes.
+    From the table's log and its older versions, as long as they are kept: a
+    week by default, on a local disk the table's last 1 000 commits. Use a
+    commit's number in `reset --to batch:N`.
     """
     with clear_errors("offsets history"):
         from tubeclient_cli.offsets import display as display
@@ -113,9 +113,9 @@ def lag(
 ) -> None:
     """Show how many rows a group is behind: by partition, by store, in all.
 
-    With --master-servers as of now, else as of the group's last commit. A
+    With --master-servers as of now, otherwise as of the group's last commit. A
     store's partitions share its index, so the rows of one partition are an
-    upper bound; a store counts by its partition that is furthest behind.
+    upper bound. A store counts by its partition that is furthest behind.
     """
     with clear_errors("offsets lag"):
         from tubeclient_cli.offsets import display as display
@@ -143,8 +143,8 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, a time as 2026-11-21T10:31Z, batch:N, group:NAME, or JSON as startingOffsets "
-            'takes it, {"1:clicks:0": 2800}: partitions that are not named stay.',
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, batch:N, group:NAME, or JSON as in "
+            'startingOffsets, {"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
     topic: _Topics = None,
@@ -152,7 +152,7 @@ def reset(
     master_servers: _Masters = None,
     option: FurtherOptions = None,
     time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The zone of the producers' clocks, and of a time that names none.")
+        str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
     ] = "UTC",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
@@ -160,24 +160,25 @@ def reset(
     storage_option: _Storage = None,
     json: AsJson = False,
 ) -> None:
-    """Move a group to another place in its topics.
+    """Move a group to other positions in its topics.
 
-    It counts for what starts from the table: a query with a NEW checkpoint
-    and startingOffsets=group, or a consumer that reads its position here; and
-    the table forgets where a query began whose first batch did not complete. A
-    query with a checkpoint goes by its checkpoint, and sets the table back to
-    it; `tubeclient ingest` goes by what its target has.
+    The new positions apply to whatever starts from the table: a query with a
+    NEW checkpoint and startingOffsets=group, or a consumer that reads its
+    position here. Kept initial offsets of a query whose first batch did not
+    complete are dropped. A query with a checkpoint continues from its
+    checkpoint, and sets the table back; `tubeclient ingest` continues from its
+    target.
 
-    earliest, latest and times are asked of the brokers, so they need
-    --master-servers. batch:N is where the group stood after its commit N, see
-    `history`. group:NAME is where another group stands, in this table or, with
-    --master-servers, on the brokers. Where brokers are asked, a place that they
-    do not hold becomes the nearest one that they do, with a warning.
+    earliest, latest and times need --master-servers, because the brokers
+    answer them. batch:N is the group's position after its commit N, see
+    `history`. group:NAME is another group's position, in this table or, with
+    --master-servers, on the brokers. If brokers no longer hold a position,
+    the nearest one that they hold is used, with a warning.
 
     A live group is refused: one that recorded something in the last 30
     seconds, or, with --master-servers, one that has consumers at the master.
-    With --force it is reset all the same, and a query that runs stops at its
-    next commit with SupersededRun.
+    --force resets it anyway, and a running query stops at its next commit
+    with SupersededRun.
 
     Example:
 
@@ -193,7 +194,7 @@ def reset(
         from tubeclient_cli.offsets.target import choose_key, parse_target
 
         if json and not (dry_run or yes):
-            raise ConfigurationError("--json asks nothing; add --yes to change the table, or --dry-run")
+            raise ConfigurationError("--json does not prompt; add --yes to change the table, or --dry-run")
         target = parse_target(to, time_zone)
         table = _table(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
         found = table.all_latest(consumer_group)
@@ -224,7 +225,7 @@ def reset(
             elif refusal is not None:
                 typer.echo(f"it would be refused: {refusal}")
             elif changed:
-                typer.echo("the group was reset; queries with a checkpoint go on by that, not by the table")
+                typer.echo("the group was reset; queries with a checkpoint continue from that, not from the table")
 
 
 def _table(uri: str, storage_options: list[str] | None, client_version: str | None = None) -> OffsetsTable:
@@ -235,11 +236,11 @@ def _table(uri: str, storage_options: list[str] | None, client_version: str | No
 
 @contextlib.contextmanager
 def _brokers(master_servers: str | None, key: GroupKey, options: list[str] | None) -> Iterator[Brokers | None]:
-    """The cluster as far as `key` reads it; None where no masters are named."""
+    """The part of the cluster that `key` reads; None if no masters are named."""
     given = further_options(options, _FLAGS)
     if master_servers is None:
         if given:
-            raise ConfigurationError("--option says how to reach the cluster; add --master-servers")
+            raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
         yield None
         return
     from tubeclient_cli.offsets.brokers import Brokers
@@ -257,7 +258,7 @@ def _nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> Configu
     place = display_uri(uri)
     if not table.exists():
         return ConfigurationError(
-            f"there is no Delta table at {place}; check --offsets-table. A query's first batch makes the table, where "
-            "its option offsetsTable names the place"
+            f"there is no Delta table at {place}; check --offsets-table. The first batch of a query with the option "
+            "offsetsTable creates the table"
         )
     return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; check both names")

@@ -1,4 +1,4 @@
-"""What the commands of `tubeclient offsets` print: tables for people, JSON for scripts."""
+"""Output of `tubeclient offsets`: tables for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def history_json(consumer_group: str, found: GroupHistory) -> dict[str, Any]:
 
 def _moved(commit: GroupCommit) -> str:
     if not commit.before_is_known:
-        return "what was before is not kept any more"
+        return "the state before is not kept any more"
     if not commit.moves:
-        return "nothing (where a new query begins)"
+        return "nothing (initial offsets of a query)"
     shown = ", ".join(f"{m.partition} {_text(m.start)} -> {_text(m.end)}" for m in commit.moves[:_SHOWN_MOVES])
     more = len(commit.moves) - _SHOWN_MOVES
     return f"{shown} and {more} more partitions" if more > 0 else shown
@@ -154,7 +154,7 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
             console.print(stores)
         console.print(f"rows behind in all, at most: {_number(lag.rows_behind)}")
         if lag.expired:
-            console.print(f"not held by the brokers any more, at most: {lag.expired:,} rows that were not read")
+            console.print(f"unread rows that the brokers no longer hold, at most: {lag.expired:,}")
 
 
 def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def print_plan(console: Console, plan: Plan, *, dry_run: bool) -> None:
     for warning in plan.warnings:
         console.print(f"warning: {warning}", soft_wrap=True)
     if not plan.moves:
-        console.print(f"{plan.key} is there already, nothing moves", soft_wrap=True)
+        console.print(f"{plan.key} has these positions already, nothing moves", soft_wrap=True)
         return
     console.print(f"{plan.key}{', a dry run' if dry_run else ''}:", soft_wrap=True)
     table = _table("partition", "from", "to", "rows, at most")
@@ -227,7 +227,7 @@ def _table(*columns: str, right: Sequence[str] | None = None) -> Table:
     table = Table()
     for number, column in enumerate(columns):
         numeric = number > 0 if right is None else column in right
-        # Nothing is cut: keys and offsets are there to be copied.
+        # Cut nothing: users copy keys and offsets.
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     return table
 

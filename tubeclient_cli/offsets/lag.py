@@ -16,13 +16,13 @@ __all__ = ["GroupLag", "PartitionLag", "lag_at_commit", "lag_now"]
 
 
 class PartitionLag(NamedTuple):
-    """What is left to read of one partition. Index offsets; None where nobody knows."""
+    """What is left to read of one partition. Index offsets; None if unknown."""
 
     partition: PartitionKey
     next_offset: int | None
     end_offset: int | None
     rows_behind: int | None
-    """At most: the partitions of a store share its index."""
+    """Upper bound: the partitions of a store share its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class GroupLag:
 
     topic_set: str
     as_of: datetime | None
-    """The time of the group's commit; None where the brokers were asked just now."""
+    """The time of the group's commit; None if the brokers were queried just now."""
     partitions: tuple[PartitionLag, ...]
     """Sorted by partition."""
     stores: dict[StoreKey, int] | None
-    """At most so many rows behind; None where the end of a partition is not known."""
+    """Upper bound of the rows behind; None if the end of a partition is unknown."""
     expired: int = 0
-    """At most so many rows lie before what the brokers still hold, and cannot be read any more."""
+    """Upper bound of the unread rows that the brokers no longer hold."""
 
     @property
     def rows_behind(self) -> int | None:
-        """In all, at most."""
+        """Over all stores, upper bound."""
         return None if self.stores is None else sum(self.stores.values())
 
 
 def lag_at_commit(progress: GroupProgress) -> GroupLag:
-    """The lag as of the group's last commit, by the ends that were noted with it."""
+    """The lag as of the group's last commit, from the ends recorded with it."""
     rows = tuple(PartitionLag(p.partition, p.next_offset, p.end_offset, p.lag) for p in progress.partitions)
     ends = {row.partition: row.end_offset for row in rows if row.end_offset is not None}
     stores = rows_behind_by_store(ends, progress.positions) if len(ends) == len(rows) else None
@@ -54,9 +54,8 @@ def lag_at_commit(progress: GroupProgress) -> GroupLag:
 
 
 def lag_now(progress: GroupProgress, brokers: Brokers) -> GroupLag:
-    """The lag as of now, by what the brokers hold. A partition that the table does not know is read from its beginning;
-    one that the cluster does not have any more is left out.
-    """
+    """The lag as of now, from what the brokers hold. A partition that the table does not have counts from its
+    beginning; one that left the cluster does not count."""
     held = {partition: brokers.bounds[partition.store] for partition in brokers.view.partitions()}
     known = progress.positions
     begins = {partition: max(known.get(partition, 0), bounds.min_offset) for partition, bounds in held.items()}

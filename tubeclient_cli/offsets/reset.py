@@ -1,4 +1,4 @@
-"""Moving a group to another place: what would move, whether it may, and the commit."""
+"""Resets a group: plans what would move, checks whether it may, and commits."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Plan:
 
     key: GroupKey
     current: GroupProgress | None
-    """What the plan goes by; None for a group of which nothing is kept."""
+    """The progress that the plan is based on; None if the table has nothing of the group."""
     positions: Mapping[PartitionKey, int]
     """All of the group's positions afterwards."""
     ends: Mapping[PartitionKey, int]
-    """Where the brokers' data ends, as far as they were asked."""
+    """The ends of the brokers' data, where looked up."""
     warnings: tuple[str, ...]
     forgets_start: bool = False
-    """The table has kept the place where a query began, and is to forget it."""
+    """Whether the reset drops kept initial offsets."""
 
     @property
     def changes(self) -> bool:
@@ -50,12 +50,12 @@ class Plan:
 
     @property
     def rows_again(self) -> int:
-        """At most so many rows are read again; what partitions hold that are not known any more does not count."""
+        """Upper bound of the rows read again; partitions that are no longer known do not count."""
         return self._rows_between(self.positions, self._before)
 
     @property
     def rows_skipped(self) -> int:
-        """At most so many rows are skipped; what lies before a partition that was not known does not count."""
+        """Upper bound of the rows skipped; rows of partitions that were unknown do not count."""
         return self._rows_between(self._before, self.positions)
 
     @property
@@ -91,19 +91,18 @@ class Reset:
                 wanted = {**before, **self._places(spec, time_zone, before)}
         positions, warnings = self._within_bounds(wanted)
         if not positions:
-            raise ConfigurationError(f"{self._key} would have no position left; name another place with --to")
+            raise ConfigurationError(f"{self._key} would have no position left; choose another --to")
         forgets_start = self._table.keeps_start(self._key)
         if forgets_start:
             warnings.append(
-                "the table forgets where a query began whose first batch is not known to be complete: begin with a "
-                "new checkpoint, as what one with such a batch was to read may be passed over"
+                "the table drops the initial offsets of a query whose first batch may be incomplete: start with a new "
+                "checkpoint, because the old one may skip rows of that batch"
             )
         return Plan(self._key, current, positions, self._ends(positions), tuple(warnings), forgets_start)
 
     def take_over(self, plan: Plan, *, force: bool) -> OffsetsRun:
-        """Begin the run that is to write; writes nothing yet. Raises RunAlive or ConfigurationError for a live group,
-        unless `force`.
-        """
+        """Begin the run that will write; writes nothing yet. Raises RunAlive or ConfigurationError for a live group,
+        unless `force`."""
         consumers = () if self._brokers is None or force else self._brokers.consumers()
         if consumers:
             raise ConfigurationError(
@@ -115,18 +114,18 @@ class Reset:
         return self._table.open_run(self._key, source_count, force=force)
 
     def apply(self, plan: Plan, run: OffsetsRun, *, force: bool) -> bool:
-        """Write the plan's positions; false where the table has them by now.
+        """Write the plan's positions; False if the table already has them.
 
-        ConfigurationError where the group moved since the plan was made, unless `force`.
+        ConfigurationError if the group moved since the plan was made, unless `force`.
         """
         now = self._table.latest(self._key)
         if not force and now != plan.current:
-            raise ConfigurationError(f"{self._key} was moved meanwhile, by somebody else; look again, and try again")
+            raise ConfigurationError(f"another writer moved {self._key} meanwhile; check its position and try again")
         run.clear_initial()
         return run.record(moved_to(plan.current, plan.positions, plan.ends))
 
     def _positions_of(self, name: str) -> Mapping[PartitionKey, int]:
-        """Another group's positions, topic by topic from the table or else from the brokers."""
+        """Another group's positions, per topic from the table or otherwise from the brokers."""
         kept = {
             topic
             for progress in self._table.all_latest(name)
@@ -142,21 +141,21 @@ class Reset:
             raise ConfigurationError(
                 ("the offsets table has no" if alone else "neither the offsets table nor a broker has a")
                 + f" position of group {name} in the topics of {self._key}; check the name"
-                + (", or add --master-servers to ask the brokers as well" if alone else "")
+                + (", or add --master-servers to query the brokers as well" if alone else "")
             )
         return found
 
     def _places(
         self, spec: OffsetSpec, time_zone: str, before: Mapping[PartitionKey, int]
     ) -> Mapping[PartitionKey, int]:
-        """The offsets of the partitions that `spec` speaks of."""
+        """The offsets of the partitions in `spec`."""
         named = dict(spec.named)
         if self._brokers is None:
             plain = {partition: at for partition, at in named.items() if isinstance(at, int)}
             if spec.default is not None or len(plain) < len(named) or not plain.keys() <= before.keys():
                 raise ConfigurationError(
-                    f"{spec.option} names places that only the brokers know, or partitions that the table does not "
-                    "have; add --master-servers"
+                    f"{spec.option} needs offsets that only the brokers know, or names partitions that the table does "
+                    "not have; add --master-servers"
                 )
             return plain
         partitions = self._brokers.view.partitions()
@@ -173,15 +172,15 @@ class Reset:
                 found = self._brokers.lookup.offsets_at(self._brokers.view, times, time_zone=time_zone, bounds=bounds)
             except NoMessageTime as error:
                 raise ConfigurationError(
-                    f"{spec.option} goes by the times that producers write on messages, but {error}. Name earliest, "
+                    f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, "
                     f'latest, batch:N or group:NAME instead, or an offset by partition: {{"{error.partition}": 2800}}'
                 ) from error
-            # Where nothing is so late, what comes next is.
+            # If all messages are older, the end.
             return {key: bounds[key.store].max_offset if at is None else at for key, at in found.items()}
         return resolve(spec, meant, bounds, lambda: GroupPositions(before), "earliest")
 
     def _within_bounds(self, wanted: Mapping[PartitionKey, int]) -> tuple[dict[PartitionKey, int], list[str]]:
-        """Move offsets that the brokers do not hold to the nearest that they do, and say so."""
+        """Move offsets that the brokers do not hold to the nearest that they hold, and return warnings."""
         if self._brokers is None:
             return dict(wanted), []
         there = set(self._brokers.view.partitions())
@@ -195,8 +194,8 @@ class Reset:
             positions[partition] = min(max(at, held.min_offset), held.max_offset)
             if positions[partition] != at:
                 warnings.append(
-                    f"{partition} would be at {at}, and the broker holds {held.min_offset} to {held.max_offset}: "
-                    f"{positions[partition]} is taken"
+                    f"{partition} would be at {at}, but the broker holds {held.min_offset} to {held.max_offset}; "
+                    f"using {positions[partition]}"
                 )
         return positions, warnings
 
@@ -208,10 +207,10 @@ class Reset:
 
 
 def as_kept(before: Mapping[PartitionKey, int], then: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
-    """The positions `then`, and those of `before` in topics that `then` knows nothing of.
+    """The positions `then`, and those of `before` in topics that `then` does not have.
 
-    A topic is taken as a whole: a partition of it that was not known then is not known afterwards, and is read from its
-    beginning, as it would have been then.
+    A topic counts as a whole: a partition that it did not have then is unknown afterwards, and is read from its
+    beginning.
     """
     topics = {partition.topic for partition in then}
     return {**{partition: at for partition, at in before.items() if partition.topic not in topics}, **then}

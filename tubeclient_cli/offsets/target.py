@@ -1,4 +1,4 @@
-"""Where a group is to be reset to: what the command line says, and of which set of topics it speaks. Pure."""
+"""Parses the command line of a reset: where to move a group, and which of its topic sets. Pure."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _TO: Final = "--to"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Where the group stood after its commit of this number."""
+    """The group's position after its commit of this number."""
 
     sequence: int
 
 
 @dataclass(frozen=True, slots=True)
 class OtherGroup:
-    """Where another group stands."""
+    """Another group's position."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Places as options of the source name them; partitions that are not named stay."""
+    """Positions as the source's options describe them; partitions that are not named stay."""
 
     spec: OffsetSpec
     time_zone: str
@@ -45,17 +45,17 @@ Target = Commit | OtherGroup | Places
 
 
 def parse_target(text: str, time_zone: str = "UTC") -> Target:
-    """Read the value of --to; ConfigurationError says what is wrong with it."""
+    """Parse the value of --to. Raises ConfigurationError."""
     word, colon, rest = text.strip().partition(":")
     if colon and word == "batch":
         if not (rest.isascii() and rest.isdecimal() and int(rest) > 0):
             raise ConfigurationError(
-                f"{_TO} is {text!r}; write batch: and a commit's number from 1 on, as `history` shows it"
+                f"{_TO} is {text!r}; write batch: and a commit's number (1 or higher); `history` lists them"
             )
         return Commit(int(rest))
     if colon and word == "group":
         if not rest.strip():
-            raise ConfigurationError(f"{_TO} is {text!r}; write the other group's name behind the colon")
+            raise ConfigurationError(f"{_TO} is {text!r}; write the other group's name after the colon")
         return OtherGroup(rest.strip())
     if text.strip().startswith("{") or text.strip().lower() in ("earliest", "latest"):
         return Places(OffsetSpec.parse(text, _TO), zone_named(time_zone).key)
@@ -72,14 +72,14 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
 def choose_key(
     kept: Sequence[GroupProgress], consumer_group: str, topics: Sequence[str], pattern: str | None
 ) -> GroupKey:
-    """Return the one set of topics that is meant: the one that is named, else the only one that the table has."""
+    """Return the topic set that is meant: the given one, otherwise the table's only one. Raises ConfigurationError."""
     if topics and pattern is not None:
         raise ConfigurationError("give --topic or --topic-pattern, not both")
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ConfigurationError(f"--topic-pattern is {pattern!r}, no regular expression: {error}") from None
+            raise ConfigurationError(f"--topic-pattern {pattern!r} is not a regular expression: {error}") from None
         return GroupKey(consumer_group, pattern=pattern)
     if topics:
         try:
@@ -90,11 +90,10 @@ def choose_key(
         return kept[0].group
     if not kept:
         raise ConfigurationError(
-            f"the offsets table has nothing of group {consumer_group}; check both names, or say with --topic which "
-            "topics the group is to read"
+            f"the offsets table has nothing of group {consumer_group}; check both names, or name the group's topics "
+            "with --topic"
         )
     sets = "; ".join(progress.group.topic_set for progress in kept)
     raise ConfigurationError(
-        f"group {consumer_group} has {len(kept)} sets of topics, {sets}; say with --topic or --topic-pattern which one "
-        "is to be reset"
+        f"group {consumer_group} has {len(kept)} sets of topics, {sets}; choose one with --topic or --topic-pattern"
     )

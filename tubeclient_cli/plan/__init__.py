@@ -1,1 +1,1 @@
-"""`tubeclient plan`: which node would read what."""
+"""`tubeclient plan`: which node would read which partitions."""

@@ -1,4 +1,4 @@
-"""`tubeclient plan`: the command as typer shows it. Imports nothing heavy before it is really run."""
+"""`tubeclient plan`: the command as typer shows it. Imports nothing heavy until it runs."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def plan(
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Show who would read what, by each strategy; touches nothing.
+    """Show which node would read which partitions, by each strategy. Changes nothing.
 
-    Asks the masters' web port for the topics' partitions, assigns them, and
-    tells how many would move to another node if a node or a broker came, or
-    if one of those named with --without-node or --without-broker went. A
-    broker that is only down keeps its partitions in place: nothing moves.
+    Gets the topics' partitions from the masters' web port, assigns them, and
+    shows how many would move to another node if a node or a broker came, or if
+    a node or broker of --without-node or --without-broker went. A broker that
+    is only down keeps its partitions: nothing moves.
 
-    sticky and backlog begin with what modulo assigns. backlog evens out rows, so
-    it needs --consumer-group, whose position is asked of the brokers.
+    sticky and backlog start with modulo's assignment. backlog balances rows,
+    so it needs --consumer-group, whose position the brokers give.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""What `tubeclient plan` prints: a table with a bar for each node, and what would move; or JSON for scripts."""
+"""Output of `tubeclient plan`: a table with a bar for each node, and what would move; or JSON for scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_plans(
     partitions: Sequence[PartitionKey],
     lag: Mapping[PartitionKey, int] | None,
 ) -> None:
-    """All plans, one below the other, and a line for each strategy that cannot be had."""
+    """All plans, one below the other, and a line for each strategy that is unavailable."""
     brokers = {key.broker_id for key in partitions}
     nodes = f"{len(made[0].by_node)} nodes" if made else "no node"
     rows = "" if lag is None else f", {sum(lag.values()):,} rows to read at most"
@@ -52,9 +52,9 @@ def _print_plan(console: Console, one: StrategyPlan, lag: Mapping[PartitionKey, 
         table.add_row(str(node), f"{len(keys):,}", bar, *rows, _which(keys))
     console.print(table)
     if len(one.by_node) > _SHOWN_NODES:
-        console.print(f"and {len(one.by_node) - _SHOWN_NODES} nodes more; --json has all")
+        console.print(f"and {len(one.by_node) - _SHOWN_NODES} more nodes; --json shows all")
     sizes = balance(one.by_node)
-    even = f"{sizes.smallest} to {sizes.largest} partitions a node, the most is {sizes.overload:.2f} times the mean"
+    even = f"{sizes.smallest} to {sizes.largest} partitions per node, at most {sizes.overload:.2f} times the mean"
     if lag is not None:
         even += f"; in rows {balance(one.by_node, lag).overload:.2f} times"
     console.print(even, soft_wrap=True)
@@ -64,7 +64,7 @@ def _print_plan(console: Console, one: StrategyPlan, lag: Mapping[PartitionKey, 
 
 def _moved(found: Changes | str) -> str:
     if isinstance(found, str):
-        return f"cannot be told, {found}"
+        return f"unknown, {found}"
     text = f"{found.moved:,} of {found.kept + found.moved:,} partitions move to another node ({found.churn:.0%})"
     if found.new:
         text += f", {found.new:,} are new"
@@ -72,7 +72,7 @@ def _moved(found: Changes | str) -> str:
 
 
 def spans(keys: Iterable[PartitionKey]) -> list[str]:
-    """Sorted partitions in short: neighbours on one broker as `1:clicks:0-3`."""
+    """Short texts for sorted partitions: neighbours on one broker as `1:clicks:0-3`."""
     found: list[tuple[PartitionKey, int]] = []
     for key in keys:
         if found and (first := found[-1][0])[:2] == key[:2] and found[-1][1] + 1 == key.partition_id:
@@ -91,7 +91,7 @@ def _which(keys: Sequence[PartitionKey]) -> str:
 def plan_json(
     made: Sequence[StrategyPlan], refused: Mapping[str, str], lag: Mapping[PartitionKey, int] | None
 ) -> dict[str, Any]:
-    """The same as one object."""
+    """The plans as one JSON object."""
     return {
         "strategies": {
             one.strategy: {

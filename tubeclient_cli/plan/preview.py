@@ -1,4 +1,4 @@
-"""What `tubeclient plan` finds out: who would read what by each strategy, and what would move."""
+"""Computes what `tubeclient plan` shows: each strategy's assignment, and what would move."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = ["StrategyPlan", "lag_of", "partitions_of", "plans"]
 
 @dataclass(frozen=True, slots=True)
 class StrategyPlan:
-    """What one strategy would do with the partitions."""
+    """One strategy's plan for the partitions."""
 
     strategy: str
     by_node: Assignment
     what_if: Mapping[str, Changes | str]
-    """By what happens; a text says why it cannot be told."""
+    """Event to changes; a text says why they are unknown."""
 
 
 def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
@@ -45,9 +45,8 @@ def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
 
 
 def lag_of(admin: Admin, group: str, partitions: Collection[PartitionKey]) -> dict[PartitionKey, int]:
-    """At most so many rows of each partition the group has not read, by the brokers' books; what is unknown there it
-    has read nothing of. A broker that is not in service holds nothing to read.
-    """
+    """Upper bound of the unread rows of each partition, from the positions on the brokers. A partition unknown there
+    counts as unread. A broker that is not in service has nothing to read."""
     topics = {key.topic for key in partitions}
     bounds = admin.store_bounds(topics)
     try:
@@ -71,17 +70,17 @@ def plans(
     lost_nodes: Collection[int] = (),
     lost_brokers: Collection[int] = (),
 ) -> tuple[list[StrategyPlan], dict[str, str]]:
-    """A plan by each of the named strategies, or by all that there are; and of those that cannot be had, why not.
+    """A plan by each of the named strategies, or by all; and for each unavailable strategy the reason.
 
-    ConfigurationError where one that was named cannot be had, or a node or broker that is lost is not there.
+    ConfigurationError if a named strategy is unavailable, or a lost node or broker does not exist.
     """
     brokers = {key.broker_id for key in partitions}
     strange = [f"node {node}" for node in lost_nodes if node >= source_count]
     strange += [f"broker {broker}" for broker in lost_brokers if broker not in brokers]
     if strange:
-        raise ConfigurationError(f"{strange[0]} cannot be lost; it has none of the partitions")
+        raise ConfigurationError(f"{strange[0]} cannot be removed; it has none of the partitions")
     if hints.previous is None:
-        # What a group has unless it was told otherwise.
+        # A group's default strategy.
         hints = replace(hints, previous=node_of(assign("modulo", partitions, source_count)))
     made, refused = [], {}
     for strategy in strategies or STRATEGIES:

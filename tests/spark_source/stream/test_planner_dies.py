@@ -76,7 +76,7 @@ def test_a_query_whose_planner_is_killed_ends_and_its_next_start_goes_on(
     assert re.search(
         r"\[STREAM_FAILED\] .* terminated with exception:  SQLSTATE: XXKST \(no cause message\)", str(error)
     )
-    assert "Most often the source's process beside the driver was killed" in short_cause(str(error))
+    assert "Usually the source's process beside the driver was killed" in short_cause(str(error))
     done = dict(sink.bodies)
     feed.tube.restart_master()  # it forgets the nodes that were not given back; else their lease has to end
     feed.send(50)
