@@ -1,1 +1,1 @@
-"""Offsets and sets of partitions as values, and what users write for them. Pure."""
+"""Offsets and sets of partitions as values, and their option texts. Pure."""

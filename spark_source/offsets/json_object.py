@@ -1,4 +1,4 @@
-"""JSON objects in options, read strictly: of an entry that is there twice, json.loads keeps the last in silence."""
+"""Strict JSON objects in options: json.loads silently keeps the last of two equal names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["json_object"]
 
 
 def json_object(text: str, option: str) -> dict[str, Any] | None:
-    """Return the object that `text` is, or None where it is none; ConfigurationError where a name is there twice."""
+    """Return the object in `text`, or None if it is not an object. ConfigurationError for a repeated name."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

@@ -1,4 +1,4 @@
-"""How far a query is behind its topics, out of two lists of offsets. No clock, no I/O."""
+"""How far a query is behind its topics, from two sets of offsets. No clock, no I/O."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["SourceLag"]
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """Rows that one source of a query has still to read.
+    """The rows that one source of a query has still to read.
 
-    Exact per store, and so for the group, where all partitions of the store are read and nothing is filtered; at most
-    so many else. For nodes and partitions it is an upper bound in any case: the partitions of a store share one index,
-    which does not say how many of its messages are whose.
+    Exact per store and for the group, if all partitions of each store are read without filters; otherwise an upper
+    bound. For nodes and partitions always an upper bound: partitions of a store share one index, which does not say how
+    many messages belong to which partition.
     """
 
     by_store: Mapping[StoreKey, int]
     at_most_by_node: Sequence[int] | None
-    """By node id; None where it is not known which node has which partitions."""
+    """By node id; None if it is unknown which node has which partitions."""
     at_most_by_partition: Mapping[PartitionKey, int]
 
     @classmethod
     def between(
         cls, end: Offsets, latest: Offsets, by_node: Sequence[Sequence[PartitionKey]] | None = None
     ) -> SourceLag:
-        """From `end`, where the last batch ended, to `latest`, where the topics did. A partition without an end has
-        all to read; one that ended past `latest` nothing.
+        """From `end`, where the last batch ended, to `latest`, where the topics ended. A partition without an end has
+        everything to read; one past `latest` nothing.
 
         `by_node` are the partitions of each node, by node id.
         """
@@ -48,13 +48,13 @@ class SourceLag:
 
     @property
     def rows_behind(self) -> int:
-        """Of the group: all stores together."""
+        """Of the group: the sum over all stores."""
         return sum(self.by_store.values())
 
     def metrics(self) -> dict[str, str]:
-        """The same figures as Spark's Kafka source reports, by the same names and as text; of stores, in rows.
+        """The same figures as Spark's Kafka source reports, with the same names and as text; of stores, in rows.
 
-        Its partitions are what stores are here: the things that have offsets of their own.
+        Kafka's partitions correspond to stores here: both have their own offsets.
         """
         rows = list(self.by_store.values()) or [0]
         return {

@@ -3,11 +3,11 @@
     earliest
     {"1:clicks:0": 2800, "1:clicks:1": "earliest", "default": "latest"}
 
-JSON maps partition keys (brokerId:topic:partitionId) to offsets. As in Kafka's source -2 stands for earliest and -1 for
-latest; unlike there, "default" speaks for all partitions that are not named. Offsets as a query's progress shows them,
-by store and runs of partition ids, are understood too.
+JSON maps partition keys (brokerId:topic:partitionId) to offsets. As in Kafka's source -2 means earliest and -1 latest.
+Unlike there, "default" applies to all partitions that are not named. Offsets in the form of a query's progress, by
+store and runs of partition ids, are accepted too.
 
-What a broker that is down would have to be asked for has no offset yet: such partitions wait, see Offsets.waiting.
+If a broker is down, its partitions may have no offset yet: they wait, see Offsets.waiting.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["Bounds", "GroupFallback", "GroupPositions", "Moment", "OffsetSpec", 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The place of a partition's first message of a timestamp's minute or later."""
+    """The offset of a partition's first message of a timestamp's minute or later."""
 
     timestamp_ms: int
     """Milliseconds since 1970."""
 
 
 Place = int | Literal["earliest", "latest", "group"] | Moment
-"""One partition's place: an offset, or a word or a time for one."""
+"""One partition's start or end: an offset, a word, or a time."""
 
 GroupFallback = Literal["earliest", "latest", "error"]
-"""What to do where `group` finds no position."""
+"""What to do if the group has no position."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,13 +57,13 @@ class Bounds(Protocol):
 
 
 class GroupPositions(NamedTuple):
-    """Where a group stands."""
+    """A group's positions."""
 
     positions: Mapping[PartitionKey, int]
     undecided: frozenset[str] = frozenset()
-    """Topics of which not all were asked who may know a position."""
+    """Topics for which not all brokers that may have a position have answered."""
     waiting: Mapping[PartitionKey, str] = {}
-    """Partitions of which the group is known to wait for an offset, and the place; see Offsets.waiting."""
+    """Partitions for which the group waits for an offset, with their starting text; see Offsets.waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class OffsetSpec:
     option: str
     """The option's name, for messages."""
     default: Place | None
-    """The place of all partitions not named; None: each has to be named."""
+    """For all partitions not named; None: each must be named."""
     named: tuple[tuple[PartitionKey, Place], ...] = ()
-    """Partitions with a place of their own, sorted by key."""
+    """The named partitions, sorted by key."""
 
     @classmethod
     def parse(cls, text: str, option: str) -> OffsetSpec:
-        """Read an option's value; ConfigurationError says what is wrong with it."""
+        """Parse an option's value. Raises ConfigurationError."""
         word = _WORDS.get(text.strip().lower())
         if word is not None:
             return cls(option, word)
@@ -104,21 +104,21 @@ class OffsetSpec:
 
     @classmethod
     def of_waiting(cls, waiting: Mapping[PartitionKey, str]) -> OffsetSpec:
-        """Where partitions begin that wait; see Offsets.waiting."""
+        """Where waiting partitions begin; see Offsets.waiting."""
         return cls("startingOffsets", None, tuple(sorted((key, _of_text(text)) for key, text in waiting.items())))
 
     @property
     def text(self) -> str:
-        """One text for equal specs; tells a query's start from another's."""
+        """Equal for equal specs; identifies a query's starting options."""
         places: dict[str, Place | None] = {str(key): place for key, place in self.named}
         return json.dumps({**places, _DEFAULT: self.default}, default=asdict)
 
     def unknown(self, partitions: Iterable[PartitionKey]) -> list[PartitionKey]:
-        """Return the named partitions that are not among `partitions`, sorted."""
+        """Return the named partitions that are not in `partitions`, sorted."""
         return sorted({key for key, _ in self.named}.difference(partitions))
 
     def without_unknown(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
-        """Return this spec without named partitions that are not among `partitions`; warns if there are any."""
+        """Return this spec without named partitions that are not in `partitions`; logs a warning if there are any."""
         unknown = self.unknown(partitions)
         if not unknown:
             return self
@@ -130,14 +130,14 @@ class OffsetSpec:
         return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
 
     def with_known(self, known: Mapping[PartitionKey, int]) -> OffsetSpec:
-        """Return this spec with `known` positions for partitions that it says nothing of."""
+        """Return this spec with `known` positions for partitions that it does not name."""
         new = {} if self.default is not None else {**known, **dict(self.named)}
         return replace(self, named=tuple(sorted(new.items()))) if new else self
 
     def with_new_from_earliest(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
-        """Return this spec as a beginning at offsets that were reached before: where it names offsets in a topic, those
-        of `partitions` in it that it does not name came later, and `latest` by default would leave out what they hold.
-        """
+        """Return this spec for continuing at offsets reached earlier. Where it names offsets in a topic, the topic's
+        other `partitions` are new, so they begin at the earliest offset: the default `latest` would skip their
+        messages."""
         if self.default != "latest":
             return self
         named = dict(self.named)
@@ -169,15 +169,15 @@ def resolve(
     group_positions: Callable[[], GroupPositions],
     fallback: GroupFallback = "error",
 ) -> Offsets:
-    """Return the offset of each of `partitions`; places that are times have to be found before.
+    """Return the offset of each of `partitions`. Times must have been resolved before.
 
-    `group_positions` is called once, and only if `group` is asked for. A partition that it does not know is read from
-    its beginning if the group has a position elsewhere in the topic (then this partition is new), and by `fallback`
-    else. ConfigurationError: a named partition does not exist, or one that exists has no place.
+    Calls `group_positions` once, and only if `group` is used. A partition without a group position is read from its
+    beginning if the group has a position elsewhere in the topic (then the partition is new), otherwise by `fallback`.
+    ConfigurationError: a named partition does not exist, or an existing one has no place.
 
-    Where `bounds` do not have a partition's store, and for `group` where that is undecided, the partition waits; one
-    that the group waits for goes on to, at the same place. One
-    that is to begin at the store's first offset is left out: it enters there as new ones do.
+    A partition waits if `bounds` do not have its store, or if `group` is undecided for it. If the group waits for it,
+    it keeps waiting with the same starting text. A waiting partition that begins at the store's first offset is left
+    out: it enters there later, as a new partition does.
     """
     keys = sorted(partitions)
     named = dict(spec.named)
@@ -185,8 +185,8 @@ def resolve(
     if unknown:
         raise ConfigurationError(
             f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}. "
-            "Correct it, or, where partitions or their broker were taken away, set failOnDataLoss=false to start "
-            "without them: a stream goes on at the named offsets when such a broker is back"
+            "Correct it, or, if partitions or their broker were removed, set failOnDataLoss=false to start without "
+            "them: a stream goes on at the named offsets when such a broker is back"
         )
     missing = [key for key in keys if key not in named] if spec.default is None else []
     if missing:
@@ -238,7 +238,7 @@ def _text_of(place: Place) -> str:
 
 
 def _of_text(text: str) -> Place:
-    """The place that `_text_of` wrote."""
+    """Parse the text of `_text_of`."""
     word, _, number = text.partition(" ")
     return Moment(int(number)) if number else _WORDS[word]
 

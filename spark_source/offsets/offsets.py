@@ -1,15 +1,15 @@
-"""Where a query stands: one immutable map from partitions to offsets, with one text.
+"""Where a query stands: an immutable map from partitions to offsets, with one canonical text.
 
-Spark compares offsets as text: two texts for one map would be "new data", and an endless row of empty batches. And the
-text is written to the checkpoint for every batch, so it is kept small: partitions of a store that stand at the same
-offset, which is the normal case, are written as one run of partition ids.
+Spark compares offsets as text. Two texts for one map would count as new data and cause endless empty batches. Spark
+also writes the text to the checkpoint for every batch, so it is kept short: partitions of a store with equal offsets,
+the normal case, are written as one run of partition ids.
 
     {"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}}
 
 The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text.
 
-A partition whose broker was down when the query began may have no offset yet. It waits, and in the place of its offset
-stands what will become one (`waiting`): {"2:flights:0": {"0-3": "latest"}}.
+A partition whose broker was down when the query began may have no offset yet. It waits, with a starting text in place
+of its offset (`waiting`): {"2:flights:0": {"0-3": "latest"}}.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreKey, checke
 __all__ = ["Offsets", "Run"]
 
 _WAITING: Final = re.compile(r"latest|group|timestamp \d+")
-"""What stands in the place of an offset; see spark_source.offsets.offset_spec."""
+"""A starting text, in place of an offset; see spark_source.offsets.offset_spec."""
 
 
 class Run(NamedTuple):
-    """Neighbouring partitions of a store that stand at one offset."""
+    """Neighbouring partitions of a store with the same offset."""
 
     first: int
     """Partition id."""
     last: int
-    """Partition id; the last one that belongs to the run."""
+    """Partition id, inclusive."""
     offset: int
 
     @property
@@ -45,10 +45,10 @@ class Run(NamedTuple):
 
 
 class Offsets(Mapping[PartitionKey, int]):
-    """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps, equal texts.
+    """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps have equal texts.
 
-    Kept by store and run, as they are written: a query of 10 000 partitions has some hundred stores. As a map it knows
-    the partitions that have an offset; those that wait for one are in `waiting`.
+    Stored by store and run, like the text: a query of 10 000 partitions has some hundred stores. As a mapping it has
+    the partitions with an offset; the others are in `waiting`.
     """
 
     __slots__ = ("_dict", "_positions", "_runs", "_spans", "waiting")
@@ -60,23 +60,22 @@ class Offsets(Mapping[PartitionKey, int]):
             _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
         self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
         self.waiting: Mapping[PartitionKey, str] = {}
-        """Partitions that have no offset yet, sorted, and the text of the place where they are to begin."""
+        """Partitions without an offset yet, sorted, with their starting texts."""
         self._positions: dict[PartitionKey, int] | None = checked
         self._dict: dict[str, dict[str, Any]] | None = None
         self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
 
     @classmethod
     def of(cls, positions: Mapping[PartitionKey, int]) -> Offsets:
-        """Return `positions` as Offsets; ConfigurationError where an offset is not a multiple of 28 from 0 on."""
+        """Return `positions` as Offsets. ConfigurationError if an offset is not a multiple of 28, or negative."""
         return positions if isinstance(positions, Offsets) else cls(positions)
 
     @classmethod
     def of_runs(
         cls, runs: Mapping[StoreKey, Iterable[Run]], waiting: Mapping[PartitionKey, str] | None = None
     ) -> Offsets:
-        """Return the offsets of stores in any order, whose runs are sorted, share no partition and are offsets; they
-        need not be as long as they could. `waiting` are other partitions.
-        """
+        """Return the offsets of stores, in any order. A store's runs must be sorted, disjoint and valid; neighbouring
+        runs may be mergeable. `waiting` are other partitions."""
         joined: dict[StoreKey, Sequence[Run]] = {}
         for store in sorted(runs):
             of_store = list(runs[store])
@@ -92,7 +91,7 @@ class Offsets(Mapping[PartitionKey, int]):
         return made
 
     def with_waiting(self, waiting: Mapping[PartitionKey, str]) -> Offsets:
-        """Return these offsets, with just those of `waiting` as partitions without one that have none here."""
+        """Return these offsets with `waiting` as the waiting partitions, except those that have an offset here."""
         return (
             self
             if not (waiting or self.waiting)
@@ -101,16 +100,16 @@ class Offsets(Mapping[PartitionKey, int]):
 
     @classmethod
     def from_dict(cls, stores: object) -> Offsets:
-        """Read what `to_dict` returns; ConfigurationError naming the store or partition for anything else."""
+        """Parse the result of `to_dict`. The ConfigurationError for anything else names the store or partition."""
         if not isinstance(stores, Mapping):
-            raise ConfigurationError(f"offsets are a JSON object of stores, not {stores!r}")
+            raise ConfigurationError(f"offsets must be a JSON object of stores, not {stores!r}")
         parsed: dict[StoreKey, list[Run]] = {}
         waiting: dict[PartitionKey, str] = {}
         for store_text, runs in stores.items():
             store = _parse_store(store_text)
             if not isinstance(runs, Mapping):
                 raise ConfigurationError(
-                    f"the offsets of store {store} are a JSON object of partition ids, not {runs!r}"
+                    f"the offsets of store {store} must be a JSON object of partition ids, not {runs!r}"
                 )
             for run_text, offset in runs.items():
                 first, last = _parse_run(store, run_text)
@@ -134,21 +133,22 @@ class Offsets(Mapping[PartitionKey, int]):
 
     @classmethod
     def parse(cls, text: str) -> Offsets:
-        """Read what `to_json` returns; ConfigurationError for anything else."""
+        """Parse the result of `to_json`; ConfigurationError for anything else."""
         try:
             stores = json.loads(text)
         except ValueError as error:
-            raise ConfigurationError(f"offsets that are not JSON: {error}") from error
+            raise ConfigurationError(f"offsets are not JSON: {error}") from error
         return cls.from_dict(stores)
 
     @property
     def runs(self) -> Mapping[StoreKey, Sequence[Run]]:
-        """The runs of each store, as long as can be; stores and runs are sorted."""
+        """The runs of each store, as long as possible; stores and runs are sorted."""
         return self._runs
 
     @property
     def spans(self) -> Mapping[StoreKey, Sequence[tuple[int, int]]]:
-        """First and last id of the runs, by store: as a PartitionSet's, unless neighbours stand apart."""
+        """First and last id of the runs, by store, as in PartitionSet; but neighbours with different offsets are
+        separate."""
         if self._spans is None:
             self._spans = {store: [(run.first, run.last) for run in runs] for store, runs in self._runs.items()}
         return self._spans
@@ -178,7 +178,7 @@ class Offsets(Mapping[PartitionKey, int]):
         return dict(self._by_key)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the canonical form, fit for json.dumps: by run an offset, or the place of partitions that wait. It is
+        """Return the canonical form for json.dumps: by run an offset, or the starting text of waiting partitions. It is
         shared: do not change it."""
         if self._dict is None:
             texts: dict[str, dict[str, int | str]] = {
@@ -191,28 +191,28 @@ class Offsets(Mapping[PartitionKey, int]):
         return self._dict
 
     def to_json(self) -> str:
-        """Return the canonical text, as Spark's planner process writes it for `to_dict`."""
+        """Return the canonical text, equal to what Spark's planner process writes for `to_dict`."""
         return json.dumps(self.to_dict())
 
     def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
-        """Return these offsets with those of `newer` laid over them; who waits in one of them goes on to, unless it has
-        an offset in the other."""
+        """Return these offsets overridden by those of `newer`. Partitions that wait in either keep waiting, unless the
+        other has an offset."""
         waiting = newer.waiting if isinstance(newer, Offsets) else {}
         return Offsets({**self._by_key, **newer}).with_waiting({**self.waiting, **waiting})
 
     def without(self, partitions: Collection[PartitionKey]) -> Offsets:
-        """Return these offsets without `partitions`, waiting ones included."""
+        """Return these offsets without `partitions`, including waiting ones."""
         kept = Offsets({key: at for key, at in self.items() if key not in partitions})
         return kept.with_waiting({key: place for key, place in self.waiting.items() if key not in partitions})
 
     def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
-        """Return these offsets raised to `low` and then lowered to `high` where those name the partition."""
+        """Return these offsets raised to `low` and then lowered to `high`, for the partitions in those."""
         return Offsets(
             {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
         ).with_waiting(self.waiting)
 
     def overtaken_by(self, others: Mapping[PartitionKey, int]) -> list[PartitionKey]:
-        """Return the partitions, sorted, that are further on in `others`; those that are unknown here do not count."""
+        """Return the partitions, sorted, that are further in `others`; unknown partitions do not count."""
         return sorted(key for key, at in others.items() if at > self.get(key, at))
 
     @property
@@ -228,7 +228,7 @@ class Offsets(Mapping[PartitionKey, int]):
 
 
 def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
-    """Add partitions behind those that are there, to the last run if they continue it."""
+    """Append partitions; extends the last run if they continue it."""
     if runs and runs[-1].offset == offset and runs[-1].last + 1 == first:
         runs[-1] = Run(runs[-1].first, last, offset)
     else:
@@ -236,7 +236,7 @@ def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
 
 
 def _runs_of(waiting: Mapping[PartitionKey, str]) -> Iterator[tuple[StoreKey, int, int, str]]:
-    """Neighbours of one place: store, first and last partition id, place. `waiting` is sorted."""
+    """Neighbours with one starting text: store, first and last partition id, text. `waiting` is sorted."""
     numbered = enumerate(waiting.items())
     for (store, place, _), some in itertools.groupby(
         numbered, lambda one: (one[1][0].store, one[1][1], one[1][0].partition_id - one[0])
@@ -259,11 +259,11 @@ def _parse_store(text: object) -> StoreKey:
 
 
 def _parse_run(store: StoreKey, text: object) -> tuple[int, int]:
-    """Return the first and the last partition id of a run, "3" or "0-3"."""
+    """Return the first and last partition id of a run, "3" or "0-3"."""
     first, dash, last = text.partition("-") if isinstance(text, str) else ("", "", "")
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise ConfigurationError(
-            f'{text!r} in store {store} is no run of partition ids; write "3", or "0-3" for 0 to 3'
+            f'{text!r} in store {store} is not a run of partition ids; write "3", or "0-3" for 0 to 3'
         )
     low, high = int(first), int(last) if dash else int(first)
     if high < low:

@@ -1,4 +1,4 @@
-"""Partitions, also by the store whose index they share."""
+"""Sets of partitions, also by store."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PartitionSet(Collection[PartitionKey]):
         self.by_store: Mapping[StoreKey, frozenset[int]] = {store: frozenset(some) for store, some in ids.items()}
         """Partition ids by store."""
         self.spans: Mapping[StoreKey, Sequence[tuple[int, int]]] = {store: _spans(some) for store, some in ids.items()}
-        """First and last id of neighbouring partitions, by store; sorted, as few as can be."""
+        """First and last id of neighbouring partitions, by store; sorted, as few as possible."""
 
     @classmethod
     def of(cls, keys: Iterable[PartitionKey]) -> PartitionSet:
-        """Return `keys` as a set; one that is a set already as it is."""
+        """Return `keys` as a set; a PartitionSet is returned unchanged."""
         return keys if isinstance(keys, PartitionSet) else cls(keys)
 
     def ids_of(self, store: StoreKey) -> frozenset[int]:

@@ -1,9 +1,9 @@
-"""Where to begin and where to end by time: the options' values, and the search that makes offsets of them.
+"""Starts and ends by time: the options' values, and the search for their offsets.
 
     startingTimestamp            1700000000000
     startingOffsetsByTimestamp   {"1:clicks:0": 1700000000000, "default": 1700000060000}
 
-Timestamps are milliseconds since 1970, as in Kafka's source, and count to the minute, as producers' times do.
+Timestamps are milliseconds since 1970, as in Kafka's source. They count to the minute, like producers' times.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["TimeLookup", "Unmatched", "check_order", "parse_timestamp", "parse_t
 _log = logging.getLogger(__name__)
 
 Unmatched = Literal["error", "latest"]
-"""What to do where no message is of the minute or later."""
+"""What to do if no message is of the minute or later."""
 
 _DEFAULT: Final = "default"
 _LAST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: larger numbers are no milliseconds."""
+"""The end of the year 9999: larger numbers are not milliseconds."""
 
 
 class TimeLookup(Protocol):
-    """Who looks for times; see tubeclient.offset_lookup.OffsetLookup."""
+    """Looks up times; see tubeclient.offset_lookup.OffsetLookup."""
 
     def offsets_at(
         self,
@@ -46,7 +46,7 @@ class TimeLookup(Protocol):
 
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
-    """Read the value of an option that names one time for all partitions; ConfigurationError where it is none."""
+    """Parse an option with one time for all partitions. Raises ConfigurationError."""
     try:
         value: object = int(text)
     except ValueError:
@@ -55,7 +55,7 @@ def parse_timestamp(text: str, option: str) -> OffsetSpec:
 
 
 def parse_timestamps(text: str, option: str) -> OffsetSpec:
-    """Read the value of an option that names a time for each partition; ConfigurationError says what is wrong."""
+    """Parse an option with a time per partition. Raises ConfigurationError."""
     entries = json_object(text, option)
     if not entries:
         raise ConfigurationError(
@@ -76,13 +76,13 @@ def _moment(value: object, where: str) -> Moment:
 
 
 def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
-    """ConfigurationError where any partition would begin at a later time than it ends."""
+    """Raise ConfigurationError if any partition would begin at a later time than it ends."""
     for key in (None, *dict(start.named), *dict(end.named)):
         first, last = (dict(spec.named).get(key, spec.default) if key else spec.default for spec in (start, end))
         if isinstance(first, Moment) and isinstance(last, Moment) and first.timestamp_ms > last.timestamp_ms:
             raise ConfigurationError(
-                f"{end.option} {_written(last.timestamp_ms)} lies before {start.option} "
-                f"{_written(first.timestamp_ms)}{f' for partition {key}' if key else ''}; exchange or move them"
+                f"{end.option} {_written(last.timestamp_ms)} is before {start.option} "
+                f"{_written(first.timestamp_ms)}{f' for partition {key}' if key else ''}; swap or change them"
             )
 
 
@@ -95,14 +95,14 @@ def without_times(
     time_zone: str,
     unmatched: Unmatched,
 ) -> OffsetSpec:
-    """Return `spec` with offsets in place of times: looked for within `bounds`, by clocks of `time_zone`. The times of
-    stores that `bounds` do not have stay.
+    """Return `spec` with offsets in place of times, looked up within `bounds`, by clocks of `time_zone`. Times of
+    stores that are not in `bounds` stay.
 
-    ConfigurationError: messages carry no time, or none is of the minute or later and `unmatched` is error.
+    ConfigurationError: messages carry no time, or no message is of the minute or later and `unmatched` is error.
     """
     keys = sorted(partitions)
     if not spec.by_time or spec.unknown(keys):
-        return spec  # names that are unknown are said by who resolves it
+        return spec  # `resolve` reports unknown names
     named = dict(spec.named)
     places = {key: named.get(key, spec.default) for key in keys}
     timestamps_ms = {
@@ -113,7 +113,7 @@ def without_times(
         found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=within)
     except NoMessageTime as error:
         raise ConfigurationError(
-            f"{spec.option} goes by the times that producers write on messages, but {error}. Let the producers of "
+            f"{spec.option} uses the times that producers write on messages, but {error}. Let the producers of "
             f"topic {error.partition.split(':')[1]} set it, or give offsets with {_offsets_option(spec)} instead"
         ) from error
     missing = [key for key, at in found.items() if at is None]
@@ -122,9 +122,9 @@ def without_times(
         raise ConfigurationError(
             f"{spec.option} is {_written(timestamps_ms[missing[0]])}, but partition {missing[0]} has no message of "
             f"that minute or later{others}. Name an earlier time, or set startingOffsetsByTimestampStrategy to latest "
-            "to begin there with what comes next"
+            "to begin there with the next message"
         )
-    _log.info("%s: %d partitions looked at, %d without a message so late", spec.option, len(found), len(missing))
+    _log.info("%s: searched %d partitions, %d have no message so late", spec.option, len(found), len(missing))
     stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
     pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
     return replace(spec, default=None, named=tuple(sorted(pinned.items())))

@@ -1,1 +1,1 @@
-"""What a task does: ranges to Arrow batches."""
+"""Reading tasks: ranges to Arrow batches."""

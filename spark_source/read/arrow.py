@@ -1,7 +1,7 @@
-"""From packs of messages to Arrow batches, a column at a time and several packs at once.
+"""Converts packs of messages to Arrow batches, a column at a time and several packs at once.
 
-Spark takes a batch as it is, after comparing the schema of the first one; so every batch is built with the one schema
-that Spark's converter gives. No Python code runs for each message unless it has attributes.
+Spark compares the schema of the first batch only, so every batch has the schema of Spark's converter. No Python code
+runs per message unless it has attributes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tubeclient.wire.payload import ATTRIBUTE_FLAG
 __all__ = ["PackDecoder"]
 
 _ROWS_FOR_COLUMNS: Final = 64
-"""Below, a look at each payload is cheaper than the calls for all of them."""
+"""With fewer rows, per-payload code is faster than whole-column code."""
 
 
 class PackDecoder:
-    """Turns packs, whose checksums were verified, into Arrow batches; one decoder for one task, as it remembers texts.
+    """Turns packs with verified checksums into Arrow batches. It caches texts, so each task needs its own.
 
-    `time_zone` is the zone of the producers' clocks: an IANA name. `is_alone` is asked where a partition that was alone
-    in its store when the batch was planned lacks messages: whether it still is.
+    `time_zone` is the time zone of the producers' clocks, an IANA name. `is_alone` says whether a partition is still
+    alone in its store; it is called if such a partition lacks messages.
     """
 
     def __init__(
@@ -48,23 +48,23 @@ class PackDecoder:
     ) -> None:
         self.schema: pa.Schema = arrow_schema(include_attributes)
         self.missing: Counter[PartitionKey] = Counter()
-        """Messages that packs with known offsets should have had and had not; counted where that is no error."""
+        """Messages missing from packs with known offsets, where that is no error."""
         self.corrupt: tuple[Pack, int, str] | None = None
-        """Where a message could not be taken apart: its pack, its number there from 0, and what is wrong with it."""
+        """The first corrupt message: its pack, its number in the pack from 0, and the fault."""
         self._include_attributes = include_attributes
         self._fail_on_data_loss = fail_on_data_loss
         self._is_alone = is_alone
         self._joined: set[PartitionKey] = set()
-        """Partitions that others joined in their store since the batch was planned."""
+        """Partitions whose store gained partitions after the batch was planned."""
         self._texts = AttributeTexts(ZoneInfo(time_zone), with_others=include_attributes)
         self._time_type = self.schema.field("messageTime").type
         self._partition: PartitionKey | None = None
         self._same: list[pa.Array] = []
 
     def decode(self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
-        """Return the messages of packs of one partition, of `tags` only where there are any, as one batch.
+        """Return the messages of one partition's packs as one batch; only those with `tags`, if there are any.
 
-        CorruptMessage: a message cannot be taken apart. DataLoss: messages are missing.
+        CorruptMessage: a message cannot be parsed. DataLoss: messages are missing.
         """
         ids = list(chain.from_iterable(pack.columns.ids for pack in packs))
         rows = len(ids)
@@ -75,11 +75,11 @@ class PackDecoder:
         if self._include_attributes:
             columns.append(self._maps([NO_ATTRIBUTES] * rows) if attributes is None else attributes)
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        # Brokers compare 32-bit hashes of tags only, so others can be among them.
+        # Brokers compare only 32-bit hashes of tags, so other tags can be among them.
         return batch.filter(pc.is_in(tagged, pa.array(tags, pa.string()))) if tags else batch
 
     def _columns_of(self, key: PartitionKey, rows: int) -> list[pa.Array]:
-        """The columns that are the same in all rows of a partition, for at least so many of them."""
+        """The columns that are constant within a partition, for at least `rows` rows."""
         if key != self._partition or rows > len(self._same[0]):
             self._partition = key
             self._same = [
@@ -91,7 +91,7 @@ class PackDecoder:
         return self._same
 
     def _parts(self, packs: Sequence[Pack]) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array | None]:
-        """Return the columns messageType, messageTime in microseconds, value and, if wanted and there, attributes."""
+        """Return the columns messageType, messageTime in microseconds, value and, if wanted and present, attributes."""
         payloads = list(chain.from_iterable(pack.columns.payloads for pack in packs))
         flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
         rows = len(payloads)
@@ -150,7 +150,7 @@ class PackDecoder:
             if self._fail_on_data_loss:
                 raise DataLoss(
                     f"partition {pack.partition} has {rows} messages in its offsets [{pack.start}, {pack.end}), "
-                    f"where its index has {rows + missing}: the broker no longer has the others, or cannot read "
+                    f"but {rows + missing} index entries: the broker no longer has the other messages, or cannot read "
                     "them. Start from offsets that the broker still holds, or set failOnDataLoss=false to go on "
                     "without them",
                     partition=str(pack.partition),

@@ -1,7 +1,7 @@
-"""Bodies and attributes out of payloads, all payloads of a pack at once.
+"""Parses bodies and attributes of all payloads of a pack at once.
 
-Producers attach the same keys in the same order to each message of a topic, so the texts of a pack are cut at the same
-commas and equal signs, a column at a time. What is not like that is left to `attribute_texts`.
+Producers usually attach the same keys in the same order to each message of a topic. Then all texts of a pack can be cut
+at the same commas and equal signs, a column at a time. `attribute_texts` handles all other packs.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _LENGTH_BYTES: Final = 4
 
 
 class AttributeColumns(NamedTuple):
-    """What payloads hold, one row each."""
+    """The content of payloads, one row each."""
 
     bodies: pa.BinaryArray
     tags: pa.StringArray
     times_us: pa.Int64Array
     """Microseconds since 1970, UTC."""
     keys: list[str]
-    """Of the other attributes, the same for all rows."""
+    """Keys of the other attributes, the same for all rows."""
     values: pa.StringArray
-    """Row by row, as many for each as there are keys."""
+    """Row by row, one value per key."""
 
 
 def split_alike(payloads: Sequence[bytes], time_us: Callable[[str], int | None]) -> AttributeColumns | None:
-    """Take apart payloads that all have attributes, with the same keys in the same order; None for others, and for
-    those that cannot be taken apart.
+    """Parse payloads that all have attributes with the same keys in the same order; None for others, and for payloads
+    that cannot be parsed.
 
-    `time_us` reads the text of a time; it is called once for each text.
+    `time_us` parses the text of a time; it is called once per text.
     """
     whole = pa.array(payloads, pa.binary())
     parts = _texts_and_bodies(whole)
@@ -74,7 +74,7 @@ def split_alike(payloads: Sequence[bytes], time_us: Callable[[str], int | None])
 
 
 def _texts_and_bodies(whole: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.BinaryArray] | None:
-    """Cut each payload behind its length and its text; None where one is too short for that."""
+    """Cut each payload after its length and its text; None if one is too short."""
     rows = len(whole)
     _, offsets, data = whole.buffers()
     ends = np.frombuffer(offsets, np.int32, rows + 1)

@@ -1,6 +1,6 @@
-"""Bodies and attributes out of payloads, one payload after the other: whatever they hold.
+"""Parses bodies and attributes one payload at a time, whatever they hold.
 
-Spark asks for tag and time of each message. Their text repeats from message to message, so what it says is remembered.
+Spark needs tag and time of each message. Their text repeats from message to message, so parsed texts are cached.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["NO_ATTRIBUTES", "AttributeTexts", "Attributes"]
 
 _LENGTH_BYTES: Final = 4
 _OWN_MARK: Final = b"$msgT"
-"""What TubeMQ's own attributes begin with."""
+"""Prefix of TubeMQ's own attributes."""
 _TIME_MARK: Final = f"{TIME_KEY}=".encode()
 _KNOWN_TEXTS: Final = 4_096
 
 
 class Attributes(NamedTuple):
-    """What a producer attached to a message."""
+    """The attributes of a message."""
 
     tag: str | None
     time_us: int | None
@@ -35,9 +35,9 @@ NO_ATTRIBUTES: Final = Attributes(None, None, {})
 
 
 class AttributeTexts:
-    """Takes payloads apart; it remembers texts, so one for one task.
+    """Parses payloads. It caches texts, so each task needs its own.
 
-    `with_others` false leaves out what is neither tag nor time. `zone` is that of the producers' clocks.
+    `with_others` false leaves out all but tag and time. `zone` is the time zone of the producers' clocks.
     """
 
     def __init__(self, zone: ZoneInfo, *, with_others: bool) -> None:
@@ -49,7 +49,7 @@ class AttributeTexts:
     def split(
         self, payloads: Sequence[bytes], flags: Sequence[int], bodies: list[bytes], attributes: list[Attributes]
     ) -> None:
-        """Add to bodies and attributes. CorruptMessage for a payload that cannot be taken apart."""
+        """Append to bodies and attributes. CorruptMessage for a payload that cannot be parsed."""
         known = self._known
         for payload, flag in zip(payloads, flags, strict=True):
             if flag & ATTRIBUTE_FLAG:
@@ -66,8 +66,8 @@ class AttributeTexts:
     def _find(self, payload: bytes, body_start: int) -> Attributes:
         """Return the attributes of one payload.
 
-        Clients write tag and time first. These repeat from message to message, what follows often does not, so the
-        text up to the time is remembered, and the rest is parsed only if somebody wants it.
+        Clients write tag and time first. These repeat from message to message, but what follows often does not. So the
+        text up to the time is cached, and the rest is parsed only if wanted.
         """
         if body_start > len(payload):
             raise CorruptMessage(
@@ -91,7 +91,7 @@ class AttributeTexts:
             others = self._parse(payload[cut:body_start]).others
             if known.others.keys().isdisjoint(others):
                 return Attributes(known.tag, known.time_us, {**known.others, **others})
-        # What follows has a say in what stands before it.
+        # The rest can change the meaning of the part before it.
         return self._parse(payload[_LENGTH_BYTES:body_start])
 
     def _parse(self, raw: bytes) -> Attributes:
@@ -103,7 +103,7 @@ class AttributeTexts:
         return Attributes(tag or None, self.time_us(time) if time else None, found)
 
     def time_us(self, text: str) -> int | None:
-        """Read yyyyMMddHHmm; None for anything else, as Apache's client does."""
+        """Parse yyyyMMddHHmm; None for anything else, as in Apache's client."""
         if text not in self._times_us:
             if len(self._times_us) >= _KNOWN_TEXTS:
                 self._times_us.clear()

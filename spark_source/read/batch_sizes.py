@@ -1,4 +1,4 @@
-"""Arrow batches of a size that suits both sides of the socket between Python and Spark."""
+"""Arrow batches of a good size for the socket between Python and Spark."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ MIN_BATCH_ROWS: Final = 10_000
 MIN_BATCH_BYTES: Final = 2 << 20
 MAX_BATCH_ROWS: Final = 64_000
 MAX_BATCH_BYTES: Final = 8 << 20
-"""A batch is held whole on both sides of the socket. A single message may be larger; it is then a batch of its own."""
+"""Both sides of the socket hold a whole batch. A single larger message is a batch of its own."""
 
 
 def gathered(packs: Iterable[tuple[int, Pack | None]]) -> Iterator[tuple[int, list[Pack]]]:
-    """Yield the packs of each range, which come with its number, by so many as make a batch; the last ones, at the None
-    that ends a range, whatever they make.
-    """
+    """Yield packs of each range, in groups large enough for a batch. Packs come with their range's number; a None ends
+    a range, and its last group may be small."""
     held: dict[int, _Gathering] = {}
     for number, pack in packs:
         gathering = held.setdefault(number, _Gathering())
@@ -51,10 +50,10 @@ class _Gathering:
 
 
 def regroup(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows, in fewer batches where they are small: of at least MIN_BATCH_ROWS rows or MIN_BATCH_BYTES,
-    or so large that the next would not fit.
+    """Yield the same rows in fewer batches: each has at least MIN_BATCH_ROWS rows or MIN_BATCH_BYTES, or the next would
+    not fit into it.
 
-    None has more than MAX_BATCH_ROWS rows or, unless it is a single row, more than MAX_BATCH_BYTES.
+    No batch has more than MAX_BATCH_ROWS rows or, unless it is a single row, more than MAX_BATCH_BYTES.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -78,7 +77,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield `batch` in halves of halves until none is too large; nothing for an empty one."""
+    """Yield `batch`, halved until no part is too large; nothing for an empty one."""
     if batch.num_rows == 0:
         return
     if batch.num_rows == 1 or (batch.num_rows <= MAX_BATCH_ROWS and batch.nbytes <= MAX_BATCH_BYTES):

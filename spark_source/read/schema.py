@@ -1,4 +1,4 @@
-"""The rows' columns, for Spark and for Arrow."""
+"""The rows' columns, for Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ COLUMNS: tuple[tuple[str, DataType, str], ...] = (
         "Only with `includeAttributes`: what the producer attached besides tag and time.",
     ),
 )
-"""Name, type and meaning; all columns may be null as far as Spark is concerned."""
+"""Name, type and meaning; all columns are nullable for Spark."""
 
 
 def spark_schema(include_attributes: bool) -> StructType:
-    """Return the schema of the rows; it has the column `attributes` only if it is wanted."""
+    """Return the schema of the rows; the column `attributes` is optional."""
     return StructType(
         [StructField(name, kind) for name, kind, _ in COLUMNS if include_attributes or name != "attributes"]
     )
 
 
 def arrow_schema(include_attributes: bool) -> pyarrow.Schema:
-    """Return the same schema for Arrow. It comes from Spark's own converter: Spark compares what it gets with that."""
+    """Return the schema for Arrow, made by Spark's own converter: Spark compares each result with it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    # Before Spark 4.2 it takes no time zone, and timestamps are in UTC.
+    # Before Spark 4.2 it has no time zone parameter, and timestamps are in UTC.
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(spark_schema(include_attributes), **zone)
 
 
 def check_schema(given: StructType, include_attributes: bool) -> None:
-    """Raise ConfigurationError unless `given`, perhaps set by the user, is the source's schema."""
+    """Raise ConfigurationError unless `given` is the source's schema; users may set a schema."""
     own = spark_schema(include_attributes)
     if given != own:
         raise ConfigurationError(

@@ -1,7 +1,7 @@
-"""What a task does: read ranges of one node and hand Spark Arrow batches. A pure function of its ranges.
+"""A reading task: reads ranges of one node and passes Arrow batches to Spark. A pure function of its ranges.
 
-Nothing here moves the group. Attempts of one task may run side by side, so each reads under a name of its own, in
-whichever reader group the partition is free.
+It does not move the group. Attempts of one task may run at the same time, so each uses its own name, in a reader group
+whose partition is free.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the messages of the partition's ranges, some ranges side by side, in batches of a size that suits Spark.
+    """Yield the messages of the partition's ranges in batches of a good size for Spark; reads several ranges at a time.
 
-    At most one batch and a few packs of each of these are in memory. Raises DataLoss, CorruptMessage, or what kept the
-    reader from going on for `retryLimit`.
+    Memory: at most one batch, and a few packs per range being read. Raises DataLoss, CorruptMessage, or the error that
+    stopped the reader for `retryLimit`.
     """
-    # Here, not above: the planner loads this module too and has no use for them.
+    # Imported here, because the planner loads this module too and does not need them.
     from spark_source.cluster.cluster import client_settings
     from spark_source.read.arrow import PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
@@ -46,7 +46,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     partition = replace(partition, brokers=tuple(present_brokers(settings, groups, partition.brokers, topics)))
 
     def is_alone(key: PartitionKey) -> bool:
-        """Whether the partition, the first of its store, is still the only one there."""
+        """Whether the partition, the first of its store, is still alone there."""
         return not reader.has_partition(partition.broker_of(key), key._replace(partition_id=key.partition_id + 1))
 
     decoder = PackDecoder(
@@ -91,7 +91,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
         if one.within_packs:
             within[one.partition] += one.max_messages
     lost = sum(one.max_messages for one in reader.losses if not one.within_packs)
-    # Of those both may count the same ones; what the decoder misses may be more, and be damaged.
+    # Both may count the same messages. The decoder's may be more, and include damaged ones.
     lost += sum((within | decoder.missing).values())
     if lost:
         _log.warning(
@@ -103,8 +103,8 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
 
 
 def attempt_name(partition: NodePartition) -> str:
-    """Return what the brokers' pages show for this attempt: node, slice, batch and attempt number. Outside of a task,
-    node and slice."""
+    """Return this attempt's name for the brokers' pages: node, slice, batch and attempt number. Outside of a task, node
+    and slice."""
     from pyspark import TaskContext
 
     name = f"spark.n{partition.node_id}.s{partition.slice_number}"

@@ -1,1 +1,1 @@
-"""What a writing task does: rows to messages."""
+"""Writing tasks: rows to messages."""

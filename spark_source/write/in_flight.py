@@ -1,4 +1,4 @@
-"""How much of a task's rows is on its way to the brokers at once."""
+"""Limits how much of a task's rows is in flight to the brokers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["MAX_BYTES", "MAX_MESSAGES", "InFlight", "Sender"]
 
 MAX_MESSAGES: Final = 2_000
 MAX_BYTES: Final = 8 << 20
-"""A single message may be larger; it then goes alone."""
+"""A larger single message is sent alone."""
 _SLICE_MESSAGES: Final = 200
 _SLICE_BYTES: Final = 1 << 20
 
 
 class Sender(Protocol):
-    """What sends; see tubeclient.Producer."""
+    """The sender; see tubeclient.Producer."""
 
     def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]: ...
 
@@ -32,9 +32,9 @@ class _Slice(NamedTuple):
 
 
 class InFlight:
-    """Sends messages in order and keeps at most MAX_MESSAGES and MAX_BYTES of them unanswered.
+    """Sends messages in order, with at most MAX_MESSAGES and MAX_BYTES of them in flight.
 
-    `patience_ms` is how long to wait for the answers to one slice; the sender gives up before, and says why.
+    `patience_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.
     """
 
     def __init__(self, sender: Sender, patience_ms: float) -> None:
@@ -45,7 +45,7 @@ class InFlight:
         self._bytes = 0
 
     def send(self, messages: Sequence[OutgoingMessage]) -> None:
-        """Send all; waits where too much is on its way. Raises what kept an earlier message from arriving."""
+        """Send all; waits while too much is in flight. Raises the error of an earlier message that failed."""
         for part in _slices(messages):
             size = _size(part)
             while self._slices and (self._messages + len(part) > MAX_MESSAGES or self._bytes + size > MAX_BYTES):
@@ -55,7 +55,7 @@ class InFlight:
             self._bytes += size
 
     def drain(self) -> None:
-        """Wait until every message has been acknowledged; raises what kept one from arriving."""
+        """Wait until every message is acknowledged; raises the error of one that failed."""
         while self._slices:
             self._settle_oldest()
 
@@ -74,7 +74,7 @@ class InFlight:
 
 
 def _slices(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[OutgoingMessage]]:
-    """Yield `messages` in parts of at most _SLICE_MESSAGES and _SLICE_BYTES, at least one in each."""
+    """Yield `messages` in parts of at most _SLICE_MESSAGES and _SLICE_BYTES, with at least one in each."""
     start = size = 0
     for number, message in enumerate(messages):
         if number > start and (number - start >= _SLICE_MESSAGES or size + len(message.payload) > _SLICE_BYTES):

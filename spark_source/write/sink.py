@@ -1,8 +1,7 @@
-"""The writers that Spark drives: thin shells around what a task does.
+"""The writers that Spark calls; they delegate to the writing task.
 
-Spark makes a writer on the driver, where wrong columns and options show, and sends a copy of it to each task. For a
-batch write that is when `save` is called; a streaming query calls nothing before its first micro-batch, and makes a
-writer for each of them.
+Spark creates a writer on the driver, where wrong columns and options are reported, and sends a copy to each task. A
+batch write does so in `save`. A streaming query creates a writer per micro-batch, and none before the first.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ __all__ = ["TubeBatchWriter", "TubeStreamWriter", "check_streams"]
 _log = logging.getLogger(__name__)
 
 Messages = Sequence[WriterCommitMessage | None]
-"""What each task reported; None for one that failed."""
+"""The report of each task; None for one that failed."""
 
 
 class _Writer:
-    """What both have in common: what travels to the tasks, and what they do. Opens nothing on the driver."""
+    """Base of both writers: holds the tasks' data. Opens nothing on the driver."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
@@ -48,7 +47,7 @@ class TubeBatchWriter(_Writer, DataSourceArrowWriter):
         _log.info("written: %s", describe(messages))
 
     def abort(self, messages: Messages) -> None:
-        _log.warning("the write failed; tasks that had ended stay written: %s", describe(messages))
+        _log.warning("the write failed; messages of finished tasks stay on the brokers: %s", describe(messages))
 
 
 class TubeStreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -59,13 +58,13 @@ class TubeStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def abort(self, messages: Messages, batchId: int) -> None:
         _log.warning(
-            "batch %d failed and will send again what tasks that had ended have written: %s",
+            "batch %d failed; its next try sends the messages of finished tasks again: %s",
             batchId,
             describe(messages),
         )
 
 
 def check_streams() -> None:
-    """Raise ConfigurationError where Spark hands rows of streams to Python sinks one by one only."""
+    """Raise ConfigurationError if Spark can pass rows of streams to Python sinks only one at a time."""
     if not HAS_ARROW_STREAM_WRITES:
         raise ConfigurationError(f"writeStream to tubeclient needs Spark 4.1; this is {VERSION}. Write in foreachBatch")

@@ -1,4 +1,4 @@
-"""Which columns of a frame become which parts of a message, settled from the schema alone."""
+"""Maps a frame's columns to parts of a message, by the schema alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SinkColumns", "find_columns"]
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """Where the columns are, counted from 0; None for those that are not there."""
+    """The columns' positions from 0; None for missing ones."""
 
     value: int
     topic: int | None = None
@@ -35,9 +35,10 @@ _HINTS: Final = {"messagetype": "; rename messageType to tag", "key": "; TubeMQ 
 
 
 def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
-    """Return where each column is. Names are compared without case, as Spark does by default.
+    """Return the columns' positions. Names are compared without case, as Spark does by default.
 
-    `topic` is the option. ConfigurationError names the column that is missing, of a wrong type, there twice or unknown.
+    `topic` is the option. The ConfigurationError names the column that is missing, has a wrong type, is repeated, or is
+    unknown.
     """
     found: dict[str, int] = {}
     for number, field in enumerate(schema.fields):
@@ -47,7 +48,7 @@ def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
             raise ConfigurationError(f"column {field.name} cannot be written; select among {_NAMES}{hint}")
         if part in found:
             raise ConfigurationError(
-                f"columns {schema.fields[found[part]].name} and {field.name} are the same to a write, which compares "
+                f"columns {schema.fields[found[part]].name} and {field.name} are the same, because a write compares "
                 "names without case; select one of them"
             )
         _check_type(field)
@@ -57,9 +58,7 @@ def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
             f"a write needs a column value, of type binary or string; the columns are {', '.join(schema.fieldNames())}"
         )
     if topic is None and "topic" not in found:
-        raise ConfigurationError(
-            "neither the option topic nor a column topic says which topic to write to; give one of them"
-        )
+        raise ConfigurationError("there is neither an option topic nor a column topic; give one of them")
     return SinkColumns(**found)
 
 

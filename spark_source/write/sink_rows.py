@@ -1,4 +1,4 @@
-"""From Arrow batches to messages: all rows of a batch are checked before the first is sent."""
+"""From Arrow batches to messages. All rows of a batch are checked before the first is sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWN_MINUTES: Final = 4_096
 
 
 class MessageMaker:
-    """Makes the messages of one task. `topic` is the option, `time_zone` that of `messageTime` on the wire (IANA)."""
+    """Makes the messages of one task. `topic` is the option; `time_zone` (IANA) is for `messageTime` on the wire."""
 
     def __init__(self, columns: SinkColumns, topic: str | None, time_zone: str) -> None:
         self._columns = columns
@@ -29,12 +29,12 @@ class MessageMaker:
         self._zone = ZoneInfo(time_zone)
         self._minutes: dict[int, str] = {}
         self.rows = 0
-        """How many rows were made into messages so far."""
+        """How many rows have become messages."""
 
     def make(self, batch: pa.RecordBatch) -> list[OutgoingMessage]:
         """Return the batch's rows as messages, in order.
 
-        ConfigurationError for a row that cannot be sent: it names the row, counted from 0 in the task, and the column.
+        The ConfigurationError for a row that cannot be sent names the row, counted from 0 in the task, and the column.
         """
         columns = self._columns
         values = _bytes_of(batch.column(columns.value)).to_pylist()
@@ -63,7 +63,7 @@ class MessageMaker:
         return ["" if moment is None else self._minute(moment // _MICROSECONDS_PER_MINUTE) for moment in moments]
 
     def _minute(self, minute: int) -> str:
-        """Return yyyyMMddHHmm on the zone's clock, of minutes since 1970."""
+        """Return yyyyMMddHHmm in the time zone, from minutes since 1970."""
         text = self._minutes.get(minute)
         if text is None:
             if len(self._minutes) >= _KNOWN_MINUTES:

@@ -1,4 +1,4 @@
-"""What a task of a write does: send its rows, and wait until the brokers have acknowledged each of them.
+"""A writing task: sends its rows, and waits until the brokers have acknowledged each of them.
 
 A task that Spark repeats, or runs twice at once, sends its rows again: at least once.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Written", "describe", "write_rows"]
 
 _PUBLISH_LIMIT_MS: Final = 10_000
-"""How long to wait for a topic that cannot be written: one that was deployed a moment ago may need some of it."""
+"""How long to wait for a topic that cannot be written: a new topic needs some time."""
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task has sent, by topic; all of it acknowledged."""
+    """What a task has sent, by topic; all of it is acknowledged."""
 
     rows: Mapping[str, int]
     payload_bytes: Mapping[str, int]
@@ -36,12 +36,12 @@ class Written(WriterCommitMessage):
 
 
 def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]) -> Written:
-    """Send all rows; returns when every one has been acknowledged by a broker.
+    """Send all rows; returns once brokers have acknowledged each.
 
-    In memory are one batch, its messages, and what is on its way. Raises ConfigurationError for a row that cannot be
-    sent, before any of its batch is, and what kept the producer from delivering a message within `retryLimit`.
+    Memory: one batch, its messages, and what is in flight. Raises ConfigurationError for a row that cannot be sent,
+    before any row of its batch is sent, and the producer's error if a message is not delivered within `retryLimit`.
     """
-    # Here, not above: the driver loads this module too and has no use for them.
+    # Imported here, because the driver loads this module too and does not need them.
     from spark_source.cluster.cluster import client_settings
     from spark_source.write.in_flight import MAX_MESSAGES, InFlight
     from spark_source.write.sink_rows import MessageMaker
@@ -54,7 +54,7 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     producer = Producer(settings, max_in_flight=MAX_MESSAGES)  # opens nothing before it publishes
     in_flight = InFlight(producer, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms)
 
-    def send(batch: pyarrow.RecordBatch) -> None:  # of its own, so that its messages are gone when the next batch comes
+    def send(batch: pyarrow.RecordBatch) -> None:  # a function, so that its messages are freed before the next batch
         first_row = maker.rows
         messages = maker.make(batch)
         new = {message.topic for message in messages}.difference(producer.topics)
@@ -71,12 +71,12 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
             send(batch)
         in_flight.drain()
     finally:
-        producer.close(timeout_ms=0)  # after an error nobody waits for what is on its way besides
+        producer.close(timeout_ms=0)  # after an error nobody waits for messages in flight
     return Written(rows, payload_bytes)
 
 
 def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
-    """Return what tasks have sent as one line: rows and bytes by topic. None stands for a task that failed."""
+    """Return a line about what tasks have sent: rows and bytes by topic. None stands for a failed task."""
     written = [message for message in messages if isinstance(message, Written)]
     parts = [
         f"{sum(one.rows.get(topic, 0) for one in written)} rows, "

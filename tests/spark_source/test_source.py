@@ -176,11 +176,11 @@ def test_commits_count_rows_by_topic(caplog: pytest.LogCaptureFixture) -> None:
         ("INFO", "written: no rows"),
         (
             "WARNING",
-            "the write failed; tasks that had ended stay written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to "
-            "topic b",
+            "the write failed; messages of finished tasks stay on the brokers: 5 rows, 50 bytes to topic a; "
+            "1 rows, 7 bytes to topic b",
         ),
         ("DEBUG", "batch 7 written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to topic b"),
-        ("WARNING", "batch 8 failed and will send again what tasks that had ended have written: no rows"),
+        ("WARNING", "batch 8 failed; its next try sends the messages of finished tasks again: no rows"),
     ]
 
 

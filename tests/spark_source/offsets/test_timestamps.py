@@ -97,7 +97,7 @@ def test_no_message_so_late_is_an_error_that_names_time_and_partition() -> None:
 def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object], instead: str) -> None:
     cluster = FakeCluster()
     cluster.timeless = NoMessageTime("the message with id 7 of partition 1:t:0 carries no time", partition="1:t:0")
-    message = rf"{next(iter(more))} goes by the times .* 1:t:0 carries no time\. .* of topic t set it, .* {instead} "
+    message = rf"{next(iter(more))} uses the times .* 1:t:0 carries no time\. .* of topic t set it, .* {instead} "
     with pytest.raises(ConfigurationError, match=message):
         batch(cluster, **more)
     assert cluster.calls[-1] == "lookup closed"
@@ -163,11 +163,11 @@ def checked(read: str, **more: object) -> SourceOptions:
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "Strategy is 'earliest'; write one of error, latest"),
         (
             {"startingTimestamp": 120_000, "endingTimestamp": 60_000},
-            r"endingTimestamp 60000 \(1970-01-01 00:01 UTC\) lies before startingTimestamp 120000 .*; exchange",
+            r"endingTimestamp 60000 \(1970-01-01 00:01 UTC\) is before startingTimestamp 120000 .*; swap",
         ),
         (
             {"startingTimestamp": 120_000, "endingOffsetsByTimestamp": '{"1:t:1": 60000, "default": 120000}'},
-            "endingOffsetsByTimestamp 60000 .* lies before startingTimestamp 120000 .* for partition 1:t:1; exchange",
+            "endingOffsetsByTimestamp 60000 .* is before startingTimestamp 120000 .* for partition 1:t:1; swap",
         ),
     ],
 )

@@ -189,7 +189,9 @@ def test_offsets_are_given_only_where_they_are_known(
     if short is not None:
         assert [row["offset"] for row in rows(pack(*two, end=280 + 3 * 28), rule)] == short
         return
-    with pytest.raises(DataLoss, match=r"7:clicks:10003 has 2 messages in its offsets \[280, 364\), where .* has 3"):
+    with pytest.raises(
+        DataLoss, match=r"7:clicks:10003 has 2 messages in its offsets \[280, 364\), but 3 index entries"
+    ):
         rows(pack(*two, end=280 + 3 * 28), rule)
     lenient = decoder(fail_on_data_loss=False)
     batch = lenient.decode([pack(*two, end=280 + 3 * 28)], rule)

@@ -101,7 +101,7 @@ def test_topics_without_times_say_so(delta_spark: SparkSession, feed: Feed, tmp_
     feed.send(10, time="")
     options = feed.options(startingTimestamp=ms(MINUTES[0]))
     message = (
-        rf"startingTimestamp goes by the times .* of partition 1:{feed.topic}:\d+ \(topic {feed.topic}\) carries no "
+        rf"startingTimestamp uses the times .* of partition 1:{feed.topic}:\d+ \(topic {feed.topic}\) carries no "
         rf"time\. Let the producers of topic {feed.topic} set it, or give offsets with startingOffsets instead"
     )
     with pytest.raises(Exception, match=message):

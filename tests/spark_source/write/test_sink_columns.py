@@ -75,7 +75,7 @@ def test_a_value_may_be_text() -> None:
             schema(value=BinaryType(), messageTime=TimestampNTZType()),
             "column messageTime has the type timestamp_ntz; a write takes timestamp there",
         ),
-        (schema(value=BinaryType(), VALUE=BinaryType()), "columns value and VALUE are the same to a write"),
+        (schema(value=BinaryType(), VALUE=BinaryType()), "columns value and VALUE are the same, because a write"),
         (
             schema(value=BinaryType(), size=LongType()),
             "column size cannot be written; select among value, topic, tag, attributes and messageTime",
@@ -91,5 +91,5 @@ def test_other_columns_are_refused(columns: StructType, message: str) -> None:
 
 
 def test_the_topic_has_to_come_from_somewhere() -> None:
-    with pytest.raises(ConfigurationError, match="neither the option topic nor a column topic"):
+    with pytest.raises(ConfigurationError, match="neither an option topic nor a column topic"):
         find_columns(schema(value=BinaryType()), None)

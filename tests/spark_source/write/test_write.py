@@ -104,7 +104,7 @@ def test_an_empty_frame_writes_nothing_and_asks_nobody(delta_spark: SparkSession
     [
         (["id AS value"], {}, "column value has the type bigint; a write takes binary or string there"),
         (["'x' AS body"], {}, "column body cannot be written; select among value, topic"),
-        (["'x' AS value"], {"topic": None}, "neither the option topic nor a column topic"),
+        (["'x' AS value"], {"topic": None}, "neither an option topic nor a column topic"),
         (["'x' AS value"], {"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
         (["'x' AS value"], {"sourceCount": "2"}, "option sourceCount applies to reads only; leave it out"),
         (["'x' AS value"], {"topick": "2"}, r"option topick is unknown; did you mean topic\?"),
