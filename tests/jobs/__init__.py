@@ -1,1 +1,1 @@
-"""Tests of the console command, the scripts and their settings."""
+"""Tests of the scripts."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey, TopicLayout, is_int32
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey, TopicLayout, is_int32, rows_behind
 
 KEY = PartitionKey(1, "clicks", 20003)
 
@@ -115,3 +115,9 @@ def test_names_are_values(value: object) -> None:
     assert copied == value
     assert type(copied) is type(value)
     assert len({copied, value}) == 1
+
+
+def test_rows_behind_counts_a_store_once_and_never_below_zero() -> None:
+    a, b, c = PartitionKey(1, "x", 0), PartitionKey(1, "x", 1), PartitionKey(2, "x", 0)
+    assert rows_behind({a: 280, b: 280, c: 28}, {a: 0, b: 140, c: 56}) == 10
+    assert rows_behind({a: 280}, {}) == 10

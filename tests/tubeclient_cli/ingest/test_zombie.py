@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.storage.store import NewMessage
+from embedded_tubemq import EmbeddedTubeMQ
 from tests.exactly_once.processes import marked, send_signal
-from tests.jobs.command import START_SECONDS, hold_next_batch, ingest, started
+from tests.tubeclient_cli.ingest.command import START_SECONDS, hold_next_batch, ingest, started
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
-    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as running:
-        running.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50)])
-        yield running
 
 
 def test_a_driver_that_was_replaced_in_mid_batch_does_not_write_that_batch(

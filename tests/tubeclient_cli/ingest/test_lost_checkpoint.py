@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from tests.jobs.bench import KEYS, Bench
+from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 
 pytestmark = pytest.mark.spark
 

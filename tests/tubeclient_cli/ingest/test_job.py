@@ -15,7 +15,7 @@ from embedded_tubemq import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
-from tests.jobs.bench import KEYS, Bench
+from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient.wire.payload import encode_payload
 from tubeclient_cli.ingest.job import IngestSettings, run_ingest
 from tubeclient_cli.ingest.progress import BatchEvent
@@ -172,7 +172,7 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     for version in range(table.version()):
         (Path(bench.settings.target) / "_delta_log" / f"{version:020}.json").unlink()
     bench.send(20)
-    with pytest.raises(UnknownRows, match=r"its history does not say where they end.*  --starting-offsets"):
+    with pytest.raises(UnknownRows, match=r"its history does not say where they end.* --starting-offsets"):
         bench.run("two", offsets_table=None, starting_offsets="earliest")
     # The offsets table knows, and so does the user.
     assert [event.rows for event in bench.run("three")] == [20]

@@ -16,8 +16,8 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
-from tests.jobs.offsets_runner import GROUP, OffsetsCommands
 from tests.spark_source.feed import Feed
+from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands
 from tubeclient.errors import DataLoss
 from tubeclient_cli.app import app
 

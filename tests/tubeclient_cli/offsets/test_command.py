@@ -13,10 +13,10 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, PartitionProgress, PartRead
-from tests.jobs.offsets_runner import GROUP, OffsetsCommands, at
+from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands, at
 from tubeclient.keys import PartitionKey
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = GroupKey(GROUP, ["clicks"])
 # Two stores; the first has two partitions that share its index.
 A, B, C, D = (PartitionKey(1, "clicks", number) for number in (0, 1, 10_000, 10_001))

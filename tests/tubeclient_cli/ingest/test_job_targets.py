@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from tests.jobs.bench import KEYS, Bench
+from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient_cli.ingest.sink_check import OtherCluster, UnknownRows
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import GroupKey, OffsetsTable, SupersededRun
-from tests.jobs.offsets_runner import GROUP, OffsetsCommands, at
 from tests.spark_source.feed import Feed
+from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands, at
 from tests.waiting import wait_for
 from tubeclient import Admin, ClientBalanceConsumer, ClientSettings
 from tubeclient.keys import PartitionKey

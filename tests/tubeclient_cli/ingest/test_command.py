@@ -7,28 +7,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from embedded_tubemq.storage.store import NewMessage
+from embedded_tubemq import EmbeddedTubeMQ
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
-from tests.jobs.command import START_SECONDS, hold_next_batch, ingest, settings_file, started
+from tests.tubeclient_cli.ingest.command import START_SECONDS, hold_next_batch, ingest, settings_file, started
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
-    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as running:
-        running.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50)])
-        yield running
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def environment() -> dict[str, str]:
