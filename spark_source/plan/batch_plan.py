@@ -8,27 +8,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.assigning import PartitionAssignment
-from spark_source.plan.planning import PlainRange, ranges
+from spark_source.plan.planning import ranges
 from spark_source.plan.takeover import TakenOver, take_over
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import OffsetRange, PartitionKey
 
-__all__ = ["BatchPlan", "Piece"]
+__all__ = ["BatchPlan"]
 
 _LOGGED_RANGES = 20
-
-
-class Piece(NamedTuple):
-    """A part of a partition's range, and the node that reads it: an offsets table's PartRead, for those without one."""
-
-    node_id: int
-    start: int
-    """Index offset."""
-    end: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +29,7 @@ class BatchPlan:
     end: Offsets
     strategy: str
     assignment: PartitionAssignment
-    by_node: Mapping[int, Sequence[PlainRange]]
+    by_node: Mapping[int, Sequence[OffsetRange]]
     """What each node reads; nodes with nothing to read are left out."""
     taken: Sequence[TakenOver] = ()
 
@@ -57,15 +47,15 @@ class BatchPlan:
         return cls(start, end, options.assignment_strategy, assignment, by_node, taken)
 
     @cached_property
-    def shared(self) -> Mapping[PartitionKey, Sequence[Piece]]:
-        """The partitions that several nodes read in this batch: all pieces, in order."""
-        several = {one.partition for one in self.taken}
-        found: dict[PartitionKey, list[Piece]] = defaultdict(list)
+    def shared(self) -> Mapping[PartitionKey, Sequence[tuple[OffsetRange, int]]]:
+        """The partitions that several nodes read in this batch: all parts, in order, each with its node."""
+        several = {one.part.partition for one in self.taken}
+        found: dict[PartitionKey, list[tuple[OffsetRange, int]]] = defaultdict(list)
         for node, of_node in self.by_node.items() if several else ():
-            for key, start, end in of_node:
-                if key in several:
-                    found[key].append(Piece(node, start, end))
-        return {key: sorted(pieces, key=lambda piece: piece.start) for key, pieces in found.items()}
+            for one in of_node:
+                if one.partition in several:
+                    found[one.partition].append((one, node))
+        return {key: sorted(parts) for key, parts in found.items()}
 
     def why(self, key: PartitionKey) -> str:
         """Why the partition is read by the node, or nodes, that read it."""
@@ -84,9 +74,8 @@ class BatchPlan:
         return f"{count} ranges for {of} nodes, assigned by {self.strategy}: {nodes}{more}"
 
     def _texts(self) -> Iterator[tuple[int, str]]:
-        owners = {(one.partition, one.start): one.owner for one in self.taken}
+        owners = {one.part: one.owner for one in self.taken}
         for node, of_node in self.by_node.items():
-            for key, start, end in of_node:
-                owner = owners.get((key, start))
-                whose = "" if owner is None else f" (backlog of node {owner})"
-                yield node, f"{key}[{start}, {end}){whose}"
+            for one in of_node:
+                owner = owners.get(one)
+                yield node, str(one) if owner is None else f"{one} (backlog of node {owner})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets, Run
@@ -22,7 +22,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreK
 from tubeclient.store_growth import StoreGrowth
 
 __all__ = [
-    "PlainRange",
     "StoreNodes",
     "entries_by_partition",
     "nodes_by_store",
@@ -30,9 +29,6 @@ __all__ = [
     "ranges",
     "rows_to_read",
 ]
-
-PlainRange: TypeAlias = tuple[PartitionKey, int, int]
-"""What an OffsetRange is made of. There may be thousands in a batch, and these cost a fifth."""
 
 
 def plan(
@@ -161,22 +157,22 @@ def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, StoreN
     return {store: StoreNodes([key.partition_id for key, _ in some], some) for store, some in found.items()}
 
 
-def ranges(start: Offsets, end: Offsets, assigned: Mapping[StoreKey, StoreNodes]) -> dict[int, Sequence[PlainRange]]:
+def ranges(start: Offsets, end: Offsets, assigned: Mapping[StoreKey, StoreNodes]) -> dict[int, Sequence[OffsetRange]]:
     """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
 
     A partition that only `end` knows enters with this batch and is not read in it. `assigned` is as `nodes_by_store`
     makes it. ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no
     node.
     """
-    by_node: dict[int, list[PlainRange]] = defaultdict(list)
+    by_node: dict[int, list[OffsetRange]] = defaultdict(list)
     for store, steps in _steps(start, end):
         nodes = assigned[store]
         for first, last, at, until in steps:
             members = nodes.span(first, last)
             if until < at:
                 OffsetRange(members[0][0], at, until)  # is the error
-            for key, node in members:
-                by_node[node].append((key, at, until))
+            for key, node in members:  # thousands, whose offsets are checked
+                by_node[node].append(OffsetRange._make((key, at, until)))
     return {node: by_node[node] for node in sorted(by_node)}
 
 

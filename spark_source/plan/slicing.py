@@ -1,8 +1,8 @@
 """How what the nodes read becomes tasks: pure functions that cut ranges into slices.
 
-The ranges of a node, one behind the other, are a line of index entries, and a slice is a piece of that line: the pieces
-cover it once and in order, are of nearly equal size, and cut a partition only where a border falls into it. An entry is
-at most one row, so a piece of N entries has at most N rows.
+The ranges of a node, one behind the other, are a line of index entries, and a slice is a stretch of that line: the
+slices cover it once and in order, are of nearly equal size, and cut a range only where a border falls into it. An entry
+is at most one row, so a slice of N entries has at most N rows.
 
 Slices of one partition are read at once, each in a reader group of its own; those that find no group wait for one. So
 what is a hint, the number of tasks, stops where a partition would be in more slices than there are groups, while a
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.plan.planning import PlainRange
 from spark_source.plan.sharing import share_rows
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
@@ -28,11 +27,11 @@ class Slice(NamedTuple):
     number: int
     """Counts the slices of a node, from 0."""
     node_id: int
-    ranges: Sequence[PlainRange]
+    ranges: Sequence[OffsetRange]
 
 
 def slices(
-    plain_by_node: Mapping[int, Sequence[PlainRange]],
+    by_node: Mapping[int, Sequence[OffsetRange]],
     *,
     min_tasks: int | None,
     max_rows: int | None,
@@ -46,8 +45,7 @@ def slices(
     index entries), with `max_rows` each has at most so many entries, and with both there are enough for either.
     """
     if min_tasks is None and max_rows is None:
-        return [Slice(0, node, of_node) for node, of_node in sorted(plain_by_node.items())]
-    by_node = {node: [OffsetRange(*one) for one in of_node] for node, of_node in plain_by_node.items()}
+        return [Slice(0, node, of_node) for node, of_node in sorted(by_node.items())]
     counts = dict.fromkeys(by_node, 1)
     entries = {node: sum(one.max_messages for one in of_node) for node, of_node in by_node.items()}
     if min_tasks is not None and min_tasks > len(by_node):
@@ -57,33 +55,33 @@ def slices(
         for node, count in counts.items():
             counts[node] = max(count, -(-entries[node] // max_rows))
     return sorted(
-        Slice(number, node, piece)
+        Slice(number, node, some)
         for node, of_node in by_node.items()
-        for number, piece in enumerate(cut(of_node, counts[node]))
+        for number, some in enumerate(cut(of_node, counts[node]))
     )
 
 
 def cut(ranges: Sequence[OffsetRange], count: int) -> list[tuple[OffsetRange, ...]]:
-    """Cut `ranges`, one behind the other, into `count` pieces whose sizes differ by at most one entry.
+    """Cut `ranges`, one behind the other, into those of `count` slices whose sizes differ by at most one entry.
 
     Borders are multiples of an index entry's size. `count` is from 1 to the number of entries.
     """
     entries = sum(one.max_messages for one in ranges)
-    pieces: list[tuple[OffsetRange, ...]] = []
-    piece: list[OffsetRange] = []
-    done = 0  # entries in all pieces, the open one included
+    found: list[tuple[OffsetRange, ...]] = []
+    open_slice: list[OffsetRange] = []
+    done = 0  # entries in all slices, the open one included
     for whole in ranges:
         at = whole.start
         while at < whole.end:
-            border = entries * (len(pieces) + 1) // count
+            border = entries * (len(found) + 1) // count
             until = min(whole.end, at + (border - done) * INDEX_ENTRY_BYTES)
-            piece.append(OffsetRange(whole.partition, at, until))
+            open_slice.append(OffsetRange(whole.partition, at, until))
             done += (until - at) // INDEX_ENTRY_BYTES
             at = until
             if done == border:
-                pieces.append(tuple(piece))
-                piece = []
-    return pieces
+                found.append(tuple(open_slice))
+                open_slice = []
+    return found
 
 
 def _most_slices(ranges: Sequence[OffsetRange], entries: int, reader_groups: int) -> int:

@@ -271,6 +271,6 @@ def _progress(position: Position) -> Iterator[PartitionProgress]:
             position.bounds[key.store].max_offset if key.store in position.bounds else None,
             position.node_of.get(key),
             starts.get(key, at) if planned is not None else before.get(key),
-            tuple(PartRead(*piece) for piece in shared.get(key, ())),
+            tuple(PartRead(node, part.start, part.end) for part, node in shared.get(key, ())),
             None if planned is None else planned.why(key),
         )

@@ -18,16 +18,16 @@ from spark_source.options.source_options import SourceOptions
 if TYPE_CHECKING:
     import pyarrow
 
-    from spark_source.plan.node_partition import NodePartition
+    from spark_source.plan.read_task import ReadTask
     from tubeclient.keys import PartitionKey
 
-__all__ = ["attempt_name", "read_node"]
+__all__ = ["attempt_name", "read_task"]
 
 _log = logging.getLogger(__name__)
 
 
-def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the messages of the partition's ranges in batches of a good size for Spark; reads several ranges at a time.
+def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the messages of the task's ranges in batches of a good size for Spark; reads several ranges at a time.
 
     Memory: at most one batch, and a few packs per range being read. Raises DataLoss, CorruptMessage, or the error that
     stopped the reader for `retryLimit`.
@@ -42,12 +42,12 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     from tubeclient.range_reader import RangeReader, WantedRange
 
     settings, groups = client_settings(options), options.reader_groups
-    topics = sorted({key.topic for key, _, _ in partition.plain_ranges})
-    partition = replace(partition, brokers=tuple(present_brokers(settings, groups, partition.brokers, topics)))
+    topics = sorted({key.topic for key, _, _ in task.ranges})
+    task = replace(task, brokers=tuple(present_brokers(settings, groups, task.brokers, topics)))
 
     def is_alone(key: PartitionKey) -> bool:
         """Whether the partition, the first of its store, is still alone there."""
-        return not reader.has_partition(partition.broker_of(key), key._replace(partition_id=key.partition_id + 1))
+        return not reader.has_partition(task.broker_of(key), key._replace(partition_id=key.partition_id + 1))
 
     decoder = PackDecoder(
         include_attributes=options.include_attributes,
@@ -58,22 +58,22 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     reader = RangeReader(
         settings,
         groups,
-        attempt_name(partition),
+        attempt_name(task),
         fail_on_data_loss=options.fail_on_data_loss,
-        visit_token=partition.visit_token,
-        store_sizes=partition.store_sizes,
+        visit_token=task.visit_token,
+        store_sizes=task.store_sizes,
     )
 
     wanted = [
-        WantedRange(partition.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
-        for one in partition.ranges
+        WantedRange(task.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
+        for one in task.ranges
     ]
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         with closing(reader.read_all(wanted)) as found:
             for number, packs in gathered(found):
                 one = wanted[number]
-                yield decoder.decode(packs, partition.offset_rule_of(one.range.partition), one.filters)
+                yield decoder.decode(packs, task.offset_rule_of(one.range.partition), one.filters)
 
     try:
         yield from regroup(batches())
@@ -82,7 +82,7 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
             raise
         pack, number, what = decoder.corrupt
         tags = options.filters.get(pack.partition.topic, frozenset())
-        place = reader.place_of(partition.broker_of(pack.partition), pack, number, tags)
+        place = reader.place_of(task.broker_of(pack.partition), pack, number, tags)
         raise corrupt_message(place, what) from error
     finally:
         reader.close()
@@ -96,18 +96,18 @@ def read_node(options: SourceOptions, partition: NodePartition) -> Iterator[pyar
     if lost:
         _log.warning(
             "failOnDataLoss is false, node %d went on without at most %d messages in %d ranges",
-            partition.node_id,
+            task.node_id,
             lost,
             len(reader.losses),
         )
 
 
-def attempt_name(partition: NodePartition) -> str:
+def attempt_name(task: ReadTask) -> str:
     """Return this attempt's name for the brokers' pages: node, slice, batch and attempt number. Outside of a task, node
     and slice."""
     from pyspark import TaskContext
 
-    name = f"spark.n{partition.node_id}.s{partition.slice_number}"
+    name = f"spark.n{task.node_id}.s{task.slice_number}"
     context = TaskContext.get()
     if context is None:
         return name

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.node_partition import NodePartition
-from spark_source.read.task_read import read_node
+from spark_source.plan.read_task import ReadTask
+from spark_source.read.task_read import read_task
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class TubeBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one that holds nothing.
-        return read_node(self._options, partition) if isinstance(partition, NodePartition) else iter(())
+        return read_task(self._options, partition) if isinstance(partition, ReadTask) else iter(())
 
 
-def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[NodePartition]:
+def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
     """Return the tasks of a batch read, as the cluster is at this moment.
 
     DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before

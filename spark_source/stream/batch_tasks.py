@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
-from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.offset_rule import OffsetRule
-from spark_source.plan.planning import PlainRange
+from spark_source.plan.read_task import ReadTask
 from spark_source.plan.slicing import slices
-from tubeclient.keys import BrokerInfo, StoreKey
+from tubeclient.keys import BrokerInfo, OffsetRange, StoreKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["tasks_of"]
 
 
-def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list[NodePartition]:
+def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list[ReadTask]:
     """Return one partition for each node with something to read, or for each slice of that where the options ask for
     slices.
 
@@ -25,35 +24,35 @@ def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list
     """
     rules = _offset_rules(options, plan.end, view)
 
-    def rules_of(of_task: Sequence[PlainRange]) -> dict[StoreKey, OffsetRule]:
+    def rules_of(of_task: Sequence[OffsetRange]) -> dict[StoreKey, OffsetRule]:
         stores = {partition.store for partition, _, _ in of_task} if rules else set()
         return {store: rules[store] for store in sorted(stores & rules.keys())}
 
-    def brokers_of(of_task: Sequence[PlainRange]) -> tuple[BrokerInfo, ...]:
+    def brokers_of(of_task: Sequence[OffsetRange]) -> tuple[BrokerInfo, ...]:
         by_id = {partition.broker_id: partition for partition, _, _ in of_task}
         return tuple(view.broker_of(by_id[broker_id]) for broker_id in sorted(by_id))
 
-    def sizes_of(of_task: Sequence[PlainRange]) -> dict[tuple[int, str], int]:
+    def sizes_of(of_task: Sequence[OffsetRange]) -> dict[tuple[int, str], int]:
         layouts = {(key.broker_id, key.topic): view.layout_of(key) for key, _, _ in of_task}
         return {place: layout.partitions_per_store for place, layout in sorted(layouts.items()) if layout is not None}
 
-    cut = slices(
+    found = slices(
         plan.by_node,
         min_tasks=options.min_partitions,
         max_rows=options.max_records_per_partition,
         reader_groups=len(options.reader_groups),
     )
     return [
-        NodePartition(
-            piece.node_id,
-            piece.ranges,
-            rules_of(piece.ranges),
-            brokers_of(piece.ranges),
-            piece.number,
+        ReadTask(
+            one.node_id,
+            one.ranges,
+            rules_of(one.ranges),
+            brokers_of(one.ranges),
+            one.number,
             view.visit_token,
-            sizes_of(piece.ranges),
+            sizes_of(one.ranges),
         )
-        for piece in cut
+        for one in found
     ]
 
 

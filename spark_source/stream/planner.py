@@ -20,8 +20,8 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import without_times
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
-from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.planning import plan, rows_to_read
+from spark_source.plan.read_task import ReadTask
 from spark_source.progress.broker_positions import BrokerPositions
 from spark_source.progress.position import Position
 from spark_source.progress.progress_table import ProgressTable
@@ -198,7 +198,7 @@ class StreamPlanner:
         """Note that everything before `end` is in the sink for certain."""
         self._record(self._offsets.parse(end), self._held().snapshots.get())
 
-    def partitions(self, start: Json, end: Json) -> list[NodePartition]:
+    def partitions(self, start: Json, end: Json) -> list[ReadTask]:
         """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
         self._progress.check()
         group = self._held()

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.node_partition import NodePartition
-from spark_source.read.task_read import read_node
+from spark_source.plan.read_task import ReadTask
+from spark_source.read.task_read import read_task
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planning().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        return read_node(self._options, partition) if isinstance(partition, NodePartition) else iter(())
+        return read_task(self._options, partition) if isinstance(partition, ReadTask) else iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
         self._planning().complete(end)

@@ -15,9 +15,9 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.node_partition import NodePartition
+from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.read.task_read import read_node
+from spark_source.read.task_read import read_task
 from spark_source.stream.batch_reader import plan_batch
 from spark_source.stream.planner import StreamPlanner
 from tests.apache.server import ApacheTubeMQ, TopicSpec
@@ -101,8 +101,8 @@ class Ageing:
         return all(low > 0 and high - low < SEGMENT for low, high in (self.data(topic.name) for topic in TOPICS))
 
 
-def values(given: SourceOptions, tasks: Iterable[NodePartition]) -> list[int]:
-    batches = [batch for task in tasks for batch in read_node(given, task)]
+def values(given: SourceOptions, tasks: Iterable[ReadTask]) -> list[int]:
+    batches = [batch for task in tasks for batch in read_task(given, task)]
     return sorted(int(row["value"][:6]) for batch in batches for row in batch.to_pylist())
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_source.options.given import parse_options
-from spark_source.plan.node_partition import NodePartition
+from spark_source.plan.read_task import ReadTask
 from spark_source.stream.stream_reader import TubeStreamReader
 from tests.apache import spark_options
 from tests.apache.java_client import JavaBalanceConsumer
@@ -122,7 +122,7 @@ def test_without_it_neither_a_killed_worker_nor_a_stopped_broker_moves_the_group
     try:
         start = reader.initialOffset()
         [partition] = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
-        assert isinstance(partition, NodePartition)
+        assert isinstance(partition, ReadTask)
 
         with in_mid_range(reader, partition) as (task, _):
             task.kill()
@@ -144,7 +144,7 @@ def test_without_it_neither_a_killed_worker_nor_a_stopped_broker_moves_the_group
 
 
 @contextlib.contextmanager
-def in_mid_range(reader: TubeStreamReader, partition: NodePartition) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def in_mid_range(reader: TubeStreamReader, partition: ReadTask) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A task that has read its first rows, and how many; it is ended with the block."""
     with subprocess.Popen([sys.executable, "-c", TASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as task:
         try:

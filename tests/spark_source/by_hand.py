@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.read.task_read import read_node
+from spark_source.read.task_read import read_task
 from spark_source.stream.planner import StreamPlanner
 from tests.waiting import wait_for
 
@@ -59,7 +59,7 @@ class Query:
         assert self.checkpoint is not None
         end = one.latest(self.checkpoint, max_rows)
         for task in one.partitions(self.checkpoint, end) if end != self.checkpoint else ():
-            for read in read_node(self.options, task):
+            for read in read_task(self.options, task):
                 self.rows += read.column("value").to_pylist()
         self.checkpoint = end
         return end

@@ -9,7 +9,7 @@ from typing import Any
 from offsets_store import OffsetsTable
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.node_partition import NodePartition
+from spark_source.plan.read_task import ReadTask
 from spark_source.progress.follower import WAITS, Waits
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
@@ -232,7 +232,7 @@ def as_json(positions: Mapping[str, int]) -> dict[str, Any]:
     return Offsets.of({key(name): rows * ROW for name, rows in positions.items()}).to_dict()
 
 
-def in_rows(partitions: Iterable[NodePartition]) -> dict[int, list[tuple[str, int, int]]]:
+def in_rows(partitions: Iterable[ReadTask]) -> dict[int, list[tuple[str, int, int]]]:
     """Partition, start and end in rows, by node."""
     return {
         one.node_id: [(str(read.partition), read.start // ROW, read.end // ROW) for read in one.ranges]

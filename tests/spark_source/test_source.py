@@ -17,8 +17,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
-from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import attempt_name
 from spark_source.stream.batch_reader import TubeBatchReader
 from spark_source.stream.planner_process import PLANNER_MODULE, set_up_planner_process
@@ -126,7 +126,7 @@ def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
 def test_a_task_arrives_as_it_was_sent(ranges: int) -> None:
     some = [OffsetRange(PartitionKey(1, "t", 10_000 * n), 28 * n, 280) for n in range(ranges)]
     rules = {StoreKey(1, "t", n): OffsetRule.ALWAYS for n in range(1, ranges)}
-    task = NodePartition(3, some, rules, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
+    task = ReadTask(3, some, rules, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
     copy = pickle.loads(pickled(task))
     assert copy == task
     assert copy.visit_token == 7
@@ -185,14 +185,14 @@ def test_commits_count_rows_by_topic(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_task_is_small() -> None:
-    ranges = [(PartitionKey(1, "t", n), 0, 28) for n in range(100)]
-    sent = NodePartition(0, ranges, {StoreKey(1, "t", 0): OffsetRule.ALWAYS}, (BrokerInfo(1, "h", 1),))
+    ranges = [OffsetRange(PartitionKey(1, "t", n), 0, 28) for n in range(100)]
+    sent = ReadTask(0, ranges, {StoreKey(1, "t", 0): OffsetRule.ALWAYS}, (BrokerInfo(1, "h", 1),))
     assert len(pickled(sent)) < 100 * 20
     assert pickle.loads(pickled(sent)) == sent
 
 
 def test_a_task_reads_under_the_name_of_its_node_and_slice() -> None:
-    assert attempt_name(NodePartition(3, (), {}, (), 2)) == "spark.n3.s2"
+    assert attempt_name(ReadTask(3, (), {}, (), 2)) == "spark.n3.s2"
 
 
 def test_readers_open_nothing_by_being_made() -> None:

@@ -12,7 +12,7 @@ from pyspark_tubeclient import DefaultSource
 from spark_source.cluster.cluster import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
-from spark_source.read.task_read import read_node
+from spark_source.read.task_read import read_task
 from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, options, planner
 from tubeclient import Credentials, TlsSettings
 from tubeclient.errors import ConfigurationError
@@ -166,7 +166,7 @@ def test_a_task_shows_the_token_that_it_was_given(monkeypatch: pytest.MonkeyPatc
     cluster = FakeCluster()
     cluster.visit_token = 7
     for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
-        assert list(read_node(options(), task)) == []
+        assert list(read_task(options(), task)) == []
     assert shown == [7]
 
 

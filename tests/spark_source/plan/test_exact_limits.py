@@ -49,8 +49,8 @@ class Cluster:
         cut = slices(assigned, min_tasks=3, max_rows=7, reader_groups=8)
         return [
             (key.store, at)
-            for piece in cut
-            for key, first, end in piece.ranges
+            for one in cut
+            for key, first, end in one.ranges
             for at in range(first // ROW, end // ROW)
             if self.index[key.store][at] == key
         ]

@@ -1,4 +1,4 @@
-"""Slices: pieces of what each node reads, contiguous, disjoint, complete, in order, and the same each time."""
+"""Slices of what each node reads: contiguous, disjoint, complete, in order, and the same each time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.plan.planning import PlainRange
 from spark_source.plan.slicing import Slice, cut, slices
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey
@@ -17,7 +16,7 @@ from tubeclient.keys import OffsetRange, PartitionKey
 ByNode = dict[int, tuple[OffsetRange, ...]]
 
 
-def piece(partition_id: int, start: int, end: int) -> OffsetRange:
+def rows_of(partition_id: int, start: int, end: int) -> OffsetRange:
     """A range; offsets in rows."""
     return OffsetRange(PartitionKey(1, "t", partition_id), start * ROW, end * ROW)
 
@@ -30,7 +29,7 @@ def nodes(draw: st.DrawFn) -> ByNode:
         lengths = draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))
         starts = [draw(st.integers(0, 50)) for _ in lengths]
         assigned[node] = tuple(
-            piece(10 * node + n, start, start + length)
+            rows_of(10 * node + n, start, start + length)
             for n, (start, length) in enumerate(zip(starts, lengths, strict=True))
         )
     return assigned
@@ -40,14 +39,14 @@ some = st.none() | st.integers(1, 60)
 groups = st.integers(1, 9)
 
 
-def rows(ranges: Sequence[PlainRange]) -> int:
-    return sum(OffsetRange(*one).max_messages for one in ranges)
+def rows(ranges: Sequence[OffsetRange]) -> int:
+    return sum(one.max_messages for one in ranges)
 
 
-def joined(pieces: Sequence[Sequence[PlainRange]]) -> list[OffsetRange]:
-    """The ranges of `pieces` one behind the other, neighbours that touch made one again."""
+def joined(slices: Sequence[Sequence[OffsetRange]]) -> list[OffsetRange]:
+    """The ranges of `slices` one behind the other, neighbours that touch made one again."""
     whole: list[OffsetRange] = []
-    for one in (OffsetRange(*one) for of_piece in pieces for one in of_piece):
+    for one in (one for ranges in slices for one in ranges):
         if whole and whole[-1].partition == one.partition and whole[-1].end == one.start:
             whole[-1] = OffsetRange(one.partition, whole[-1].start, one.end)
         else:
@@ -120,7 +119,7 @@ def test_neither_the_order_of_nodes_nor_a_second_time_changes_a_slice(
 
 
 @given(nodes(), st.data())
-def test_pieces_are_of_one_size_but_for_an_entry(by_node: ByNode, data: st.DataObject) -> None:
+def test_slices_are_of_one_size_but_for_an_entry(by_node: ByNode, data: st.DataObject) -> None:
     for ranges in by_node.values():
         count = data.draw(st.integers(1, rows(ranges)))
         sizes = [rows(each) for each in cut(ranges, count)]
@@ -129,7 +128,7 @@ def test_pieces_are_of_one_size_but_for_an_entry(by_node: ByNode, data: st.DataO
 
 
 def test_without_options_a_node_is_one_task() -> None:
-    by_node = {2: (piece(0, 0, 5), piece(1, 0, 5)), 0: (piece(2, 3, 9),)}
+    by_node = {2: (rows_of(0, 0, 5), rows_of(1, 0, 5)), 0: (rows_of(2, 3, 9),)}
     assert slices(by_node, min_tasks=None, max_rows=None, reader_groups=8) == [
         Slice(0, 0, by_node[0]),
         Slice(0, 2, by_node[2]),
@@ -138,23 +137,23 @@ def test_without_options_a_node_is_one_task() -> None:
 
 
 def test_whole_partitions_stay_whole_where_the_borders_allow_it() -> None:
-    by_node = {0: tuple(piece(n, 0, 10) for n in range(6))}
+    by_node = {0: tuple(rows_of(n, 0, 10) for n in range(6))}
     found = slices(by_node, min_tasks=None, max_rows=20, reader_groups=8)
     assert [one.ranges for one in found] == [by_node[0][0:2], by_node[0][2:4], by_node[0][4:6]]
 
 
 def test_tasks_go_to_nodes_by_what_they_read_and_start_with_each_nodes_first() -> None:
-    by_node = {0: (piece(0, 0, 30),), 1: (piece(1, 0, 10),)}
+    by_node = {0: (rows_of(0, 0, 30),), 1: (rows_of(1, 0, 10),)}
     found = slices(by_node, min_tasks=4, max_rows=None, reader_groups=8)
     assert [(one.node_id, one.number, one.ranges) for one in found] == [
-        (0, 0, (piece(0, 0, 10),)),
-        (1, 0, (piece(1, 0, 10),)),
-        (0, 1, (piece(0, 10, 20),)),
-        (0, 2, (piece(0, 20, 30),)),
+        (0, 0, (rows_of(0, 0, 10),)),
+        (1, 0, (rows_of(1, 0, 10),)),
+        (0, 1, (rows_of(0, 10, 20),)),
+        (0, 2, (rows_of(0, 20, 30),)),
     ]
 
 
 @pytest.mark.parametrize(("min_tasks", "max_rows", "count"), [(3, 5, 8), (12, 5, 12), (12, 20, 12), (2, None, 2)])
 def test_of_both_the_one_that_makes_more_tasks_decides(min_tasks: int, max_rows: int | None, count: int) -> None:
-    found = slices({0: (piece(0, 0, 40),)}, min_tasks=min_tasks, max_rows=max_rows, reader_groups=20)
+    found = slices({0: (rows_of(0, 0, 40),)}, min_tasks=min_tasks, max_rows=max_rows, reader_groups=20)
     assert len(found) == count

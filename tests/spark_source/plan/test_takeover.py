@@ -1,4 +1,4 @@
-"""Taking over a backlog: everything is read once, in pieces that neighbour each other, and nodes come level."""
+"""Taking over a backlog: everything is read once, in parts that neighbour each other, and nodes come level."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.plan.planning import PlainRange
 from spark_source.plan.takeover import TakenOver, take_over
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import OffsetRange, PartitionKey
 
-ByNode = dict[int, list[PlainRange]]
+ByNode = dict[int, list[OffsetRange]]
 
 
 def key(partition_id: int) -> PartitionKey:
     return PartitionKey(1, "t", partition_id)
 
 
-def piece(partition_id: int, start: int, end: int) -> PlainRange:
+def rows_of(partition_id: int, start: int, end: int) -> OffsetRange:
     """A range; offsets in rows."""
-    return key(partition_id), start * ROW, end * ROW
+    return OffsetRange(key(partition_id), start * ROW, end * ROW)
 
 
-def rows(ranges: Sequence[PlainRange]) -> int:
-    return sum(end - start for _, start, end in ranges) // ROW
+def rows(ranges: Sequence[OffsetRange]) -> int:
+    return sum(one.max_messages for one in ranges)
 
 
 @st.composite
@@ -38,7 +37,7 @@ def assigned(draw: st.DrawFn) -> tuple[ByNode, int]:
         lengths = draw(st.lists(st.integers(1, 60) | st.integers(500, 2_000), min_size=1, max_size=4))
         starts = [draw(st.integers(0, 50)) for _ in lengths]
         by_node[node] = [
-            piece(10 * node + n, start, start + length)
+            rows_of(10 * node + n, start, start + length)
             for n, (start, length) in enumerate(zip(starts, lengths, strict=True))
         ]
     return by_node, count
@@ -58,29 +57,28 @@ def test_each_offset_is_read_once_and_what_is_told_is_what_happens(
     assert all(start < end for of_node in new.values() for _, start, end in of_node)
     for owner, of_node in by_node.items():
         for partition, start, end in of_node:
-            pieces = sorted(
-                (at, until, node) for node, others in new.items() for name, at, until in others if name == partition
-            )
-            assert pieces[0][0] == start
-            assert pieces[-1][1] == end
-            assert [until for _, until, _ in pieces[:-1]] == [at for at, _, _ in pieces[1:]]
-            told = [(one.start, one.end, one.reader) for one in taken if one.partition == partition]
-            assert [one for one in pieces if one[2] != owner] == told
-            assert all(one.owner == owner for one in taken if one.partition == partition)
+            parts = sorted((one, node) for node, others in new.items() for one in others if one.partition == partition)
+            assert parts[0][0].start == start
+            assert parts[-1][0].end == end
+            assert [one.end for one, _ in parts[:-1]] == [one.start for one, _ in parts[1:]]
+            told = [one for one in taken if one.part.partition == partition]
+            assert [(part, node, owner) for part, node in parts if node != owner] == [
+                (one.part, one.reader, one.owner) for one in told
+            ]
 
 
 @given(assigned(), least_rows, readers)
-def test_only_long_ranges_are_cut_into_pieces_worth_a_reader_and_into_few(
+def test_only_long_ranges_are_cut_into_parts_worth_a_reader_and_into_few(
     given_nodes: tuple[ByNode, int], min_rows: int, max_readers: int
 ) -> None:
     by_node, count = given_nodes
     _, taken = take_over(by_node, count, min_rows=min_rows, max_readers=max_readers)
     length = {partition: (end - start) // ROW for of_node in by_node.values() for partition, start, end in of_node}
     for one in taken:
-        assert length[one.partition] > min_rows
-        assert (one.end - one.start) // ROW >= max(1, min_rows // max_readers)
-    for partition in {one.partition for one in taken}:
-        of_partition = [one.reader for one in taken if one.partition == partition]
+        assert length[one.part.partition] > min_rows
+        assert one.part.max_messages >= max(1, min_rows // max_readers)
+    for partition in {one.part.partition for one in taken}:
+        of_partition = [one.reader for one in taken if one.part.partition == partition]
         assert len(of_partition) == len(set(of_partition)) <= max_readers - 1
 
 
@@ -94,7 +92,7 @@ def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
     after = {node: rows(new.get(node, [])) for node in range(count)}
     assert max(after.values()) <= max(before.values())
     assert sum(after.values()) == sum(before.values())
-    if len({one.partition for one in taken}) == 1:  # later ranges change what earlier ones made level
+    if len({one.part.partition for one in taken}) == 1:  # later ranges change what earlier ones made level
         assert all(after[one.reader] <= after[one.owner] for one in taken)
 
 
@@ -119,42 +117,42 @@ def test_the_order_of_the_input_does_not_matter(
     ],
 )
 def test_a_partition_with_most_of_the_backlog_is_shared_evenly(max_readers: int, expected: dict[int, int]) -> None:
-    by_node = {0: [piece(0, 0, 80)], 1: [piece(1, 0, 10)], 2: [piece(2, 0, 10)]}
+    by_node = {0: [rows_of(0, 0, 80)], 1: [rows_of(1, 0, 10)], 2: [rows_of(2, 0, 10)]}
     new, taken = take_over(by_node, 3, min_rows=20, max_readers=max_readers)
     assert {node: rows(of_node) for node, of_node in new.items()} in (
         expected,
         {0: expected[0], 1: expected[2], 2: expected[1]},
     )
-    assert {piece.partition for piece in taken} == {key(0)}
+    assert {one.part.partition for one in taken} == {key(0)}
 
 
 def test_an_idle_node_takes_half() -> None:
-    new, taken = take_over({1: [piece(0, 100, 200)]}, 2, min_rows=10, max_readers=2)
-    assert new == {0: [piece(0, 150, 200)], 1: [piece(0, 100, 150)]}
-    assert taken == [TakenOver(key(0), 150 * ROW, 200 * ROW, owner=1, reader=0)]
+    new, taken = take_over({1: [rows_of(0, 100, 200)]}, 2, min_rows=10, max_readers=2)
+    assert new == {0: [rows_of(0, 150, 200)], 1: [rows_of(0, 100, 150)]}
+    assert taken == [TakenOver(rows_of(0, 150, 200), owner=1, reader=0)]
 
 
 def test_what_one_range_made_level_the_next_one_leaves_alone() -> None:
-    new, _ = take_over({0: [piece(0, 0, 100), piece(1, 0, 100)]}, 2, min_rows=10, max_readers=2)
-    assert new == {0: [piece(1, 0, 100)], 1: [piece(0, 0, 100)]}
+    new, _ = take_over({0: [rows_of(0, 0, 100), rows_of(1, 0, 100)]}, 2, min_rows=10, max_readers=2)
+    assert new == {0: [rows_of(1, 0, 100)], 1: [rows_of(0, 0, 100)]}
 
 
-def test_a_piece_may_be_shorter_than_what_is_cut() -> None:
-    new, _ = take_over({0: [piece(0, 0, 21)]}, 2, min_rows=20, max_readers=2)
-    assert new == {0: [piece(0, 0, 11)], 1: [piece(0, 11, 21)]}
-    new, _ = take_over({0: [piece(0, 0, 21)], 1: [piece(1, 0, 2)]}, 2, min_rows=20, max_readers=2)
-    assert new == {0: [piece(0, 0, 21)], 1: [piece(1, 0, 2)]}  # nine would be too little
+def test_a_part_may_be_shorter_than_what_is_cut() -> None:
+    new, _ = take_over({0: [rows_of(0, 0, 21)]}, 2, min_rows=20, max_readers=2)
+    assert new == {0: [rows_of(0, 0, 11)], 1: [rows_of(0, 11, 21)]}
+    new, _ = take_over({0: [rows_of(0, 0, 21)], 1: [rows_of(1, 0, 2)]}, 2, min_rows=20, max_readers=2)
+    assert new == {0: [rows_of(0, 0, 21)], 1: [rows_of(1, 0, 2)]}  # nine would be too little
 
 
 def test_a_node_with_much_else_gives_the_whole_of_its_only_long_range_away() -> None:
-    small = [piece(number, 0, 10) for number in range(1, 11)]
-    new, _ = take_over({0: [piece(0, 0, 11), *small]}, 2, min_rows=10, max_readers=2)
-    assert new == {0: small, 1: [piece(0, 0, 11)]}
+    small = [rows_of(number, 0, 10) for number in range(1, 11)]
+    new, _ = take_over({0: [rows_of(0, 0, 11), *small]}, 2, min_rows=10, max_readers=2)
+    assert new == {0: small, 1: [rows_of(0, 0, 11)]}
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_nothing_is_taken_where_nobody_has_less_or_nothing_is_long(count: int) -> None:
-    level = {node: [piece(node, 0, 50)] for node in range(count)}
+    level = {node: [rows_of(node, 0, 50)] for node in range(count)}
     assert take_over(level, count, min_rows=10, max_readers=2) == (level, [])
-    short: ByNode = {0: [piece(0, 0, 50)]}
+    short: ByNode = {0: [rows_of(0, 0, 50)]}
     assert take_over(short, count, min_rows=50, max_readers=2) == (short, [])

@@ -11,9 +11,9 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.options.given import parse_options
-from spark_source.plan.node_partition import NodePartition
 from spark_source.plan.offset_rule import OffsetRule
-from spark_source.read.task_read import read_node
+from spark_source.plan.read_task import ReadTask
+from spark_source.read.task_read import read_task
 from tests.moving import move_broker
 from tubeclient import (
     BrokerInfo,
@@ -26,6 +26,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient.keys import OffsetRange
 
 
 def rows(tube: EmbeddedTubeMQ, topic: str, end: int, *, begin: int = 0, **more: str) -> list[dict[str, Any]]:
@@ -34,8 +35,8 @@ def rows(tube: EmbeddedTubeMQ, topic: str, end: int, *, begin: int = 0, **more: 
     broker: BrokerInfo = fetch_view(settings, [topic], reader_groups_of("task_read")).brokers[1]
     given = {"masterServers": tube.master_address, "consumerGroup": "task_read", "subscribe": topic, **more}
     key = PartitionKey(1, topic, 0)
-    task = NodePartition(0, [(key, begin * 28, end * 28)], {StoreKey(1, topic, 0): OffsetRule.ALWAYS}, (broker,))
-    return [row for batch in read_node(parse_options(given), task) for row in batch.to_pylist()]
+    task = ReadTask(0, [OffsetRange(key, begin * 28, end * 28)], {StoreKey(1, topic, 0): OffsetRule.ALWAYS}, (broker,))
+    return [row for batch in read_task(parse_options(given), task) for row in batch.to_pylist()]
 
 
 def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now(tmp_path: Path) -> None:
@@ -43,12 +44,12 @@ def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now
         tube.load("moved", [NewMessage(0, b"%03d" % number) for number in range(50)])
         settings = ClientSettings((tube.master_address,))
         broker = fetch_view(settings, ["moved"], reader_groups_of("task_read")).brokers[1]
-        task = NodePartition(0, [(PartitionKey(1, "moved", 0), 0, 50 * 28)], {}, (broker,))
+        task = ReadTask(0, [OffsetRange(PartitionKey(1, "moved", 0), 0, 50 * 28)], {}, (broker,))
         given = {"masterServers": tube.master_address, "consumerGroup": "task_read", "subscribe": "moved"}
         options = parse_options({**given, "retryLimit": "5s"})
 
         def read() -> list[bytes]:
-            return [row["value"] for batch in read_node(options, task) for row in batch.to_pylist()]
+            return [row["value"] for batch in read_task(options, task) for row in batch.to_pylist()]
 
         expected = [b"%03d" % number for number in range(50)]
         assert read() == expected

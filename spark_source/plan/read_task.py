@@ -9,18 +9,18 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from spark_source.plan.offset_rule import OffsetRule
-from spark_source.plan.planning import PlainRange
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
 
-__all__ = ["NodePartition"]
+__all__ = ["ReadTask"]
 
 
 @dataclass(frozen=True)
-class NodePartition(InputPartition):
+class ReadTask(InputPartition):
     """Ranges of one node, and the brokers that hold them. Travels to the executor; holds no password."""
 
     node_id: int
-    plain_ranges: Sequence[PlainRange]
+    ranges: Sequence[OffsetRange]
+    """Read one behind the other."""
     offset_rules: Mapping[StoreKey, OffsetRule]
     """What is known about the offsets of a store's messages; nothing of those that are not named."""
     brokers: tuple[BrokerInfo, ...]
@@ -36,22 +36,16 @@ class NodePartition(InputPartition):
         """By column: Spark pickles each object that is not Python's own with a call of a Python function, and there may
         be thousands of ranges.
         """
-        columns = list(zip(*((*key, start, end) for key, start, end in self.plain_ranges), strict=True))
-        return {
-            **vars(self),
-            "plain_ranges": columns,
-            "offset_rules": [(*one, rule) for one, rule in self.offset_rules.items()],
-        }
+        columns = list(zip(*((*key, start, end) for key, start, end in self.ranges), strict=True))
+        rules = [(*one, rule) for one, rule in self.offset_rules.items()]
+        return {**vars(self), "ranges": columns, "offset_rules": rules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        ranges = [(PartitionKey(*key), at, end) for *key, at, end in zip(*state["plain_ranges"], strict=True)]
+        ranges = [
+            OffsetRange._make((PartitionKey(*key), at, end)) for *key, at, end in zip(*state["ranges"], strict=True)
+        ]
         rules = {StoreKey(*store): rule for *store, rule in state["offset_rules"]}
-        vars(self).update({**state, "plain_ranges": ranges, "offset_rules": rules})
-
-    @property
-    def ranges(self) -> list[OffsetRange]:
-        """What the task reads, one behind the other."""
-        return [OffsetRange(*one) for one in self.plain_ranges]
+        vars(self).update({**state, "ranges": ranges, "offset_rules": rules})
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
         """The broker that holds `key`."""
