@@ -11,7 +11,7 @@ from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
 from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.timestamps import TimeLookup
 from spark_source.options.access import AccessOptions, check_here, credentials, tls_settings
-from spark_source.options.source_options import SourceOptions
+from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
@@ -31,8 +31,7 @@ __all__ = [
     "TubeCluster",
     "check_scope",
     "client_settings",
-    "node_count",
-    "scope",
+    "default_node_count",
     "view_of",
 ]
 
@@ -102,37 +101,37 @@ class Cluster(Protocol):
 
 
 class TubeCluster:
-    """The cluster that the options name."""
+    """The cluster that `settings` reach, as far as it is read."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._settings = client_settings(options)
+    def __init__(self, settings: ClientSettings, subscription: Subscription) -> None:
+        self._settings = settings
+        self._subscription = subscription
 
     def fetch_view(self) -> ClusterView:
-        options = self._options
-        topics = options.topics if options.subscribe_pattern is None else self._matching_topics()
-        return fetch_view(self._settings, topics, options.reader_groups, options.filters) if topics else NOTHING
+        read = self._subscription
+        topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
+        return fetch_view(self._settings, topics, read.reader_groups, read.filters) if topics else NOTHING
 
     def membership(self, source_count: int) -> Membership:
-        options = self._options
+        read = self._subscription
 
         def for_topics(topics: Sequence[str]) -> GroupMembership:
             return GroupMembership(
                 self._settings,
-                options.consumer_group,
+                read.consumer_group,
                 topics,
                 source_count,
-                filters=options.filters,
+                filters=read.filters,
                 client_name="spark",
-                refresh_interval_ms=options.partition_refresh_interval_ms,
+                refresh_interval_ms=read.partition_refresh_interval_ms,
             )
 
-        if options.subscribe_pattern is None:
-            return for_topics(options.topics)
-        return PatternMembership(self._matching_topics, for_topics, options.partition_refresh_interval_ms)
+        if read.subscribe_pattern is None:
+            return for_topics(read.topics)
+        return PatternMembership(self._matching_topics, for_topics, read.partition_refresh_interval_ms)
 
     def lookup(self) -> Lookup:
-        return OffsetLookup(self._settings, self._options.reader_groups)
+        return OffsetLookup(self._settings, self._subscription.reader_groups)
 
     def position_books(self) -> PositionBooks:
         return BrokerWebs(self._settings)
@@ -145,7 +144,7 @@ class TubeCluster:
                 f"subscribePattern needs the list of topics, which only a master's web port gives: {error}. Check "
                 "masterWebPort, or name the topics with subscribe"
             ) from error
-        return [name for name in names if self._options.reads_topic(name)]
+        return [name for name in names if self._subscription.reads_topic(name)]
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:
@@ -164,51 +163,43 @@ def client_settings(options: AccessOptions) -> ClientSettings:
     )
 
 
-def scope(options: SourceOptions, view: ClusterView) -> list[PartitionKey]:
-    """Return the partitions that are read, sorted, whether or not they can be read at this moment."""
-    return list(filter(options.selector(), view.partitions()))
-
-
 def view_of(view: ClusterView, partitions: Iterable[PartitionKey]) -> ClusterView:
     """Return `view` without the brokers that have none of `partitions`: nobody need wait for them."""
     return view.without(view.brokers.keys() - {key.broker_id for key in partitions})
 
 
-def check_scope(options: SourceOptions, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
+def check_scope(subscription: Subscription, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
     """Raise ConfigurationError for a topic, or a partition of `assign`, that the cluster does not have.
 
     Those in `known`, of the query's checkpoint, it once had: whether it may be without them is a matter of
     failOnDataLoss. Some topics of a checkpoint may have been left out since; with all of them it is another query's.
     """
     there = view.partitions()
-    missing = sorted(set(options.topics) - {key.topic for key in (*there, *known)})
+    missing = sorted(set(subscription.topics) - {key.topic for key in (*there, *known)})
     if missing:
         raise ConfigurationError(
             f"no broker of the cluster has topic {missing[0]}; create and deploy it, or take it out of subscribe"
         )
-    strange = sorted(set(options.assigned).difference(there, known))
+    strange = sorted(set(subscription.assigned).difference(there, known))
     if strange:
         raise ConfigurationError(
             f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "
             f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}"
         )
-    if known and not any(map(options.selector(), known)):
+    if known and not any(map(subscription.selector(), known)):
         raise ConfigurationError(
             f"the checkpoint is of {', '.join(sorted({key.topic for key in known}))}, and the query reads "
-            f"{options.choice}; give it a checkpointLocation of its own"
+            f"{subscription.choice}; give it a checkpointLocation of its own"
         )
 
 
-def node_count(options: SourceOptions, partitions: Sequence[PartitionKey]) -> int:
-    """Return sourceCount, or its default: as many as can read at once, at most this machine's cores.
+def default_node_count(partitions: int, readers_per_partition: int) -> int:
+    """Return the default of sourceCount: as many as can read at once, at most this machine's cores.
 
     The planner's process is told nothing of the session, so this machine, the driver's, has to speak for the cluster.
     """
-    if options.source_count is not None:
-        return options.source_count
     cores = os.cpu_count() or 1
     # Without any partition yet, there may be many tomorrow, and the count stays.
-    readers = options.max_readers_per_partition if options.backlog_takeover else 1
-    count = min(len(partitions) * readers or cores, cores)
+    count = min(partitions * readers_per_partition or cores, cores)
     _log.info("sourceCount is not set and becomes %d; on a cluster, set it to the cores that shall read", count)
     return count

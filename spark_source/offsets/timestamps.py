@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol
 
 from spark_source.offsets.json_object import json_object
 from spark_source.offsets.offset_spec import Bounds, Moment, OffsetSpec, Place
-from tubeclient.errors import ConfigurationError, NoMessageTime
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 
@@ -98,7 +98,8 @@ def without_times(
     """Return `spec` with offsets in place of times, looked up within `bounds`, by clocks of `time_zone`. Times of
     stores that are not in `bounds` stay.
 
-    ConfigurationError: messages carry no time, or no message is of the minute or later and `unmatched` is error.
+    NoMessageTime: messages carry no time. ConfigurationError: no message is of the minute or later and `unmatched` is
+    error.
     """
     keys = sorted(partitions)
     if not spec.by_time or spec.unknown(keys):
@@ -109,13 +110,7 @@ def without_times(
         key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment) and key.store in bounds
     }
     within = {store: StoreBounds(held.min_offset, held.max_offset) for store, held in bounds.items()}
-    try:
-        found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=within)
-    except NoMessageTime as error:
-        raise ConfigurationError(
-            f"{spec.option} uses the times that producers write on messages, but {error}. Let the producers of "
-            f"topic {error.partition.split(':')[1]} set it, or give offsets with {_offsets_option(spec)} instead"
-        ) from error
+    found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=within)
     missing = [key for key, at in found.items() if at is None]
     if missing and unmatched == "error":
         others = f" (and {len(missing) - 1} more partitions like it)" if len(missing) > 1 else ""
@@ -128,10 +123,6 @@ def without_times(
     stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
     pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
     return replace(spec, default=None, named=tuple(sorted(pinned.items())))
-
-
-def _offsets_option(spec: OffsetSpec) -> str:
-    return "startingOffsets" if spec.option.startswith("starting") else "endingOffsets"
 
 
 def _written(timestamp_ms: int) -> str:

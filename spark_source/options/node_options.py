@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from spark_source.options import parsers as to
 from spark_source.options.assignment_options import assignment_hints, assignment_strategy
 from spark_source.options.option import option, optional
 from tubeclient.assignment import NO_HINTS, Hints, check_strategy
 
-__all__ = ["NodeOptions"]
+__all__ = ["NodeOptions", "Slicing", "Takeover"]
+
+
+class Slicing(NamedTuple):
+    """How what a node reads is cut into tasks."""
+
+    min_tasks: int | None
+    """Of all nodes together."""
+    max_rows: int | None
+    """Of one task."""
+    reader_groups: int
+    """How many can read one partition at once."""
+
+
+class Takeover(NamedTuple):
+    """How a partition's backlog is shared among nodes."""
+
+    min_rows: int
+    """Partitions with more rows are shared."""
+    max_readers: int
+    """Of one partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +98,6 @@ class NodeOptions:
         "Split what a node reads so that no task has more rows. With `minPartitions` too, the larger number of tasks "
         "is made.",
     )
-    named_reader_groups: tuple[str, ...] | None = optional(
-        "readerGroups",
-        to.groups,
-        None,
-        "`GROUP-r0` to `GROUP-r7`",
-        "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "
-        "broker, so it never happens under `consumerGroup`: name groups that nothing else reads as. A cluster that "
-        "authorises groups must know these.",
-    )
-    partition_refresh_interval_ms: int = option(
-        "partitionRefreshInterval",
-        to.duration_ms(1_000),
-        "30s",
-        "How often to ask the master for new partitions, and with `subscribePattern` for new topics.",
-        only="stream",
-    )
     group_join_timeout_ms: int = option(
         "groupJoinTimeout",
         to.duration_ms(0),
@@ -101,6 +106,13 @@ class NodeOptions:
         "s ends.",
         only="stream",
     )
+
+    @property
+    def takeover(self) -> Takeover | None:
+        """How backlog is taken over; None where it is not."""
+        if not self.backlog_takeover:
+            return None
+        return Takeover(self.backlog_takeover_min_rows, self.max_readers_per_partition)
 
     @property
     def readers_per_partition(self) -> int:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.options.access import AccessOptions, ConnectingOptions, check_access
 from spark_source.options.batch_options import BatchOptions, MessageTimeOptions
-from spark_source.options.node_options import NodeOptions
+from spark_source.options.node_options import NodeOptions, Slicing
 from spark_source.options.option import Masked, options_of
 from spark_source.options.progress_options import ProgressOptions
-from spark_source.options.start_and_end import StartAndEnd
+from spark_source.options.start_and_end import PlaceRules, StartAndEnd
 from spark_source.options.subscription import Subscription
 from tubeclient.assignment import NO_HINTS
 from tubeclient.errors import ConfigurationError
-from tubeclient.names import reader_groups_of
 
 __all__ = ["SourceOptions"]
 
@@ -37,14 +35,20 @@ class SourceOptions(
     """The options of a read, streaming or batch. Functions that need one group of them take that group."""
 
     @property
-    def reader_groups(self) -> tuple[str, ...]:
-        """The groups to read under."""
-        return self.named_reader_groups or reader_groups_of(self.consumer_group)
+    def place_rules(self) -> PlaceRules:
+        """What decides where places are."""
+        return PlaceRules(
+            self.consumer_group,
+            self.message_time_zone,
+            self.unmatched,
+            self.group_fallback,
+            self.fail_on_data_loss,
+        )
 
-    def question(self, spec: OffsetSpec) -> str:
-        """One text for all options that decide what offsets `spec` stands for."""
-        deciding = [self.group_fallback] * spec.uses("group") + [self.message_time_zone, self.unmatched] * spec.by_time
-        return " ".join([spec.text, *deciding])
+    @property
+    def slicing(self) -> Slicing:
+        """How what a node reads is cut into tasks."""
+        return Slicing(self.min_partitions, self.max_records_per_partition, len(self.reader_groups))
 
     def for_tasks(self) -> SourceOptions:
         """These options without what only the planner needs: tasks get no plan and no access to the offsets table.

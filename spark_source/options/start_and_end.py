@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from spark_source.offsets.offset_spec import GroupFallback, OffsetSpec
 from spark_source.offsets.timestamps import Unmatched, check_order, parse_timestamp, parse_timestamps
@@ -12,7 +12,25 @@ from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["StartAndEnd"]
+__all__ = ["PlaceRules", "StartAndEnd"]
+
+
+class PlaceRules(NamedTuple):
+    """What decides, beside an OffsetSpec itself, which offsets it stands for."""
+
+    consumer_group: str
+    """Whose position `group` is."""
+    time_zone: str
+    """Of the producers' clocks."""
+    unmatched: Unmatched
+    fallback: GroupFallback
+    fail_on_data_loss: bool
+    """Whether a spec may not name partitions that are gone."""
+
+    def question(self, spec: OffsetSpec) -> str:
+        """One text for `spec` and the rules that decide what offsets it stands for."""
+        deciding = [self.fallback] * spec.uses("group") + [self.time_zone, self.unmatched] * spec.by_time
+        return " ".join([spec.text, *deciding])
 
 
 @dataclass(frozen=True, kw_only=True)

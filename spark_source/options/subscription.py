@@ -1,4 +1,4 @@
-"""What is read: the group, and its topics or partitions."""
+"""What is read, and as whom: the groups, and their topics or partitions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from spark_source.options import parsers as to
-from spark_source.options.option import optional, required
+from spark_source.options.option import option, optional, required
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
+from tubeclient.names import reader_groups_of
 
 __all__ = ["Subscription"]
 
@@ -56,11 +57,32 @@ class Subscription:
         'JSON from topics to tags, as in `{"clicks": ["web", "app"]}`: only messages with one of the tags are '
         "read. Offsets move past the others too, so row limits become upper bounds.",
     )
+    named_reader_groups: tuple[str, ...] | None = optional(
+        "readerGroups",
+        to.groups,
+        None,
+        "`GROUP-r0` to `GROUP-r7`",
+        "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "
+        "broker, so it never happens under `consumerGroup`: name groups that nothing else reads as. A cluster that "
+        "authorises groups must know these.",
+    )
+    partition_refresh_interval_ms: int = option(
+        "partitionRefreshInterval",
+        to.duration_ms(1_000),
+        "30s",
+        "How often to ask the master for new partitions, and with `subscribePattern` for new topics.",
+        only="stream",
+    )
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that are named, sorted; () where they are read by a pattern."""
         return self.subscribe or tuple(sorted({key.topic for key in self.assigned}))
+
+    @property
+    def reader_groups(self) -> tuple[str, ...]:
+        """The groups to read under."""
+        return self.named_reader_groups or reader_groups_of(self.consumer_group)
 
     @property
     def choice(self) -> str:

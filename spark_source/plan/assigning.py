@@ -9,7 +9,6 @@ from functools import cached_property
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
-from spark_source.options.source_options import SourceOptions
 from spark_source.plan.losses import find_gone
 from spark_source.plan.planning import StoreNodes, entries_by_partition, nodes_by_store
 from tubeclient.assignment import Hints, assign, node_of
@@ -28,27 +27,17 @@ _BY_LAG = frozenset({"backlog"})
 class PartitionAssignment:
     """Which node has which partitions."""
 
+    strategy: str
     by_node: Sequence[Sequence[PartitionKey]]
     node_of: Mapping[PartitionKey, int]
 
     @classmethod
     def of(
-        cls,
-        options: SourceOptions,
-        partitions: Sequence[PartitionKey],
-        source_count: int,
-        *,
-        previous: Mapping[PartitionKey, int] | None = None,
-        lag: Mapping[PartitionKey, int] | None = None,
+        cls, strategy: str, partitions: Sequence[PartitionKey], source_count: int, hints: Hints
     ) -> PartitionAssignment:
-        """Assign `partitions`, the full configured set, as the options say.
-
-        `previous` is the node that had each before, `lag` the index entries to read in each; strategies that need them
-        and are not given any begin with none.
-        """
-        hints: Hints = replace(options.assignment_hints, previous=previous or {}, lag=lag or {})
-        by_node = assign(options.assignment_strategy, partitions, source_count, hints)
-        return cls(by_node, node_of(by_node))
+        """Assign `partitions`, the full configured set; the hint `lag` are the index entries to read in each."""
+        by_node = assign(strategy, partitions, source_count, hints)
+        return cls(strategy, by_node, node_of(by_node))
 
     @cached_property
     def by_store(self) -> Mapping[StoreKey, StoreNodes]:
@@ -82,13 +71,14 @@ class Assigner:
 
     def __init__(
         self,
-        options: SourceOptions,
+        strategy: str,
+        hints: Hints,
         source_count: int,
         before: Callable[[], Mapping[PartitionKey, int]],
         changed: Callable[[PartitionAssignment], None],
     ) -> None:
-        strategy = options.assignment_strategy
-        self._options = options
+        self._strategy = strategy
+        self._hints = hints
         self._source_count = source_count
         self._before = before() if strategy in _BY_HISTORY or ":" in strategy else {}
         self._changed = changed
@@ -124,11 +114,14 @@ class Assigner:
         former = self._assignment
         previous = self._before if former is None else former.node_of
         new = PartitionAssignment.of(
-            self._options, sorted({*configured, *others}), self._source_count, previous=previous, lag=lag
+            self._strategy,
+            sorted({*configured, *others}),
+            self._source_count,
+            replace(self._hints, previous=previous, lag=lag),
         )
         self._assignment, self._assigned, self._batch = new, (configured, others), None
         if former is None or new.by_node != former.by_node:
-            _log.info("partitions are assigned by %s: %s", self._options.assignment_strategy, new.changes(previous))
+            _log.info("partitions are assigned by %s: %s", self._strategy, new.changes(previous))
             self._changed(new)
         return new
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.source_options import SourceOptions
+from spark_source.options.node_options import Takeover
 from spark_source.plan.assigning import PartitionAssignment
 from spark_source.plan.planning import ranges
 from spark_source.plan.takeover import TakenOver, take_over
@@ -27,24 +27,18 @@ class BatchPlan:
 
     start: Offsets
     end: Offsets
-    strategy: str
     assignment: PartitionAssignment
     by_node: Mapping[int, Sequence[OffsetRange]]
     """What each node reads; nodes with nothing to read are left out."""
     taken: Sequence[TakenOver] = ()
 
     @classmethod
-    def of(cls, options: SourceOptions, start: Offsets, end: Offsets, assignment: PartitionAssignment) -> BatchPlan:
+    def of(cls, start: Offsets, end: Offsets, assignment: PartitionAssignment, takeover: Takeover | None) -> BatchPlan:
         """Plan the batch from `start` to `end`: the same whenever it is asked for by the same `assignment`."""
         by_node, taken = ranges(start, end, assignment.by_store), list[TakenOver]()
-        if options.backlog_takeover:
-            by_node, taken = take_over(
-                by_node,
-                len(assignment.by_node),
-                min_rows=options.backlog_takeover_min_rows,
-                max_readers=options.max_readers_per_partition,
-            )
-        return cls(start, end, options.assignment_strategy, assignment, by_node, taken)
+        if takeover is not None:
+            by_node, taken = take_over(by_node, len(assignment.by_node), takeover)
+        return cls(start, end, assignment, by_node, taken)
 
     @cached_property
     def shared(self) -> Mapping[PartitionKey, Sequence[tuple[OffsetRange, int]]]:
@@ -59,19 +53,20 @@ class BatchPlan:
 
     def why(self, key: PartitionKey) -> str:
         """Why the partition is read by the node, or nodes, that read it."""
-        return f"{self.strategy}; backlog taken over" if key in self.shared else self.strategy
+        strategy = self.assignment.strategy
+        return f"{strategy}; backlog taken over" if key in self.shared else strategy
 
     def __str__(self) -> str:
         count = sum(map(len, self.by_node.values()))
         if not count:
-            return f"nothing to read; partitions are assigned by {self.strategy}"
+            return f"nothing to read; partitions are assigned by {self.assignment.strategy}"
         told: dict[int, list[str]] = defaultdict(list)
         for (node, text), _ in zip(self._texts(), range(_LOGGED_RANGES), strict=False):
             told[node].append(text)
         nodes = "; ".join(f"node {node} reads {', '.join(texts)}" for node, texts in told.items())
         more = f"; and {count - _LOGGED_RANGES} ranges more" if count > _LOGGED_RANGES else ""
         of = f"{len(self.by_node)} of {len(self.assignment.by_node)}"
-        return f"{count} ranges for {of} nodes, assigned by {self.strategy}: {nodes}{more}"
+        return f"{count} ranges for {of} nodes, assigned by {self.assignment.strategy}: {nodes}{more}"
 
     def _texts(self) -> Iterator[tuple[int, str]]:
         owners = {one.part: one.owner for one in self.taken}

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from spark_source.options.node_options import Slicing
 from spark_source.plan.sharing import share_rows
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
@@ -30,13 +31,7 @@ class Slice(NamedTuple):
     ranges: Sequence[OffsetRange]
 
 
-def slices(
-    by_node: Mapping[int, Sequence[OffsetRange]],
-    *,
-    min_tasks: int | None,
-    max_rows: int | None,
-    reader_groups: int,
-) -> list[Slice]:
+def slices(by_node: Mapping[int, Sequence[OffsetRange]], slicing: Slicing) -> list[Slice]:
     """Cut the ranges of each node, all of them with something to read; without `min_tasks` and `max_rows`, a node is
     one slice.
 
@@ -44,6 +39,7 @@ def slices(
     wait for each other's reader groups. With `min_tasks` there are about as many slices (see above; never more than
     index entries), with `max_rows` each has at most so many entries, and with both there are enough for either.
     """
+    min_tasks, max_rows, reader_groups = slicing
     if min_tasks is None and max_rows is None:
         return [Slice(0, node, of_node) for node, of_node in sorted(by_node.items())]
     counts = dict.fromkeys(by_node, 1)

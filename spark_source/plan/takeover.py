@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from spark_source.options.node_options import Takeover
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 
 __all__ = ["TakenOver", "take_over"]
@@ -29,7 +30,7 @@ class TakenOver(NamedTuple):
 
 
 def take_over(
-    by_node: Mapping[int, Sequence[OffsetRange]], node_count: int, *, min_rows: int, max_readers: int
+    by_node: Mapping[int, Sequence[OffsetRange]], node_count: int, takeover: Takeover
 ) -> tuple[dict[int, Sequence[OffsetRange]], list[TakenOver]]:
     """Return what each of the nodes 0 to `node_count` - 1 reads in the place of `by_node`, and what was taken over.
 
@@ -38,6 +39,7 @@ def take_over(
     longest range first, and by those who have the least. Parts of less than `min_rows` / `max_readers` entries are not
     worth a reader. Nodes with nothing to read are left out.
     """
+    min_rows, max_readers = takeover
     loads = {node: sum(one.max_messages for one in by_node.get(node, ())) for node in range(node_count)}
     long = sorted(
         (-one.max_messages, one, node)  # the longest first

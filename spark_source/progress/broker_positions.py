@@ -6,7 +6,7 @@ import logging
 import time
 
 from spark_source.cluster.cluster import Cluster, PositionBooks
-from spark_source.options.source_options import SourceOptions
+from spark_source.options.subscription import Subscription
 from spark_source.progress.follower import Follower, Waits
 from spark_source.progress.job_thread import JobThread, NoAnswer
 from spark_source.progress.position import AheadWarning, Position
@@ -25,7 +25,7 @@ _TOLD_POLL_SECONDS = 0.25
 
 
 class BrokerPositions:
-    """One query's writes to the group's position on the brokers. Without the option every call does nothing.
+    """One query's writes to the group's position on the brokers. Before `open` every other call does nothing.
 
     Positions follow the query and never lead it: `record` is called with offsets up to which the sink is complete. A
     thread sets the newest of them at most once in `interval_seconds`, and only what has moved. Brokers that cannot be
@@ -34,19 +34,19 @@ class BrokerPositions:
 
     def __init__(
         self,
-        options: SourceOptions,
+        subscription: Subscription,
         cluster: Cluster,
         *,
         interval_seconds: float = 1.0,
         waits: Waits = Waits(end=10.0),  # noqa: B008 - a tuple
     ) -> None:
-        self._options = options
+        self._group = subscription.consumer_group
         self._cluster = cluster
-        self._reads = options.selector()
+        self._reads = subscription.selector()
         self._waits = waits
         self._books: PositionBooks | None = None
         self._thread = JobThread("tubeclient-broker-positions")
-        where = f"commitOffsetsToBroker: the position of group {options.consumer_group} on the brokers"
+        where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
         self._follower = Follower(where, self._thread, self._write, waits, interval_seconds=interval_seconds)
         self._ahead = AheadWarning(where, "by somebody else", self._reads)
         self._last: Position | None = None
@@ -56,11 +56,9 @@ class BrokerPositions:
 
     def open(self, view: ClusterView) -> None:
         """Begin, once the query holds the group. ConfigurationError where the brokers' web ports cannot be learnt."""
-        if not self._options.commit_offsets_to_broker:
-            return
         books = self._cluster.position_books()
         try:
-            books.require(view, f"takes the position of group {self._options.consumer_group}")
+            books.require(view, f"takes the position of group {self._group}")
         except TubeError as error:
             raise ConfigurationError(f"commitOffsetsToBroker cannot work: {error}, or leave the option out") from error
         self._books = books
@@ -91,13 +89,13 @@ class BrokerPositions:
         if reason is not None:
             _log.warning(
                 "commitOffsetsToBroker: the brokers did not take the last position of group %s: %s",
-                self._options.consumer_group,
+                self._group,
                 reason,
             )
 
     def _write(self, position: Position) -> None:
         """Set what has moved, on the thread."""
-        books, group, view = self._books, self._options.consumer_group, position.view
+        books, group, view = self._books, self._group, position.view
         if books is None:
             return  # closed meanwhile, without waiting for this any longer
         try:
@@ -122,7 +120,7 @@ class BrokerPositions:
         expected = {key for key in self._set if view.has(key)}
         while time.monotonic() < close_by:
             try:
-                if expected <= books.group_positions(view, self._options.consumer_group).keys():
+                if expected <= books.group_positions(view, self._group).keys():
                     return
             except Exception as error:
                 _log.debug("the brokers' positions cannot be looked at: %s", error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -39,11 +40,11 @@ class TubeBatchReader(DataSourceReader):
         return {"_options": self._options.for_tasks()}
 
     def partitions(self) -> Sequence[InputPartition]:
-        from spark_source.cluster.cluster import TubeCluster
+        from spark_source.cluster.cluster import TubeCluster, client_settings
         from spark_source.progress.progress_table import ProgressTable
 
         with contextlib.closing(ProgressTable(self._options)) as progress:
-            return plan_batch(self._options, TubeCluster(self._options), progress)
+            return plan_batch(self._options, TubeCluster(client_settings(self._options), self._options), progress)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one that holds nothing.
@@ -57,44 +58,35 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     it begins. ConnectError: a broker does not answer for `retryLimit`. What is read in one go is whole, whatever
     failOnDataLoss says.
     """
-    from spark_source.cluster.cluster import check_scope, node_count, scope, view_of
-    from spark_source.offsets.offset_spec import GroupPositions, resolve
-    from spark_source.offsets.timestamps import without_times
+    from spark_source.cluster.cluster import check_scope, default_node_count
     from spark_source.plan.assigning import PartitionAssignment
     from spark_source.plan.batch_plan import BatchPlan
     from spark_source.plan.losses import data_loss, find_lost
     from spark_source.plan.planning import entries_by_partition
     from spark_source.stream.batch_tasks import tasks_of
-    from spark_source.stream.group_positions import group_positions
+    from spark_source.stream.beginning import OffsetFinder, beginning
+    from spark_source.stream.snapshot import Layout
 
     view = cluster.fetch_view()
     check_scope(options, view)
-    partitions = scope(options, view)
-    if not partitions:
+    layout = Layout(options.selector(), view)
+    if not layout.configured:
         _log.warning("no topic matches subscribePattern now; nothing is read")
-    asked = view_of(view, partitions)
     lookup = cluster.lookup()
     try:
-        bounds = _bounds_of_all(lookup, asked)
-        zone, spec = options.message_time_zone, options.start_of("batch")
-        chosen = spec if options.fail_on_data_loss else spec.without_unknown(partitions)
-        start = resolve(
-            without_times(chosen, partitions, lookup, view, bounds, zone, options.unmatched),
-            partitions,
-            bounds,
-            lambda: group_positions(options, asked, bounds, lookup, progress),
-            options.group_fallback,
-        )
+        bounds = _bounds_of_all(lookup, layout.view_read)
+        finder = OffsetFinder(lookup, options.place_rules)
+        start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
         lost = find_lost(start, bounds)
         if lost:
             # Nothing is called lost at the first look.
             suspected = {one.identity for one in lost}
-            bounds = _bounds_of_all(lookup, asked)
+            bounds = _bounds_of_all(lookup, layout.view_read)
             lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
-        ending = without_times(options.end, partitions, lookup, view, bounds, zone, "latest")
+        to_latest = OffsetFinder(lookup, options.place_rules._replace(unmatched="latest"))
+        end = to_latest.find(options.end, layout.configured, layout.view_read, bounds)
     finally:
         lookup.close()
-    end = resolve(ending, partitions, bounds, lambda: GroupPositions({}))
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
@@ -118,11 +110,14 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             "move them"
         )
     assigned = PartitionAssignment.of(
-        options, partitions, node_count(options, partitions), lag=entries_by_partition(start, end)
+        options.assignment_strategy,
+        list(layout.configured),
+        options.source_count or default_node_count(len(layout.configured), options.readers_per_partition),
+        replace(options.assignment_hints, previous={}, lag=entries_by_partition(start, end)),
     )
-    plan = BatchPlan.of(options, start, end, assigned)
+    plan = BatchPlan.of(start, end, assigned, options.takeover)
     _log.info("batch read planned: %s", plan)
-    return tasks_of(options, plan, view)
+    return tasks_of(plan, view, options, options.slicing)
 
 
 def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, Bounds]:

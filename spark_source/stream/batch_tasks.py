@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.source_options import SourceOptions
+from spark_source.options.node_options import Slicing
+from spark_source.options.subscription import Subscription
 from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.plan.read_task import ReadTask
@@ -16,13 +17,13 @@ from tubeclient.metadata import ClusterView
 __all__ = ["tasks_of"]
 
 
-def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list[ReadTask]:
-    """Return one partition for each node with something to read, or for each slice of that where the options ask for
+def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, slicing: Slicing) -> list[ReadTask]:
+    """Return one partition for each node with something to read, or for each slice of that where `slicing` asks for
     slices.
 
     TubeError where the cluster no longer lists the broker of a range: it is never left out in silence.
     """
-    rules = _offset_rules(options, plan.end, view)
+    rules = _offset_rules(subscription, plan.end, view)
 
     def rules_of(of_task: Sequence[OffsetRange]) -> dict[StoreKey, OffsetRule]:
         stores = {partition.store for partition, _, _ in of_task} if rules else set()
@@ -36,12 +37,6 @@ def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list
         layouts = {(key.broker_id, key.topic): view.layout_of(key) for key, _, _ in of_task}
         return {place: layout.partitions_per_store for place, layout in sorted(layouts.items()) if layout is not None}
 
-    found = slices(
-        plan.by_node,
-        min_tasks=options.min_partitions,
-        max_rows=options.max_records_per_partition,
-        reader_groups=len(options.reader_groups),
-    )
     return [
         ReadTask(
             one.node_id,
@@ -52,21 +47,21 @@ def tasks_of(options: SourceOptions, plan: BatchPlan, view: ClusterView) -> list
             view.visit_token,
             sizes_of(one.ranges),
         )
-        for one in found
+        for one in slices(plan.by_node, slicing)
     ]
 
 
-def _offset_rules(options: SourceOptions, end: Offsets, view: ClusterView) -> Mapping[StoreKey, OffsetRule]:
+def _offset_rules(subscription: Subscription, end: Offsets, view: ClusterView) -> Mapping[StoreKey, OffsetRule]:
     """Return the rule of each store whose messages' offsets can be known; the others are not named.
 
     A replay has to give equal rows, and between a batch's first run and its replay partitions can be added to a store.
     So what the recorded offsets say comes first: a store with one partition in them had one when the batch was planned.
     """
-    if options.assigned:
+    if subscription.assigned:
         return {}  # other partitions may share the store
     rules = {}
     for store, runs in end.runs.items():
-        if len(runs) == len(runs[0].ids) == 1 and not options.filters.get(store.topic):
+        if len(runs) == len(runs[0].ids) == 1 and not subscription.filters.get(store.topic):
             layout = view.layout_of(store)
             alone_now = layout is not None and layout.partitions_per_store == 1
             rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spark_source.cluster.cluster import Lookup, Membership
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.assigning import Assigner, PartitionAssignment
+from spark_source.stream.beginning import OffsetFinder
 from spark_source.stream.late_starts import LateStarts
 from spark_source.stream.loss_judge import LossJudge
 from spark_source.stream.snapshot import SnapshotCache
@@ -20,7 +21,7 @@ __all__ = ["HeldGroup"]
 class HeldGroup:
     """What a query works with as long as it holds its group. The master hears of each new assignment."""
 
-    lookup: Lookup
+    finder: OffsetFinder
     snapshots: SnapshotCache
     judge: LossJudge
     assigner: Assigner
@@ -41,11 +42,19 @@ class HeldGroup:
         def tell_master(assigned: PartitionAssignment) -> None:
             membership.report(dict(enumerate(assigned.by_node)))
 
-        snapshots = SnapshotCache(options, membership, lookup, clock)
+        reads = options.selector()
+        snapshots = SnapshotCache(reads, membership, lookup, clock)
+        finder = OffsetFinder(lookup, options.place_rules)
         return cls(
-            lookup,
+            finder,
             snapshots,
-            LossJudge(options, membership, snapshots),
-            Assigner(options, source_count, nodes_before, tell_master),
-            LateStarts(options, lookup),
+            LossJudge(
+                membership,
+                snapshots,
+                reads,
+                fail_on_data_loss=options.fail_on_data_loss,
+                retry_limit_ms=options.retry_limit_ms,
+            ),
+            Assigner(options.assignment_strategy, options.assignment_hints, source_count, nodes_before, tell_master),
+            LateStarts(finder),
         )

@@ -5,12 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from spark_source.cluster.cluster import Lookup
-from spark_source.offsets.offset_spec import Bounds, GroupPositions, OffsetSpec, resolve
+from spark_source.offsets.offset_spec import Bounds, GroupPositions, OffsetSpec
 from spark_source.offsets.offsets import Offsets
-from spark_source.offsets.timestamps import without_times
-from spark_source.options.source_options import SourceOptions
-from spark_source.stream.group_positions import positions_on_brokers
+from spark_source.stream.beginning import OffsetFinder
 from spark_source.stream.silent_brokers import some_of
 from spark_source.stream.snapshot import Snapshot
 from tubeclient.errors import ConfigurationError, TubeError
@@ -30,9 +27,8 @@ class LateStarts:
     left is what the brokers keep.
     """
 
-    def __init__(self, options: SourceOptions, lookup: Lookup) -> None:
-        self._options = options
-        self._lookup = lookup
+    def __init__(self, finder: OffsetFinder) -> None:
+        self._finder = finder
         self._undecided: tuple[Mapping[PartitionKey, str], frozenset[StoreKey]] | None = None
         """What an attempt that settled nothing was about: the brokers need not be asked the same again."""
         self._trouble = False
@@ -48,31 +44,16 @@ class LateStarts:
         question = (waiting, frozenset(bounds))
         if not waiting or question == self._undecided:
             return {}
-        options, view = self._options, snapshot.layout.view_read
+        view = snapshot.layout.view_read
         told = GroupPositions({})
 
         def on_brokers() -> GroupPositions:
             nonlocal told
-            told = positions_on_brokers(options, view, snapshot.bounds, self._lookup)
+            told = self._finder.positions_on_brokers(view, snapshot.bounds)
             return told
 
         try:
-            spec = without_times(
-                OffsetSpec.of_waiting(waiting),
-                waiting,
-                self._lookup,
-                view,
-                bounds,
-                options.message_time_zone,
-                options.unmatched,
-            )
-            settled = resolve(
-                spec,
-                waiting,
-                bounds,
-                on_brokers,
-                options.group_fallback,
-            )
+            settled = self._finder.find(OffsetSpec.of_waiting(waiting), waiting.keys(), view, bounds, on_brokers)
         except ConfigurationError:
             raise
         except TubeError as error:
@@ -85,7 +66,7 @@ class LateStarts:
         if settled:
             _log.info("partitions whose broker did not answer when the query began enter now: %s", settled)
             known_topics = {key.topic for key in told.positions}
-            by_fallback = options.group_fallback == "latest"
+            by_fallback = self._finder.rules.fallback == "latest"
             _warn_of_left_out(
                 {
                     key: at

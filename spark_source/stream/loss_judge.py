@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.source_options import SourceOptions
 from spark_source.plan.losses import (
     NEW_CHECKPOINT,
     AwayBroker,
@@ -22,7 +21,7 @@ from spark_source.plan.losses import (
 )
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, TransportError
-from tubeclient.keys import StoreKey
+from tubeclient.keys import PartitionKey, StoreKey
 
 __all__ = ["LossJudge"]
 
@@ -32,11 +31,20 @@ _log = logging.getLogger(__name__)
 class LossJudge:
     """Decides about what a query was to read and does not find; warns of each thing once."""
 
-    def __init__(self, options: SourceOptions, membership: Membership, snapshots: SnapshotCache) -> None:
-        self._options = options
+    def __init__(
+        self,
+        membership: Membership,
+        snapshots: SnapshotCache,
+        reads: Callable[[PartitionKey], bool],
+        *,
+        fail_on_data_loss: bool,
+        retry_limit_ms: int,
+    ) -> None:
         self._membership = membership
         self._snapshots = snapshots
-        self._reads = options.selector()
+        self._reads = reads
+        self._fail_on_data_loss = fail_on_data_loss
+        self._retry_limit_ms = retry_limit_ms
         self._warned: set[object] = set()
         self._away: set[tuple[int, str]] = set()
         """The brokers that were away at the last look."""
@@ -67,7 +75,7 @@ class LossJudge:
         """DataLoss, with the advice to `forget`, where the brokers do not hold the kept beginning of a query any more
         and `failOnDataLoss` forbids that. Else nothing: what is planned from there is judged as from anywhere.
         """
-        if self._options.fail_on_data_loss:
+        if self._fail_on_data_loss:
             self._judge(
                 lambda look: [*self._find_gone(initial, look), *find_lost(initial, look.bounds, self._reads)],
                 snapshot,
@@ -110,7 +118,7 @@ class LossJudge:
             seen.update(one.identity for one in new)
             snapshot = self._look_again(new)
             lost = find(snapshot)
-        if lost and self._options.fail_on_data_loss:
+        if lost and self._fail_on_data_loss:
             raise data_loss(lost, way_out)
         for one in self._not_warned(lost):
             self._warned.add(one.identity)
@@ -123,7 +131,7 @@ class LossJudge:
         gone = next((one for one in lost if isinstance(one, GonePartition | AwayBroker)), None)
         if gone is not None:
             try:
-                self._membership.refreshed_view(self._options.retry_limit_ms)
+                self._membership.refreshed_view(self._retry_limit_ms)
             except TransportError as error:
                 raise ConnectError(
                     f"partition {gone.partition} is missing in the layout that the master showed last, and the master "

@@ -14,10 +14,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
 
-from spark_source.cluster.cluster import Cluster, Lookup, check_scope, node_count, scope
-from spark_source.offsets.offset_spec import resolve
+from spark_source.cluster.cluster import Cluster, Lookup, check_scope, default_node_count
 from spark_source.offsets.offsets import Offsets
-from spark_source.offsets.timestamps import without_times
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.planning import plan, rows_to_read
@@ -25,14 +23,13 @@ from spark_source.plan.read_task import ReadTask
 from spark_source.progress.broker_positions import BrokerPositions
 from spark_source.progress.position import Position
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.stream.away import away_in_table, away_of
 from spark_source.stream.batch_tasks import tasks_of
-from spark_source.stream.group_positions import group_positions
+from spark_source.stream.beginning import beginning
 from spark_source.stream.held_group import HeldGroup
 from spark_source.stream.idle_look import IdleLook, Question
 from spark_source.stream.parsed_offsets import Json, ParsedOffsets
 from spark_source.stream.silent_brokers import SilentBrokers
-from spark_source.stream.snapshot import Snapshot
+from spark_source.stream.snapshot import Layout, Snapshot
 from spark_source.stream.target import Reach, Target
 from spark_source.stream.trigger_delay import TriggerDelay
 from tubeclient.keys import PartitionKey
@@ -86,7 +83,7 @@ class StreamPlanner:
         group = self._held()
         if self._initial is None:
             spec = self._options.start_of("stream")
-            starting = self._options.question(spec)
+            starting = self._options.place_rules.question(spec)
             kept = self._progress.initial(starting)
             if kept is not None:
                 group.judge.check_kept(kept, group.snapshots.get(), self._progress.forget_start)
@@ -102,30 +99,10 @@ class StreamPlanner:
                 snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
                 self._silent_brokers.tell(snapshot)
                 check_scope(self._options, snapshot.view)
-                in_table = away_in_table(self._options, spec, snapshot.view, self._progress)
-                chosen, partitions = spec.with_known(in_table), {*snapshot.configured, *in_table, *in_table.waiting}
-                if not self._options.fail_on_data_loss:
-                    partitions.update(away_of(self._options, [key for key, _ in spec.named], snapshot.view))
-                    chosen = chosen.without_unknown(partitions)
-                chosen = chosen.with_new_from_earliest(partitions)
-                self._initial = resolve(
-                    without_times(
-                        chosen,
-                        partitions,
-                        group.lookup,
-                        snapshot.view,
-                        snapshot.bounds,
-                        self._options.message_time_zone,
-                        self._options.unmatched,
-                    ),
-                    partitions,
-                    snapshot.bounds,
-                    lambda: group_positions(
-                        self._options, snapshot.layout.view_read, snapshot.bounds, group.lookup, self._progress
-                    ),
-                    self._options.group_fallback,
+                self._initial = beginning(
+                    spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
                 )
-                _log.info("the query has no checkpoint yet and begins at %s", chosen.text[:_LOGGED_CHARACTERS])
+                _log.info("the query has no checkpoint yet and begins at %s", spec.text[:_LOGGED_CHARACTERS])
                 self._progress.keep_initial(starting, self._initial)
                 self._first_look = snapshot
         return self._initial.to_dict()
@@ -212,11 +189,13 @@ class StreamPlanner:
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
         snapshot, begin = group.judge.readable(begin, until, snapshot)
-        planned = BatchPlan.of(self._options, begin, until, group.assigner.of_batch(snapshot.configured, begin, until))
+        planned = BatchPlan.of(
+            begin, until, group.assigner.of_batch(snapshot.configured, begin, until), self._options.takeover
+        )
         if start != end and planned != self._planned:
             _log.info("batch planned: %s", planned)
             self._planned = planned
-        return tasks_of(self._options, planned, snapshot.view)
+        return tasks_of(planned, snapshot.view, self._options, self._options.slicing)
 
     def freeze_target(self) -> None:
         """From now on end where the cluster ends at this moment: Trigger.AvailableNow.
@@ -224,8 +203,8 @@ class StreamPlanner:
         Does not join the group: Spark makes this call to all sources of a query before any other, and where it fails
         for one it never ends the others' processes, which would hold their groups for good.
         """
-        view = self._cluster.fetch_view()
-        self._target = Target(Snapshot.of(self._options, view, self._lookup))
+        layout = Layout(self._options.selector(), self._cluster.fetch_view())
+        self._target = Target(Snapshot.of(layout, self._lookup))
 
     def reported_latest(self) -> Json | None:
         """The ends of all partitions as of the last look, for Spark's progress; asks nobody."""
@@ -246,13 +225,15 @@ class StreamPlanner:
         """Join the group and begin a run, once."""
         if self._group is None:
             options, lookup = self._options, self._lookup
-            if options.source_count is None:
-                source_count = node_count(options, scope(options, self._cluster.fetch_view()))
-            else:
-                source_count = options.source_count
+            source_count = options.source_count
+            if source_count is None:
+                layout = Layout(options.selector(), self._cluster.fetch_view())
+                source_count = default_node_count(len(layout.configured), options.readers_per_partition)
             membership = self._cluster.membership(source_count)
             self._closing.callback(membership.close)  # a join that is broken off has nodes to give back as well
-            self._broker_positions.open(membership.join(options.group_join_timeout_ms))
+            view = membership.join(options.group_join_timeout_ms)
+            if options.commit_offsets_to_broker:
+                self._broker_positions.open(view)
             self._progress.open_run(source_count)
             self._group = HeldGroup.of(options, source_count, membership, lookup, self._progress.nodes, self._clock)
             _log.info(

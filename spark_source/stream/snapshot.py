@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster.cluster import Lookup, Membership, scope, view_of
+from spark_source.cluster.cluster import Lookup, Membership, view_of
 from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
-from spark_source.options.source_options import SourceOptions
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreKey
 from tubeclient.metadata import ClusterView
@@ -28,15 +27,20 @@ _MOST_TIME_SHARE = 0.1
 class Layout:
     """What a query reads of a cluster as it was shown; settled once for each view."""
 
-    def __init__(self, options: SourceOptions, view: ClusterView) -> None:
+    def __init__(self, reads: Callable[[PartitionKey], bool], view: ClusterView) -> None:
         self.view = view
-        self.configured = PartitionSet(scope(options, view))
+        self._reads = reads
+        self.configured = PartitionSet(filter(reads, view.partitions()))
         """The partitions that the query reads, those that cannot be read at this moment included."""
 
     @cached_property
     def view_read(self) -> ClusterView:
         """The view of the brokers that the query reads from."""
         return view_of(self.view, self.configured)
+
+    def is_away(self, key: PartitionKey) -> bool:
+        """Whether the query reads a partition whose broker is away; see ClusterView.is_away."""
+        return self.view.is_away(key) and self._reads(key)
 
     @cached_property
     def readable(self) -> PartitionSet:
@@ -68,12 +72,11 @@ class Snapshot:
     """How the stores of `bounds` gained partitions while the query ran."""
 
     @classmethod
-    def of(cls, options: SourceOptions, view: ClusterView, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
-        """Take a snapshot of the cluster that is shown as `view`; `before` is the last one."""
-        layout = before.layout if before is not None and before.view is view else Layout(options, view)
+    def of(cls, layout: Layout, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
+        """Take a snapshot of the cluster that `layout` shows; `before` is the last one."""
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
-        kept = {store: held for store, held in last.items() if store in view.stores()}
+        kept = {store: held for store, held in last.items() if store in layout.view.stores()}
         return cls(layout, told.bounds, told.silent, {**kept, **told.bounds}, told.growth)
 
     @cached_property
@@ -111,17 +114,17 @@ class SnapshotCache:
 
     def __init__(
         self,
-        options: SourceOptions,
+        reads: Callable[[PartitionKey], bool],
         membership: Membership,
         lookup: Lookup,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._options = options
+        self._reads = reads
         self._membership = membership
         self._lookup = lookup
         self._clock = clock
         self._shown: ClusterView | None = None
-        self._view: ClusterView | None = None
+        self._layout: Layout | None = None
         self._held: Snapshot | None = None
         self._fresh_until = self._rested_at = 0.0
 
@@ -141,10 +144,10 @@ class SnapshotCache:
         if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
             # Heartbeats bring a new token more often than the layout is looked at.
             token = self._membership.visit_token
-            if self._shown is not shown or self._view is None or self._view.visit_token != token:
-                self._shown, self._view = shown, replace(shown, visit_token=token)
+            if self._shown is not shown or self._layout is None or self._layout.view.visit_token != token:
+                self._shown, self._layout = shown, Layout(self._reads, replace(shown, visit_token=token))
             before = frozenset() if self._held is None else self._held.silent.keys()
-            self._held = Snapshot.of(self._options, self._view, self._lookup, self._held)
+            self._held = Snapshot.of(self._layout, self._lookup, self._held)
             took = self._clock() - began
             if self._held.silent.keys() - before:
                 began, took = (

@@ -81,12 +81,14 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planning(self) -> StreamPlanner:
         if self._planner is None:
             # Here, not above: tasks load this module too, and most of it is of no use to them.
-            from spark_source.cluster.cluster import TubeCluster
+            from spark_source.cluster.cluster import TubeCluster, client_settings
             from spark_source.progress.progress_table import ProgressTable
             from spark_source.stream.planner import StreamPlanner
             from spark_source.stream.planner_process import set_up_planner_process
 
             set_up_planner_process()
             options = self._options
-            self._planner = StreamPlanner(options, TubeCluster(options), ProgressTable(options))
+            self._planner = StreamPlanner(
+                options, TubeCluster(client_settings(options), options), ProgressTable(options)
+            )
         return self._planner

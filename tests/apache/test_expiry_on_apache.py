@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from spark_source.cluster.cluster import TubeCluster
+from spark_source.cluster.cluster import TubeCluster, client_settings
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
@@ -110,7 +110,7 @@ def read_batch(ageing: Ageing, topic: str, **more: object) -> list[int]:
     """What a batch read of the source plans and its tasks read, without Spark."""
     given = parse_options(options(ageing.apache, topic, "etl", **more))
     with closing(ProgressTable(given)) as progress:
-        tasks = plan_batch(given, TubeCluster(given), progress)
+        tasks = plan_batch(given, TubeCluster(client_settings(given), given), progress)
     return values(given, tasks)
 
 
@@ -118,7 +118,7 @@ def read_batch(ageing: Ageing, topic: str, **more: object) -> list[int]:
 def restarted(ageing: Ageing, topic: str, **more: object) -> Iterator[tuple[SourceOptions, StreamPlanner]]:
     """The planner of a query that was started again; once it is closed its group is free."""
     given = parse_options(options(ageing.apache, topic, f"{topic}_stream", **more))
-    with closing(StreamPlanner(given, TubeCluster(given), ProgressTable(given))) as planner:
+    with closing(StreamPlanner(given, TubeCluster(client_settings(given), given), ProgressTable(given))) as planner:
         yield given, planner
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
-from spark_source.options.source_options import SourceOptions
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
@@ -82,7 +81,9 @@ def run_ingest(
         on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
-    batches = _Batches(settings, options, sink, checkpoint, known)
+    batches = _Batches(
+        settings, options.master_servers, sink, checkpoint, known, may_lose=not options.fail_on_data_loss
+    )
     writer = rows.writeStream.foreachBatch(batches.write)
     writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
     interval_ms = settings.interval_ms
@@ -100,16 +101,23 @@ class _Batches:
     """The callback of foreachBatch."""
 
     def __init__(
-        self, settings: IngestSettings, options: SourceOptions, sink: DeltaSink, checkpoint: Checkpoint, known: Offsets
+        self,
+        settings: IngestSettings,
+        masters: tuple[str, ...],
+        sink: DeltaSink,
+        checkpoint: Checkpoint,
+        known: Offsets,
+        *,
+        may_lose: bool,
     ) -> None:
         self._settings = settings
-        self._masters = options.master_servers
+        self._masters = masters
         self._sink = sink
         self._checkpoint = checkpoint
         self._known = known
         # With any other value a query begins where the table ends, not past it.
         self._skips = settings.starting_offsets == GROUP
-        self._may_lose = not options.fail_on_data_loss
+        self._may_lose = may_lose
         self._query_id: str | None = None
 
     def ends(self) -> Offsets:

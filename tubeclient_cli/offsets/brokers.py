@@ -31,7 +31,7 @@ class Brokers:
         self._group = key.consumer_group
         self._options = parsed
         self._settings = client_settings(parsed)
-        self._cluster = TubeCluster(parsed)
+        self._cluster = TubeCluster(self._settings, parsed)
 
     @cached_property
     def lookup(self) -> OffsetLookup:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, moved_to
-from spark_source.offsets.offset_spec import GroupPositions, Moment, OffsetSpec, resolve
+from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
+from spark_source.offsets.timestamps import without_times
 from tubeclient.errors import ConfigurationError, NoMessageTime
 from tubeclient.keys import PartitionKey, rows_behind
 from tubeclient_cli.offsets.target import Commit, OtherGroup, Places, Target
@@ -165,18 +166,14 @@ class Reset:
                 "have"
             )
         meant = partitions if spec.default is not None else sorted(named)
-        bounds = self._brokers.bounds
-        if isinstance(spec.default, Moment):
-            times = dict.fromkeys(meant, spec.default.timestamp_ms)
-            try:
-                found = self._brokers.lookup.offsets_at(self._brokers.view, times, time_zone=time_zone, bounds=bounds)
-            except NoMessageTime as error:
-                raise ConfigurationError(
-                    f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, "
-                    f'latest, batch:N or group:NAME instead, or an offset by partition: {{"{error.partition}": 2800}}'
-                ) from error
-            # If all messages are older, the end.
-            return {key: bounds[key.store].max_offset if at is None else at for key, at in found.items()}
+        lookup, view, bounds = self._brokers.lookup, self._brokers.view, self._brokers.bounds
+        try:
+            spec = without_times(spec, meant, lookup, view, bounds, time_zone, "latest")
+        except NoMessageTime as error:
+            raise ConfigurationError(
+                f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, "
+                f'latest, batch:N or group:NAME instead, or an offset by partition: {{"{error.partition}": 2800}}'
+            ) from error
         return resolve(spec, meant, bounds, lambda: GroupPositions(before), "earliest")
 
     def _within_bounds(self, wanted: Mapping[PartitionKey, int]) -> tuple[dict[PartitionKey, int], list[str]]:

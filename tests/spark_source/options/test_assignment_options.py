@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -23,18 +24,22 @@ def options(**given: str) -> SourceOptions:
     )
 
 
+def assigned(chosen: SourceOptions) -> Sequence[Sequence[PartitionKey]]:
+    """The partitions of each of two nodes, at a group's first start."""
+    hints = replace(chosen.assignment_hints, previous={}, lag={})
+    return PartitionAssignment.of(chosen.assignment_strategy, KEYS, 2, hints).by_node
+
+
 @pytest.mark.parametrize("strategy", ["modulo", "hash_modulo", "averagely", "averagely_by_circle", "consistent_hash"])
 def test_partitions_are_assigned_by_the_strategy(strategy: str) -> None:
-    assert PartitionAssignment.of(options(assignmentstrategy=strategy.upper()), KEYS, 2).by_node == assign(
-        strategy, KEYS, 2
-    )
+    assert assigned(options(assignmentstrategy=strategy.upper())) == assign(strategy, KEYS, 2)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_are_offered(strategy: str) -> None:
     hints = f'{{"rooms": {{"1": "a", "2": "a"}}, "nodeRooms": {{"0": "a", "1": "a"}}, "plan": {plan_of(KEYS)}}}'
-    assigned = PartitionAssignment.of(options(assignmentstrategy=strategy, assignmenthints=hints), KEYS, 2).by_node
-    assert sorted(key for node in assigned for key in node) == KEYS
+    by_node = assigned(options(assignmentstrategy=strategy, assignmenthints=hints))
+    assert sorted(key for node in by_node for key in node) == KEYS
 
 
 def plan_of(keys: Sequence[PartitionKey]) -> str:
@@ -46,11 +51,11 @@ def test_hints_reach_the_strategy() -> None:
         assignmentstrategy="machine_room_nearby",
         assignmenthints='{"rooms": {"1": "west", "2": "east"}, "nodeRooms": {"0": "east", "1": "west"}}',
     )
-    assert PartitionAssignment.of(by_room, KEYS, 2).by_node == [KEYS[3:], KEYS[:3]]
+    assert assigned(by_room) == [KEYS[3:], KEYS[:3]]
     planned = options(assignmentstrategy="config", assignmenthints=f'{{"plan": {plan_of(KEYS)}}}')
-    assert PartitionAssignment.of(planned, KEYS, 2).by_node == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
+    assert assigned(planned) == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
     ring = options(assignmentstrategy="consistent_hash", assignmenthints='{"virtualNodes": 1}')
-    assert PartitionAssignment.of(ring, KEYS, 2).by_node == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))
+    assert assigned(ring) == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))
 
 
 def test_tasks_are_sent_no_plan() -> None:
@@ -64,7 +69,7 @@ def all_to_the_last(keys: Sequence[PartitionKey], source_count: int, hints: Hint
 
 def test_a_strategy_of_ones_own() -> None:
     named = options(assignmentstrategy=f" {__name__}:all_to_the_last ")
-    assert PartitionAssignment.of(named, KEYS, 2).by_node == [[], KEYS]
+    assert assigned(named) == [[], KEYS]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.plan.assigning import Assigner, PartitionAssignment
-from tests.spark_source.fakes import ROW, key, options
-from tubeclient.assignment import Assignment, Hints
+from tests.spark_source.fakes import ROW, key
+from tubeclient.assignment import NO_HINTS, Assignment, Hints
 from tubeclient.keys import PartitionKey
 
 KEYS = [PartitionKey(1, "t", number) for number in range(4)]
@@ -30,7 +30,7 @@ class Told:
             self.asked += 1
             return self.before
 
-        return Assigner(options(assignmentStrategy=strategy), source_count, ask, self.assignments.append)
+        return Assigner(strategy, NO_HINTS, source_count, ask, self.assignments.append)
 
 
 def at(*rows: int) -> Offsets:
@@ -110,10 +110,10 @@ def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
     ],
 )
 def test_what_changed_is_one_line(former: Mapping[PartitionKey, int], said: str) -> None:
-    assert PartitionAssignment.of(options(), KEYS, 2).changes(former) == said
+    assert PartitionAssignment.of("modulo", KEYS, 2, NO_HINTS).changes(former) == said
 
 
 def test_many_moves_are_cut_short() -> None:
     keys = [PartitionKey(1, "t", number) for number in range(60)]
-    text = PartitionAssignment.of(options(), keys, 2).changes(dict.fromkeys(keys, 7))
+    text = PartitionAssignment.of("modulo", keys, 2, NO_HINTS).changes(dict.fromkeys(keys, 7))
     assert (text.count(" from 7 to "), text.endswith(" and 40 more")) == (20, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
-from spark_source.cluster.cluster import node_count
+from spark_source.cluster.cluster import default_node_count
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
@@ -101,7 +101,7 @@ def test_with_take_over_there_are_as_many_nodes_as_may_read(
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     chosen = options(sourceCount=None, maxReadersPerPartition=3, **more)
-    assert node_count(chosen, [key("1:t:0")]) == count
+    assert default_node_count(1, chosen.readers_per_partition) == count
 
 
 def test_from_the_groups_position(tmp_path: Path) -> None:

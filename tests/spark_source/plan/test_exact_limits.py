@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.node_options import Slicing
 from spark_source.plan.planning import nodes_by_store, plan, ranges
 from spark_source.plan.slicing import slices
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
@@ -46,7 +47,7 @@ class Cluster:
     def batch(self, start: Offsets, end: Offsets) -> list[Message]:
         """What the tasks of a batch read."""
         assigned = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
-        cut = slices(assigned, min_tasks=3, max_rows=7, reader_groups=8)
+        cut = slices(assigned, Slicing(3, 7, 8))
         return [
             (key.store, at)
             for one in cut

@@ -36,7 +36,7 @@ def opened(cluster: FakeCluster) -> Iterator[Open]:
     made: list[BrokerPositions] = []
 
     def make(given: dict[str, object] | None = None, interval_seconds: float = 1.0, **waits: float) -> BrokerPositions:
-        chosen = options(commitOffsetsToBroker=True, **(given or {}))
+        chosen = options(**(given or {}))
         one = BrokerPositions(chosen, cluster, interval_seconds=interval_seconds, waits=Waits(**{"end": 10.0, **waits}))
         one.open(cluster.shown())
         made.append(one)
@@ -235,7 +235,7 @@ def test_whatever_fails_on_the_way_the_brokers_end_where_the_query_ended_and_nev
     steps: list[tuple[int, int, bool]],
 ) -> None:
     cluster = FakeCluster()
-    one = BrokerPositions(options(commitOffsetsToBroker=True), cluster, interval_seconds=0, waits=Waits(retry=0))
+    one = BrokerPositions(options(), cluster, interval_seconds=0, waits=Waits(retry=0))
     one.open(cluster.shown())
     for first, second, fails in steps:
         cluster.books_fail = DOWN if fails else None

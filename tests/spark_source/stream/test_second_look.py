@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from spark_source.cluster.cluster import TubeCluster
+from spark_source.cluster.cluster import TubeCluster, client_settings
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
@@ -156,7 +156,7 @@ def two(tube: EmbeddedTubeMQ) -> Iterator[Two]:
 @contextlib.contextmanager
 def planning(options: dict[str, str]) -> Iterator[StreamPlanner]:
     parsed = parse_options({name.lower(): text for name, text in options.items()})
-    one = StreamPlanner(parsed, TubeCluster(parsed), ProgressTable(parsed))
+    one = StreamPlanner(parsed, TubeCluster(client_settings(parsed), parsed), ProgressTable(parsed))
     try:
         yield one
     finally:

@@ -1,0 +1,123 @@
+"""Where a read begins: from what the user asked for to offsets, by what the offsets table and the brokers know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from spark_source.cluster.cluster import Lookup
+from spark_source.offsets.offset_spec import Bounds, GroupPositions, OffsetSpec, resolve
+from spark_source.offsets.offsets import Offsets
+from spark_source.offsets.timestamps import without_times
+from spark_source.options.start_and_end import PlaceRules
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.snapshot import Layout
+from tubeclient.errors import ConfigurationError, NoMessageTime
+from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["OffsetFinder", "beginning"]
+
+
+@dataclass(frozen=True)
+class OffsetFinder:
+    """Finds the offsets that places stand for. Methods raise TubeError where a broker has to be asked and does not
+    answer."""
+
+    lookup: Lookup
+    rules: PlaceRules
+
+    def find(
+        self,
+        spec: OffsetSpec,
+        partitions: Collection[PartitionKey],
+        view: ClusterView,
+        bounds: Mapping[StoreKey, Bounds],
+        group_positions: Callable[[], GroupPositions] = lambda: GroupPositions({}),
+    ) -> Offsets:
+        """Return the offset of each of `partitions` at the places of `spec`, as `resolve` does, times included."""
+        zone, unmatched = self.rules.time_zone, self.rules.unmatched
+        try:
+            timeless = without_times(spec, partitions, self.lookup, view, bounds, zone, unmatched)
+        except NoMessageTime as error:
+            offsets_option = "startingOffsets" if spec.option.startswith("starting") else "endingOffsets"
+            raise ConfigurationError(
+                f"{spec.option} uses the times that producers write on messages, but {error}. Let the producers of "
+                f"topic {error.partition.split(':')[1]} set it, or give offsets with {offsets_option} instead"
+            ) from error
+        return resolve(timeless, partitions, bounds, group_positions, self.rules.fallback)
+
+    def positions_on_brokers(self, view: ClusterView, bounds: Mapping[StoreKey, Bounds]) -> GroupPositions:
+        """Return the positions that those brokers in `view` keep that told of their stores; topics of others are
+        undecided."""
+        untold = [store for store in view.stores() if store not in bounds]
+        asked = view.without({store.broker_id for store in untold})
+        return GroupPositions(
+            self.lookup.group_positions(asked, self.rules.consumer_group), frozenset(store.topic for store in untold)
+        )
+
+
+def beginning(
+    spec: OffsetSpec,
+    layout: Layout,
+    bounds: Mapping[StoreKey, Bounds],
+    finder: OffsetFinder,
+    progress: ProgressTable,
+    *,
+    waits: bool,
+) -> Offsets:
+    """Return where a read of what `layout` says begins at the places of `spec`.
+
+    `waits` says whether partitions whose broker is away are read when it is back: where the offsets table knows them,
+    or `failOnDataLoss` is false and `spec` names them, they have a beginning too, so that none begins anew then.
+    Raises ConfigurationError as `resolve` does, OffsetsTableError, and TubeError as the finder does.
+    """
+    known = _away_in_table(spec, layout, progress) if waits else Offsets({})
+    chosen, partitions = spec.with_known(known), {*layout.configured, *known, *known.waiting}
+    if not finder.rules.fail_on_data_loss:
+        partitions.update(key for key, _ in spec.named if waits and layout.is_away(key))
+        chosen = chosen.without_unknown(partitions)
+    return finder.find(
+        chosen.with_new_from_earliest(partitions),
+        partitions,
+        layout.view_read,
+        bounds,
+        lambda: _group_positions(layout.view_read, bounds, finder, progress),
+    )
+
+
+def _away_in_table(spec: OffsetSpec, layout: Layout, progress: ProgressTable) -> Offsets:
+    """Where the offsets table has the group in partitions whose broker is away; where `spec` has a place for all, with
+    those that wait for one.
+
+    Nothing where a partition that `spec` does not name begins at its first offset: it enters there as new ones do.
+    """
+    if spec.default == "earliest":
+        return Offsets({})
+    topics = {shown.topic for shown in layout.view.layouts}
+    known = progress.positions(topics)
+    waiting = progress.waiting(topics) if spec.default is not None else {}
+    return Offsets({key: known[key] for key in known if layout.is_away(key)}).with_waiting(
+        {key: waiting[key] for key in waiting if layout.is_away(key)}
+    )
+
+
+def _group_positions(
+    view: ClusterView, bounds: Mapping[StoreKey, Bounds], finder: OffsetFinder, progress: ProgressTable
+) -> GroupPositions:
+    """The offsets table's positions, and for topics that it knows nothing of those that the brokers keep.
+
+    A topic is taken from one of the two as a whole: mixed, a partition could be read on from where another client left
+    the group.
+    """
+    topics = {layout.topic for layout in view.layouts}
+    kept, waiting = progress.positions(topics), progress.waiting(topics)
+    known_topics = {key.topic for key in (*kept, *waiting)}
+    if known_topics.issuperset(topics):
+        return GroupPositions(kept, waiting=waiting)
+    told, undecided, _ = finder.positions_on_brokers(view, bounds)
+    return GroupPositions(
+        {**{key: at for key, at in told.items() if key.topic not in known_topics}, **kept},
+        undecided - known_topics,
+        waiting,
+    )
