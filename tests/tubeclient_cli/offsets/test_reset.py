@@ -130,6 +130,16 @@ def test_a_new_group_takes_over_anothers_position(offsets: OffsetsCommands) -> N
     )
 
 
+@pytest.mark.parametrize(("flag", "topics"), [("--topic", "clicks"), ("--topic-pattern", "c.*")])
+def test_a_reset_of_named_topics_creates_the_table(
+    offsets: OffsetsCommands, tmp_path: Path, flag: str, topics: str
+) -> None:
+    offsets.uri = str(tmp_path / "new")
+    offsets.json("reset", "--to", "latest", flag, topics, "--yes", *offsets.cluster)
+    [found] = offsets.json("show")["topicSets"]
+    assert {each["partition"]: each["nextOffset"] for each in found["partitions"]} == {str(A): 280, str(B): 280}
+
+
 def test_partitions_that_came_later_are_read_from_their_beginning(offsets: OffsetsCommands) -> None:
     third = PartitionKey(1, "clicks", 20_000)
     old = OffsetsTable(offsets.uri, clock_ms=lambda: time.time_ns() // 1_000_000 - LONG_AGO_MS // 2 - 1_000)
