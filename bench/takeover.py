@@ -111,7 +111,7 @@ def _read(spark: SparkSession, tube: EmbeddedTubeMQ, topic: str, takeover: bool,
     frame.write.format("noop").mode("overwrite").save()
     seconds = time.perf_counter() - started
     bounds = [tube.bounds(topic, store_id=store) for store in range(_STORES)]
-    return sum(one.max - one.min for one in bounds) / 28 / seconds
+    return sum(one.max_offset - one.min_offset for one in bounds) / 28 / seconds
 
 
 def _parser() -> argparse.ArgumentParser:

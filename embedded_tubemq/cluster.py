@@ -21,11 +21,10 @@ from embedded_tubemq.master.master import MasterSettings
 from embedded_tubemq.net.loop_thread import LoopThread
 from embedded_tubemq.net.tls import ServerTls
 from embedded_tubemq.nodes import BrokerNode, MasterNode
-from embedded_tubemq.storage.bounds import StoreBounds
 from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import MAX_STORE_PARTITIONS
+from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
 
 __all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
 

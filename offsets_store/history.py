@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from offsets_store.errors import OffsetsTableError, VersionGone
 from offsets_store.log_retention import HISTORY_COMMITS
@@ -16,7 +16,10 @@ from offsets_store.rows import Row
 from offsets_store.schema import POSITION
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
-__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "Versions", "history_of", "rows_at_sequence"]
+if TYPE_CHECKING:
+    from offsets_store.delta_rs import DeltaRsStorage
+
+__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "history_of", "rows_at_sequence"]
 
 # How many commits of the table to look through, step by step. Each is one file of the log, and most may be other
 # groups'.
@@ -34,16 +37,6 @@ class TableCommit(NamedTuple):
     """The only group whose rows it changed; None if the log does not say."""
     sequence: int | None
     """The group's number of this commit; None if the log does not say."""
-
-
-class Versions(Protocol):
-    """The table's past. Raises `OffsetsTableError` if the table cannot be read."""
-
-    def commits(self, limit: int) -> list[TableCommit]:
-        """The last commits, newest first, at most `limit`."""
-
-    def rows_at(self, consumer_group: str, version: int) -> list[Row]:
-        """The group's rows at a version; raises VersionGone if it can no longer be read."""
 
 
 class Move(NamedTuple):
@@ -109,31 +102,31 @@ class _State(NamedTuple):
     rows: Sequence[Row]
 
 
-def history_of(versions: Versions, consumer_group: str, limit: int) -> GroupHistory:
+def history_of(table: DeltaRsStorage, consumer_group: str, limit: int) -> GroupHistory:
     """Return the group's last commits, at most `limit` (1 or more)."""
     if limit < 1:
         raise ValueError(f"a history of {limit} commits says nothing; ask for 1 or more")
     found: list[GroupCommit] = []
     after: _State | None = None
-    for state in _states(versions, consumer_group):
+    for state in _states(table, consumer_group):
         if after is not None and (commit := _compare(state.rows, after)) is not None:
             found.append(commit)
             if len(found) == limit:
                 return GroupHistory(tuple(found), cut=False)
         after = state
     if after is None:
-        return GroupHistory((), cut=bool(versions.commits(1)))
+        return GroupHistory((), cut=bool(table.commits(1)))
     cut = after.commit.version > 0
     if (commit := _compare([], after, before_is_known=not cut)) is not None:
         found.append(commit)
     return GroupHistory(tuple(found), cut)
 
 
-def rows_at_sequence(versions: Versions, consumer_group: str, sequence: int) -> list[Row]:
+def rows_at_sequence(table: DeltaRsStorage, consumer_group: str, sequence: int) -> list[Row]:
     """Return the group's rows right after its commit `sequence`. Raises OffsetsTableError if there is no such
     commit."""
     above: int | None = None
-    for state in _states(versions, consumer_group, up_to=sequence):
+    for state in _states(table, consumer_group, up_to=sequence):
         number = max((row.sequence for row in state.rows), default=0)
         if number == sequence:
             return list(state.rows)
@@ -151,14 +144,14 @@ def rows_at_sequence(versions: Versions, consumer_group: str, sequence: int) -> 
     )
 
 
-def _states(versions: Versions, consumer_group: str, up_to: int | None = None) -> Iterator[_State]:
+def _states(table: DeltaRsStorage, consumer_group: str, up_to: int | None = None) -> Iterator[_State]:
     """The group's rows after each kept commit that may have changed them, newest first.
 
     Leaves out commits whose own number is above `up_to`.
     """
     looked_at = 0
     for step in _LOOK_STEPS:
-        commits = versions.commits(step)
+        commits = table.commits(step)
         for commit in commits[looked_at:]:
             # Version 0 ends the comparison, whoever wrote it.
             others = commit.group is not None and commit.group != consumer_group and commit.version > 0
@@ -166,7 +159,7 @@ def _states(versions: Versions, consumer_group: str, up_to: int | None = None) -
             if others or (commit.group == consumer_group and too_new):
                 continue
             try:
-                yield _State(commit, versions.rows_at(consumer_group, commit.version))
+                yield _State(commit, table.rows_at(consumer_group, commit.version))
             except VersionGone:
                 return
         looked_at = len(commits)

@@ -11,7 +11,7 @@ from offsets_store.companion import Companion
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
 from offsets_store.group_writer import TableAccess
-from offsets_store.history import GroupHistory, Versions, history_of, rows_at_sequence
+from offsets_store.history import GroupHistory, history_of, rows_at_sequence
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of, waiting_in
 from offsets_store.run import OffsetsRun
@@ -161,7 +161,7 @@ class OffsetsTable:
         """
         return self._access.storage.maintain(retention_hours)
 
-    def _past(self) -> Versions:
+    def _past(self) -> DeltaRsStorage:
         """A handle of its own, because it loads older versions."""
         return DeltaRsStorage(self._uri, self._options)
 

@@ -13,10 +13,9 @@ from typing import Any
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.common.admin import AdminError, Parameters, failed, succeeded
-from embedded_tubemq.storage.bounds import StoreBounds
 from embedded_tubemq.storage.store import Store
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey, StoreBounds
 from tubeclient.wire.payload import decode_payload, java_string_hash
 
 __all__ = ["BrokerAdmin"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from embedded_tubemq.storage.bounds import StoreBounds
-from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
 __all__ = ["READ_FROM_MAX", "READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets"]
 
@@ -51,9 +50,9 @@ class GroupOffsets:
         """A reader starts or seeks; `wanted` < 0 keeps the stored position. Returns the position it starts from."""
         self._in_flight.pop(cursor, None)
         if cursor not in self._committed:
-            self._set(cursor, bounds.min if read_status == READ_NORMAL else bounds.max)
+            self._set(cursor, bounds.min_offset if read_status == READ_NORMAL else bounds.max_offset)
         if read_status == READ_FROM_MAX_ALWAYS:
-            self._set(cursor, bounds.max)
+            self._set(cursor, bounds.max_offset)
         elif wanted >= 0:
             self._set(cursor, clamp(wanted, bounds))
         return self._committed[cursor]
@@ -66,15 +65,15 @@ class GroupOffsets:
             position = self.commit(cursor, consumed=True)
         else:
             position = self._committed.get(cursor, 0)
-        if position > bounds.max:
-            self._set_in_flight(cursor, bounds.max - position)
+        if position > bounds.max_offset:
+            self._set_in_flight(cursor, bounds.max_offset - position)
             if not manual:
                 position = self.commit(cursor, consumed=True)
             return position, False
-        if position == bounds.max:
+        if position == bounds.max_offset:
             return position, False
-        if position < bounds.min:
-            self._set_in_flight(cursor, bounds.min - position)
+        if position < bounds.min_offset:
+            self._set_in_flight(cursor, bounds.min_offset - position)
             position = self.commit(cursor, consumed=True)
         return position, True
 
@@ -138,4 +137,4 @@ class GroupOffsets:
 
 def clamp(offset: int, bounds: StoreBounds) -> int:
     """The nearest offset within the bounds."""
-    return max(bounds.min, min(offset, bounds.max))
+    return max(bounds.min_offset, min(offset, bounds.max_offset))

@@ -26,7 +26,7 @@ _NO_SERVER_BALANCE: dict[str, Any] = {"re-rebalance": {}}
 
 
 class TopicKeeper(Protocol):
-    """Creates and removes topics: the cluster around the master."""
+    """Creates and removes topics: the cluster around the master, which a master does not know."""
 
     def put_topic(self, topic: TopicConfig) -> None:
         """Create a topic or let it grow."""

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedded_tubemq.storage.bounds import StoreBounds
 from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.gather import gather
 from embedded_tubemq.storage.packs import Pack
 from embedded_tubemq.storage.records import INDEX_DTYPE, Record, decode_record, encode_index_entry, encode_record
 from embedded_tubemq.storage.recovery import recover
-from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
 __all__ = ["Appended", "NewMessage", "Store"]
 

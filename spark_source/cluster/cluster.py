@@ -1,4 +1,4 @@
-"""What planning asks of a cluster, as protocols, and the client that answers."""
+"""What planning asks of a cluster, and the client that answers. The protocols let tests plan without sockets."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from spark_source.cluster.membership import Membership
 from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.timestamps import TimeLookup
 from spark_source.options.access import AccessOptions, check_here, credentials, tls_settings
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
-from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 from tubeclient.group import GroupMembership, fetch_view
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.settings import ClientSettings
-from tubeclient.store_growth import StoreGrowth
 
 __all__ = [
     "Cluster",
     "Lookup",
-    "Membership",
     "PositionBooks",
-    "Told",
     "TubeCluster",
     "check_scope",
     "client_settings",
@@ -38,34 +35,11 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 
-class Membership(Protocol):
-    """A group's nodes, held at the master; see tubeclient.group.GroupMembership."""
-
-    def join(self, patience_ms: float) -> ClusterView: ...
-    def view(self) -> ClusterView: ...
-    def refreshed_view(self, timeout_ms: float) -> ClusterView: ...
-    @property
-    def visit_token(self) -> int | None: ...
-    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
-    def close(self) -> None: ...
-
-
-class Told(Protocol):
-    """What brokers say at one look; see tubeclient.offset_lookup.OffsetLook."""
-
-    @property
-    def bounds(self) -> Mapping[StoreKey, Bounds]: ...
-    @property
-    def silent(self) -> Mapping[int, TubeError]: ...
-    @property
-    def growth(self) -> Mapping[StoreKey, StoreGrowth]: ...
-
-
 class Lookup(TimeLookup, Protocol):
     """First and last offsets, and positions of groups; see tubeclient.offset_lookup.OffsetLookup."""
 
-    def bounds(self, view: ClusterView) -> Mapping[StoreKey, Bounds]: ...
-    def look(self, view: ClusterView) -> Told: ...
+    def bounds(self, view: ClusterView) -> Mapping[StoreKey, StoreBounds]: ...
+    def look(self, view: ClusterView) -> OffsetLook: ...
     def group_positions(self, view: ClusterView, consumer_group: str) -> Mapping[PartitionKey, int]: ...
     def close(self) -> None: ...
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
+from spark_source.cluster.membership import ChangingMembership
 from tubeclient.errors import ClientClosed, TopicNotDeployed, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["NOTHING", "ChangingMembership", "PatternMembership"]
+__all__ = ["NOTHING", "PatternMembership"]
 
 _log = logging.getLogger(__name__)
 
@@ -21,21 +22,8 @@ NOTHING: Final = ClusterView.of([], [])
 """What is to be read while no topic matches."""
 
 
-class ChangingMembership(Protocol):
-    """Nodes of a group for some topics; see tubeclient.group.GroupMembership."""
-
-    def join(self, patience_ms: float) -> ClusterView: ...
-    def view(self) -> ClusterView: ...
-    def refreshed_view(self, timeout_ms: float) -> ClusterView: ...
-    @property
-    def visit_token(self) -> int | None: ...
-    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
-    def change_topics(self, topics: Sequence[str]) -> None: ...
-    def close(self) -> None: ...
-
-
 class PatternMembership:
-    """Joins the group as soon as a topic matches, and changes over when others do; see `cluster.Membership`.
+    """Joins the group as soon as a topic matches, and changes over when others do; see `membership.Membership`.
 
     `look` lists the topics that match now and `make` makes the membership for some. A master knows no group without
     topics, so while none matches nothing is registered and the view is empty. `view` looks anew each

@@ -16,14 +16,14 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from spark_source.offsets.json_object import json_object
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey, StoreKey, checked_offset
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
 
-__all__ = ["Bounds", "GroupFallback", "GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
+__all__ = ["GroupFallback", "GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,6 @@ _log = logging.getLogger(__name__)
 _NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
 _WORDS: dict[str, Place] = {"earliest": "earliest", "latest": "latest", "group": "group"}
 _DEFAULT = "default"
-
-
-class Bounds(Protocol):
-    """The first offset that a store still holds, and the one after its last."""
-
-    @property
-    def min_offset(self) -> int: ...
-    @property
-    def max_offset(self) -> int: ...
 
 
 class GroupPositions(NamedTuple):
@@ -165,7 +156,7 @@ def _place(value: object, where: str) -> Place:
 def resolve(
     spec: OffsetSpec,
     partitions: Iterable[PartitionKey],
-    bounds: Mapping[StoreKey, Bounds],
+    bounds: Mapping[StoreKey, StoreBounds],
     group_positions: Callable[[], GroupPositions],
     fallback: GroupFallback = "error",
 ) -> Offsets:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 from spark_source.offsets.json_object import json_object
-from spark_source.offsets.offset_spec import Bounds, Moment, OffsetSpec, Place
+from spark_source.offsets.offset_spec import Moment, OffsetSpec, Place
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
@@ -33,7 +33,7 @@ _LAST_MS: Final = 253_402_300_799_999
 
 
 class TimeLookup(Protocol):
-    """Looks up times; see tubeclient.offset_lookup.OffsetLookup."""
+    """Looks up times; see tubeclient.offset_lookup.OffsetLookup. This room knows no cluster."""
 
     def offsets_at(
         self,
@@ -91,7 +91,7 @@ def without_times(
     partitions: Iterable[PartitionKey],
     lookup: TimeLookup,
     view: ClusterView,
-    bounds: Mapping[StoreKey, Bounds],
+    bounds: Mapping[StoreKey, StoreBounds],
     time_zone: str,
     unmatched: Unmatched,
 ) -> OffsetSpec:
@@ -109,8 +109,7 @@ def without_times(
     timestamps_ms = {
         key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment) and key.store in bounds
     }
-    within = {store: StoreBounds(held.min_offset, held.max_offset) for store, held in bounds.items()}
-    found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=within)
+    found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
     missing = [key for key, at in found.items() if at is None]
     if missing and unmatched == "error":
         others = f" (and {len(missing) - 1} more partitions like it)" if len(missing) > 1 else ""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
 from tubeclient.errors import DataLoss
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
 __all__ = [
     "NEW_CHECKPOINT",
@@ -207,7 +206,7 @@ def find_away(
 
 def find_lost(
     positions: Mapping[PartitionKey, int],
-    bounds: Mapping[StoreKey, Bounds],
+    bounds: Mapping[StoreKey, StoreBounds],
     is_read: Callable[[PartitionKey], bool] = lambda _: True,
 ) -> list[LostOffsets]:
     """Return the partitions that stand outside of their store's bounds, of those that are still to be read; sorted."""
@@ -225,7 +224,7 @@ def find_lost(
 def find_cut(
     positions: Mapping[PartitionKey, int],
     ends: Mapping[StoreKey, int],
-    bounds: Mapping[StoreKey, Bounds],
+    bounds: Mapping[StoreKey, StoreBounds],
     is_read: Callable[[PartitionKey], bool],
 ) -> list[LostEnd]:
     """Return the partitions that cannot be read up to `ends` any more, as their store ends between; sorted."""

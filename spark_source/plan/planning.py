@@ -14,11 +14,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.plan.windows import StoreWindows, clamped, window_ends
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.store_growth import StoreGrowth
 
 __all__ = [
@@ -34,7 +33,7 @@ __all__ = [
 def plan(
     start: Offsets,
     partitions: Iterable[PartitionKey],
-    bounds: Mapping[StoreKey, Bounds],
+    bounds: Mapping[StoreKey, StoreBounds],
     max_rows: int | None,
     entering: Mapping[PartitionKey, int] | None = None,
     growth: Mapping[StoreKey, StoreGrowth] | None = None,
@@ -73,7 +72,7 @@ def plan(
     return planned.merge(entering) if entering else planned
 
 
-def _entry(partition_id: int, others: Sequence[Run], held: Bounds, growth: StoreGrowth | None) -> int:
+def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: StoreGrowth | None) -> int:
     """Where a new partition enters a store in which others stand.
 
     Not in front of them, whatever is proven: should the broker lose the end of its data and be written to again before
@@ -85,7 +84,7 @@ def _entry(partition_id: int, others: Sequence[Run], held: Bounds, growth: Store
     return clamped(min(begin, max(run.offset for run in others)), held)
 
 
-def _advanced(run: Run, ids: frozenset[int] | None, held: Bounds, ends: Mapping[int, int]) -> list[Run]:
+def _advanced(run: Run, ids: frozenset[int] | None, held: StoreBounds, ends: Mapping[int, int]) -> list[Run]:
     """The run with those of `ids`, all of them where that is None, moved to where the window ends that begins there."""
     if ids is not None and ids.isdisjoint(run.ids):
         return [run]
@@ -97,7 +96,7 @@ def _advanced(run: Run, ids: frozenset[int] | None, held: Bounds, ends: Mapping[
     return [Run(number, number, end if number in ids else run.offset) for number in run.ids]
 
 
-def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, Bounds]) -> int:
+def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, StoreBounds]) -> int:
     """Return how many rows a batch without a limit would have at most: the entries of all windows."""
     return sum(one.windows.rows for one in _known_stores(start, PartitionSet.of(partitions), bounds).values())
 
@@ -113,7 +112,7 @@ class _KnownStore(NamedTuple):
 
 
 def _known_stores(
-    start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, Bounds]
+    start: Offsets, readable: PartitionSet, bounds: Mapping[StoreKey, StoreBounds]
 ) -> dict[StoreKey, _KnownStore]:
     found = {}
     all_known = start.spans == readable.spans

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.plan.sharing import share_rows
-from tubeclient.keys import INDEX_ENTRY_BYTES, StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 
 __all__ = ["StoreWindows", "clamped", "window_ends"]
 
 
-def clamped(offset: int, held: Bounds) -> int:
+def clamped(offset: int, held: StoreBounds) -> int:
     """The offset that a store holds nearest to `offset`."""
     return min(max(offset, held.min_offset), held.max_offset)
 
@@ -35,7 +34,7 @@ class StoreWindows(NamedTuple):
     """The offset after the store's last."""
 
     @classmethod
-    def of(cls, offsets: Iterable[int], held: Bounds) -> StoreWindows:
+    def of(cls, offsets: Iterable[int], held: StoreBounds) -> StoreWindows:
         """Of partitions that stand at `offsets`, some of them outside of what the store holds perhaps."""
         return cls(sorted({clamped(offset, held) for offset in offsets}), held.max_offset)
 

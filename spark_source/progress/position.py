@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.batch_plan import BatchPlan
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["AheadWarning", "Position"]
@@ -22,7 +21,7 @@ class Position(NamedTuple):
     """Up to where the sink is complete, with what was known then of stores, brokers and nodes."""
 
     complete: Offsets
-    bounds: Mapping[StoreKey, Bounds]
+    bounds: Mapping[StoreKey, StoreBounds]
     view: ClusterView
     """The brokers that answered."""
     node_of: Mapping[PartitionKey, int]

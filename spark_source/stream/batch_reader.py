@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     import pyarrow
 
     from spark_source.cluster.cluster import Cluster, Lookup
-    from spark_source.offsets.offset_spec import Bounds
     from spark_source.progress.progress_table import ProgressTable
-    from tubeclient.keys import StoreKey
+    from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
 
 __all__ = ["TubeBatchReader", "plan_batch"]
@@ -120,7 +119,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     return tasks_of(plan, view, options, options.slicing)
 
 
-def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, Bounds]:
+def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
     try:
         return lookup.bounds(view)
     except TransportError as error:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from spark_source.cluster.cluster import Lookup
-from spark_source.offsets.offset_spec import Bounds, GroupPositions, OffsetSpec, resolve
+from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import without_times
 from spark_source.options.start_and_end import PlaceRules
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.snapshot import Layout
 from tubeclient.errors import ConfigurationError, NoMessageTime
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["OffsetFinder", "beginning"]
@@ -32,7 +32,7 @@ class OffsetFinder:
         spec: OffsetSpec,
         partitions: Collection[PartitionKey],
         view: ClusterView,
-        bounds: Mapping[StoreKey, Bounds],
+        bounds: Mapping[StoreKey, StoreBounds],
         group_positions: Callable[[], GroupPositions] = lambda: GroupPositions({}),
     ) -> Offsets:
         """Return the offset of each of `partitions` at the places of `spec`, as `resolve` does, times included."""
@@ -47,7 +47,7 @@ class OffsetFinder:
             ) from error
         return resolve(timeless, partitions, bounds, group_positions, self.rules.fallback)
 
-    def positions_on_brokers(self, view: ClusterView, bounds: Mapping[StoreKey, Bounds]) -> GroupPositions:
+    def positions_on_brokers(self, view: ClusterView, bounds: Mapping[StoreKey, StoreBounds]) -> GroupPositions:
         """Return the positions that those brokers in `view` keep that told of their stores; topics of others are
         undecided."""
         untold = [store for store in view.stores() if store not in bounds]
@@ -60,7 +60,7 @@ class OffsetFinder:
 def beginning(
     spec: OffsetSpec,
     layout: Layout,
-    bounds: Mapping[StoreKey, Bounds],
+    bounds: Mapping[StoreKey, StoreBounds],
     finder: OffsetFinder,
     progress: ProgressTable,
     *,
@@ -103,7 +103,7 @@ def _away_in_table(spec: OffsetSpec, layout: Layout, progress: ProgressTable) ->
 
 
 def _group_positions(
-    view: ClusterView, bounds: Mapping[StoreKey, Bounds], finder: OffsetFinder, progress: ProgressTable
+    view: ClusterView, bounds: Mapping[StoreKey, StoreBounds], finder: OffsetFinder, progress: ProgressTable
 ) -> GroupPositions:
     """The offsets table's positions, and for topics that it knows nothing of those that the brokers keep.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from spark_source.cluster.cluster import Lookup, Membership
+from spark_source.cluster.cluster import Lookup
+from spark_source.cluster.membership import Membership
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.assigning import Assigner, PartitionAssignment
 from spark_source.stream.beginning import OffsetFinder

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from spark_source.offsets.offset_spec import Bounds, GroupPositions, OffsetSpec
+from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec
 from spark_source.offsets.offsets import Offsets
 from spark_source.stream.beginning import OffsetFinder
 from spark_source.stream.silent_brokers import some_of
 from spark_source.stream.snapshot import Snapshot
 from tubeclient.errors import ConfigurationError, TubeError
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
 __all__ = ["LateStarts"]
 
@@ -34,7 +34,7 @@ class LateStarts:
         self._trouble = False
 
     def entering(
-        self, offsets: Offsets, snapshot: Snapshot, bounds: Mapping[StoreKey, Bounds]
+        self, offsets: Offsets, snapshot: Snapshot, bounds: Mapping[StoreKey, StoreBounds]
     ) -> Mapping[PartitionKey, int]:
         """Return the offsets of those waiting in `offsets` that can be settled within `bounds` now. ConfigurationError
         as for the start of a query; a broker that goes down meanwhile is a warning, and asked again the next time.
@@ -79,7 +79,7 @@ class LateStarts:
         return settled
 
 
-def _warn_of_left_out(at_latest: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, Bounds]) -> None:
+def _warn_of_left_out(at_latest: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds]) -> None:
     """Say what is not read of partitions that enter at their end: nobody knows which of it came after the start."""
     for store in sorted({key.store for key in at_latest}):
         low, entered = bounds[store].min_offset, max(at for key, at in at_latest.items() if key.store == store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from spark_source.cluster.cluster import Membership
+from spark_source.cluster.membership import Membership
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.losses import (
     NEW_CHECKPOINT,

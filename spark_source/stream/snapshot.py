@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster.cluster import Lookup, Membership, view_of
-from spark_source.offsets.offset_spec import Bounds
+from spark_source.cluster.cluster import Lookup, view_of
+from spark_source.cluster.membership import Membership
 from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
 from tubeclient.errors import TubeError
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.store_growth import StoreGrowth
 
@@ -62,11 +62,11 @@ class Snapshot:
     """Layout and bounds, looked up together."""
 
     layout: Layout
-    bounds: Mapping[StoreKey, Bounds]
+    bounds: Mapping[StoreKey, StoreBounds]
     """Of the stores whose brokers told them: nothing is planned for others, nor called lost."""
     silent: Mapping[int, TubeError]
     """By broker id, why a broker did not tell of all its stores."""
-    last_bounds: Mapping[StoreKey, Bounds]
+    last_bounds: Mapping[StoreKey, StoreBounds]
     """The same as `bounds`, with what silent brokers told before."""
     growth: Mapping[StoreKey, StoreGrowth]
     """How the stores of `bounds` gained partitions while the query ran."""

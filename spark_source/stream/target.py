@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from spark_source.cluster.cluster import Lookup
-from spark_source.offsets.offset_spec import Bounds
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.stream.silent_brokers import some_of
@@ -22,7 +21,7 @@ class Reach(NamedTuple):
 
     partitions: PartitionSet
     """That can be read now."""
-    bounds: Mapping[StoreKey, Bounds]
+    bounds: Mapping[StoreKey, StoreBounds]
     """Of the stores whose brokers answer now."""
 
 
@@ -39,7 +38,7 @@ class Target:
         """What is left of the target at a look: what the cluster has still, up to the target's ends."""
         if self._last is None or self._last[0] is not recent:
             there = self.frozen.configured
-            bounds: dict[StoreKey, Bounds] = {}
+            bounds: dict[StoreKey, StoreBounds] = {}
             for store, held in recent.bounds.items():
                 if store in there.spans:
                     end = self.ends.setdefault(store, held.max_offset)

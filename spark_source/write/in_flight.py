@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.errors import DeadlineExceeded
 from tubeclient.outgoing import OutgoingMessage
 
-__all__ = ["MAX_BYTES", "MAX_MESSAGES", "InFlight", "Sender"]
+__all__ = ["MAX_BYTES", "MAX_MESSAGES", "InFlight", "Submit"]
 
 MAX_MESSAGES: Final = 2_000
 MAX_BYTES: Final = 8 << 20
@@ -19,10 +19,8 @@ _SLICE_MESSAGES: Final = 200
 _SLICE_BYTES: Final = 1 << 20
 
 
-class Sender(Protocol):
-    """The sender; see tubeclient.Producer."""
-
-    def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]: ...
+Submit: TypeAlias = Callable[[Sequence[OutgoingMessage]], list[Future[Any]]]
+"""Sends messages, and gives the answer to each; see tubeclient.Producer.submit_each."""
 
 
 class _Slice(NamedTuple):
@@ -37,8 +35,8 @@ class InFlight:
     `patience_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.
     """
 
-    def __init__(self, sender: Sender, patience_ms: float) -> None:
-        self._sender = sender
+    def __init__(self, submit: Submit, patience_ms: float) -> None:
+        self._submit = submit
         self._patience_ms = patience_ms
         self._slices: deque[_Slice] = deque()
         self._messages = 0
@@ -50,7 +48,7 @@ class InFlight:
             size = _size(part)
             while self._slices and (self._messages + len(part) > MAX_MESSAGES or self._bytes + size > MAX_BYTES):
                 self._settle_oldest()
-            self._slices.append(_Slice(self._sender.submit_each(part), size))
+            self._slices.append(_Slice(self._submit(part), size))
             self._messages += len(part)
             self._bytes += size
 

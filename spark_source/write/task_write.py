@@ -52,7 +52,9 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     rows: dict[str, int] = {}
     payload_bytes: dict[str, int] = {}
     producer = Producer(settings, max_in_flight=MAX_MESSAGES)  # opens nothing before it publishes
-    in_flight = InFlight(producer, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms)
+    in_flight = InFlight(
+        producer.submit_each, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms
+    )
 
     def send(batch: pyarrow.RecordBatch) -> None:  # a function, so that its messages are freed before the next batch
         first_row = maker.rows

@@ -281,7 +281,7 @@ def test_loss_ends_the_query_or_is_counted(delta_spark: SparkSession, plain_feed
     feed.send(100, partitions=[0])
     begin = json.dumps({f"1:{feed.topic}:0": 0, "default": "earliest"})
     feed.tube.expire(feed.topic, 40 * ENTRY)
-    low = feed.tube.bounds(feed.topic).min // ENTRY
+    low = feed.tube.bounds(feed.topic).min_offset // ENTRY
     assert 0 < low <= 40
     sink = Batches()
     frame = stream(delta_spark, feed.options(startingOffsets=begin))

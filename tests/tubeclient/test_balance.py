@@ -101,7 +101,7 @@ def test_partitions_begin_where_they_are_told_to(bench: Bench) -> None:
     client = bench.client()
     bench.send(40)
     first, second = bench.key(0), bench.key(1)
-    end = bench.store(first).bounds.max
+    end = bench.store(first).bounds.max_offset
     client.do(round_of(client, offsets={first: 28, second: BootstrapOffset.LATEST}))
     starts = {event.partition: event.offset for event in client.events if isinstance(event, Assigned)}
     assert (starts[first], starts[second], starts[bench.key(2)]) == (28, end, 0)

@@ -139,7 +139,7 @@ def test_a_sender_whose_password_went_away_hears_of_it(
             producer.send("clicks", b"two")
         file.write_text(SECRET)
         producer.send("clicks", b"three")
-    assert guarded.bounds("clicks").max == 56
+    assert guarded.bounds("clicks").max_offset == 56
 
 
 def test_a_password_that_was_replaced_counts(

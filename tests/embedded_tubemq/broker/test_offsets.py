@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
-from embedded_tubemq.storage.bounds import StoreBounds
+from tubeclient.keys import StoreBounds
 
 BOUNDS = StoreBounds(28, 280)
 CURSOR = Cursor("g", "flights", 0)

@@ -67,10 +67,10 @@ def test_a_delayed_answer_holds_up_its_connection_and_nobody_else(tube: Embedded
     frames = [encode_frame(n, encode_request(spec.service, spec.method_id, body, 10_000)) for n in (1, 2)]
     started = time.monotonic()
     to_broker.socket.sendall(b"".join(frames))
-    while tube.bounds("flights").max == 0:
+    while tube.bounds("flights").max_offset == 0:
         assert time.monotonic() < started + 10
     # The first call was carried out and its answer waits; the second has not even been looked at.
-    assert tube.bounds("flights").max == 28
+    assert tube.bounds("flights").max_offset == 28
     faults.answer_delay_ms = 0
     with RawClient(tube.broker_addresses[1]) as other:
         assert other.call(Method.SEND_MESSAGE, **SEND).appendOffset == 28
@@ -85,7 +85,7 @@ def test_an_answer_that_is_due_after_the_stop_is_no_trouble(
     tube.broker_faults().answer_delay_ms = 100
     to_broker.send(Method.SEND_MESSAGE, **SEND)
     deadline = time.monotonic() + 10
-    while tube.bounds("flights").max == 0:
+    while tube.bounds("flights").max_offset == 0:
         assert time.monotonic() < deadline
     tube.stop_broker()
     tube.start_broker()

@@ -15,13 +15,8 @@ from spark_source.plan.planning import nodes_by_store, plan, ranges
 from tubeclient.assignment import assign, node_of
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
-from tubeclient.keys import OffsetRange, PartitionKey, StoreKey
+from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.store_growth import StoreGrowth
-
-
-class Held(NamedTuple):
-    min_offset: int
-    max_offset: int
 
 
 class Case(NamedTuple):
@@ -29,7 +24,7 @@ class Case(NamedTuple):
 
     start: Offsets
     partitions: list[PartitionKey]
-    bounds: dict[StoreKey, Held]
+    bounds: dict[StoreKey, StoreBounds]
 
 
 def key(text: str) -> PartitionKey:
@@ -43,7 +38,7 @@ A, B = A0.store, B0.store
 @st.composite
 def cases(draw: st.DrawFn, *, tidy: bool = False) -> Case:
     """Up to 4 stores of up to 3 partitions; `tidy`: every partition known, readable and within the bounds."""
-    bounds: dict[StoreKey, Held] = {}
+    bounds: dict[StoreKey, StoreBounds] = {}
     start: dict[PartitionKey, int] = {}
     partitions = []
     for store in range(draw(st.integers(1, 4))):
@@ -51,7 +46,7 @@ def cases(draw: st.DrawFn, *, tidy: bool = False) -> Case:
         low = draw(st.integers(0, 5))
         high = low + draw(st.integers(0, 12))
         if tidy or draw(st.booleans()):
-            bounds[name] = Held(low * ROW, high * ROW)
+            bounds[name] = StoreBounds(low * ROW, high * ROW)
         for n in range(draw(st.integers(1, 3))):
             one = PartitionKey(name.broker_id, "t", store * 10_000 + n)
             if tidy or draw(st.booleans()):
@@ -64,7 +59,7 @@ def cases(draw: st.DrawFn, *, tidy: bool = False) -> Case:
 limits = st.none() | st.integers(1, 30)
 
 
-def union_rows(start: Offsets, end: Offsets, bounds: Mapping[StoreKey, Held]) -> int:
+def union_rows(start: Offsets, end: Offsets, bounds: Mapping[StoreKey, StoreBounds]) -> int:
     """The index entries that a batch touches, each once, in what the brokers hold; counted the slow way."""
     touched = set()
     for partition, until in end.items():
@@ -123,12 +118,12 @@ def test_repeated_batches_arrive_and_stop(case: Case, limit: int | None) -> None
 
 def test_partitions_in_step_share_the_window() -> None:
     start = Offsets.of({A0: 0, A1: 0, B0: 0})
-    end = plan(start, list(start), {A: Held(0, 100 * ROW), B: Held(0, 50 * ROW)}, 30)
+    end = plan(start, list(start), {A: StoreBounds(0, 100 * ROW), B: StoreBounds(0, 50 * ROW)}, 30)
     assert end == {A0: 20 * ROW, A1: 20 * ROW, B0: 10 * ROW}
 
 
 def test_a_partition_ahead_goes_on_and_the_laggard_rejoins() -> None:
-    bounds = {A: Held(0, 14 * ROW)}
+    bounds = {A: StoreBounds(0, 14 * ROW)}
     at = Offsets.of({A0: 8 * ROW, A1: 0})
     seen = []
     while (end := plan(at, [A0, A1], bounds, 6)) is not at:
@@ -138,7 +133,7 @@ def test_a_partition_ahead_goes_on_and_the_laggard_rejoins() -> None:
 
 
 def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
-    bounds = {A: Held(2 * ROW, 6 * ROW), B: Held(3 * ROW, 5 * ROW)}
+    bounds = {A: StoreBounds(2 * ROW, 6 * ROW), B: StoreBounds(3 * ROW, 5 * ROW)}
     start = Offsets.of({A0: 6 * ROW})
     entered = plan(start, [A0, B0], bounds, None)
     assert entered == {A0: 6 * ROW, B0: 3 * ROW}
@@ -150,7 +145,7 @@ def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
 def entered_at(start: Offsets, *ends: tuple[int, int]) -> int:
     """The row at which partition 1 enters a store that holds the rows 2 to 9."""
     growth = {A: StoreGrowth(1, 9 * ROW, tuple((last, row * ROW) for last, row in ends))}
-    return plan(start, [A0, A1], {A: Held(2 * ROW, 9 * ROW)}, 0, None, growth)[A1] // ROW
+    return plan(start, [A0, A1], {A: StoreBounds(2 * ROW, 9 * ROW)}, 0, None, growth)[A1] // ROW
 
 
 def test_a_new_partition_enters_where_its_messages_are_proven_to_begin() -> None:
@@ -168,18 +163,18 @@ def test_but_never_in_front_of_the_others() -> None:
 
 def test_a_partition_that_is_gone_keeps_its_place() -> None:
     start = Offsets.of({A0: ROW, B0: ROW})
-    assert plan(start, [A0], {A: Held(0, ROW), B: Held(0, 9 * ROW)}, None) is start
-    assert plan(start, [A0, B0], {A: Held(0, ROW)}, None) is start
+    assert plan(start, [A0], {A: StoreBounds(0, ROW), B: StoreBounds(0, 9 * ROW)}, None) is start
+    assert plan(start, [A0, B0], {A: StoreBounds(0, ROW)}, None) is start
 
 
 def test_expired_messages_take_no_share_of_the_limit() -> None:
     start = Offsets.of({A0: 0})
-    assert plan(start, [A0], {A: Held(100 * ROW, 200 * ROW)}, 10) == {A0: 110 * ROW}
+    assert plan(start, [A0], {A: StoreBounds(100 * ROW, 200 * ROW)}, 10) == {A0: 110 * ROW}
 
 
 def test_with_fewer_rows_than_stores_they_take_turns() -> None:
     stores = [PartitionKey(1, "t", 10_000 * n) for n in range(5)]
-    bounds = {one.store: Held(0, 1000 * ROW) for one in stores}
+    bounds = {one.store: StoreBounds(0, 1000 * ROW) for one in stores}
     at = Offsets.of(dict.fromkeys(stores, 0))
     for _ in range(10):
         at = plan(at, stores, bounds, 2)
@@ -189,7 +184,7 @@ def test_with_fewer_rows_than_stores_they_take_turns() -> None:
 def test_a_partition_ahead_does_not_keep_its_store_from_taking_turns() -> None:
     ahead = key("1:t:2")
     stores = [A0, B0, key("1:t:20000")]
-    bounds = {one.store: Held(0, 1000 * ROW) for one in stores}
+    bounds = {one.store: StoreBounds(0, 1000 * ROW) for one in stores}
     at = Offsets.of({**dict.fromkeys(stores, 0), ahead: 500 * ROW})
     for _ in range(9):
         at = plan(at, [*stores, ahead], bounds, 1)
@@ -198,7 +193,7 @@ def test_a_partition_ahead_does_not_keep_its_store_from_taking_turns() -> None:
 
 
 def test_positions_outside_of_the_bounds_are_found() -> None:
-    bounds = {A: Held(2 * ROW, 6 * ROW)}
+    bounds = {A: StoreBounds(2 * ROW, 6 * ROW)}
     positions = Offsets.of({A0: ROW, A1: 7 * ROW, B0: 5 * ROW})
     below, above = find_lost(positions, bounds)
     assert below.expired

@@ -76,7 +76,7 @@ def test_all_is_sent_in_order_and_never_too_much_at_once(
     with pytest.MonkeyPatch.context() as patch:
         for name, limit in limits.items():
             patch.setattr(in_flight, name, limit)
-        flying = InFlight(sender, 1_000)
+        flying = InFlight(sender.submit_each, 1_000)
         for sizes in batches:
             flying.send(messages(sizes))
         assert len(sender.sent) == sum(map(len, batches))
@@ -89,20 +89,20 @@ def test_all_is_sent_in_order_and_never_too_much_at_once(
 
 def test_nothing_is_waited_for_while_there_is_room() -> None:
     sender = FakeSender()
-    InFlight(sender, 1_000).send(messages([0] * in_flight.MAX_MESSAGES))
+    InFlight(sender.submit_each, 1_000).send(messages([0] * in_flight.MAX_MESSAGES))
     assert len(sender.on_the_way) == in_flight.MAX_MESSAGES
 
 
 def test_a_message_that_failed_ends_the_sending() -> None:
     sender = FakeSender(refuse=b"5")
-    flying = InFlight(sender, 1_000)
+    flying = InFlight(sender.submit_each, 1_000)
     with pytest.raises(ServerBusy, match="sending to 1:t:0"):
         flying.send(messages([0] * 10_000))
     assert len(sender.sent) == in_flight.MAX_MESSAGES
 
 
 def test_a_message_that_failed_ends_the_waiting() -> None:
-    flying = InFlight(FakeSender(refuse=b"5"), 1_000)
+    flying = InFlight(FakeSender(refuse=b"5").submit_each, 1_000)
     flying.send(messages([0] * 10))
     with pytest.raises(ServerBusy, match="sending to 1:t:0"):
         flying.drain()
@@ -113,7 +113,7 @@ def test_the_wait_for_an_answer_ends() -> None:
         def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]:
             return [Future() for _ in messages]
 
-    flying = InFlight(Silent(), 10)
+    flying = InFlight(Silent().submit_each, 10)
     flying.send(messages([0]))
     with pytest.raises(DeadlineExceeded, match="neither acknowledged nor given up within 10 ms"):
         flying.drain()
@@ -122,6 +122,6 @@ def test_the_wait_for_an_answer_ends() -> None:
 @pytest.mark.parametrize(("count", "size"), [(300, 100_000), (20_000, 0)])
 def test_what_is_answered_makes_room(count: int, size: int) -> None:
     sender = FakeSender()
-    InFlight(sender, 1_000).send(messages([size] * count))
+    InFlight(sender.submit_each, 1_000).send(messages([size] * count))
     bound = min(in_flight.MAX_MESSAGES, in_flight.MAX_BYTES // max(size, 1))
     assert len(sender.on_the_way) > bound * 0.8

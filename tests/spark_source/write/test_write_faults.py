@@ -55,7 +55,7 @@ def write_while(
             "the first rows of both tasks",
             seconds=60,
         )
-        arrived = tube.bounds(TOPIC).max // ROW
+        arrived = tube.bounds(TOPIC).max_offset // ROW
         fault()
         return arrived
 

@@ -1,0 +1,29 @@
+"""A group's nodes, held at the master, as protocols: tests hold a group without a master."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["ChangingMembership", "Membership"]
+
+
+class Membership(Protocol):
+    """Nodes of a group; see tubeclient.group.GroupMembership and PatternMembership."""
+
+    def join(self, patience_ms: float) -> ClusterView: ...
+    def view(self) -> ClusterView: ...
+    def refreshed_view(self, timeout_ms: float) -> ClusterView: ...
+    @property
+    def visit_token(self) -> int | None: ...
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None: ...
+    def close(self) -> None: ...
+
+
+class ChangingMembership(Membership, Protocol):
+    """One that can go over to other topics; see tubeclient.group.GroupMembership."""
+
+    def change_topics(self, topics: Sequence[str]) -> None: ...
