@@ -1,4 +1,4 @@
-"""A running embedded TubeMQ, real sockets and all."""
+"""A running embedded TubeMQ, real sockets and all; and a simulated broker with a consumer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
+from tests.tubeclient.consuming import Bench, Client
 from tubeclient import ClientSettings
 from tubeclient.net.pool import close_shared_pools
 
@@ -30,6 +31,20 @@ def settings(cluster: EmbeddedTubeMQ) -> ClientSettings:
         rpc_timeout_ms=2_000,
         retry_limit_ms=20_000,
     )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A simulated broker with two stores of one partition, each of which a reader has in several packs."""
+    bench = Bench(tmp_path, partitions=1, stores=2)
+    bench.brokers[1].faults.half_packs = True
+    bench.send(120)
+    return bench
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    return bench.connected()
 
 
 @pytest.fixture(autouse=True)

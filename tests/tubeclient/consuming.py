@@ -198,6 +198,12 @@ class Bench:
     def client(self, name: str = "one", **options: Any) -> Client:
         return Client(self, name, **options)
 
+    def connected(self, **options: Any) -> Client:
+        """A client that has the first partition."""
+        client = self.client(**options)
+        client.connect(self.key())
+        return client
+
     def run_until_read(self, got: list[tuple[PartitionKey, bytes]], limit_ms: float = 600_000) -> None:
         """Let time pass until each message was got, or may have been confirmed without the client knowing it."""
         for _ in range(int(limit_ms / 500)):
@@ -206,14 +212,6 @@ class Bench:
             self.simulation.run(500)
         self.over = True
         self.simulation.run(60_000)
-
-
-def several_packs(folder: Path, *, stores: int = 2) -> Bench:
-    """A bench with one partition in each store, which a reader has in several packs."""
-    bench = Bench(folder, partitions=1, stores=stores)
-    bench.brokers[1].faults.half_packs = True
-    bench.send(60)
-    return bench
 
 
 def fail_if_dead(actors: list[Actor]) -> None:

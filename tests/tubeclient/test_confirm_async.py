@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import StalePack
 from tubeclient.flows.consume import Unconfirmed
 from tubeclient.wire.methods import Method
 
 AWAY, CALM = Weather(break_connection=1.0), Weather()
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return several_packs(tmp_path)
-
-
-@pytest.fixture
-def client(bench: Bench) -> Client:
-    client = bench.client()
-    client.connect(bench.key())
-    return client
 
 
 def drain(client: Client) -> list[bytes]:

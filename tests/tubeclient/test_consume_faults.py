@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from google.protobuf.message import Message
 
 from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
     ConfigurationError,
     CorruptMessage,
@@ -26,18 +24,6 @@ from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 from tubeclient.wire.proto import broker_pb2
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return several_packs(tmp_path)
-
-
-@pytest.fixture
-def client(bench: Bench) -> Client:
-    client = bench.client()
-    client.connect(bench.key())
-    return client
 
 
 @pytest.mark.parametrize("code", [301, 403, 452, 500, 503, 510, 599])

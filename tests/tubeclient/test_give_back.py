@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from embedded_tubemq.broker.ownership import Ownership
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import DataLoss, PartitionOccupied
 from tubeclient.flows.balance import balance_once
@@ -17,15 +15,9 @@ CALM = Weather()
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return several_packs(tmp_path, stores=1)
-
-
-@pytest.fixture
 def client(bench: Bench) -> Client:
     """It has confirmed a first pack; the broker has noted a second one as fetched."""
-    client = bench.client(prefetch=1)
-    client.connect(bench.key())
+    client = bench.connected(prefetch=1)
     client.confirm(client.get())
     bench.simulation.run(100)
     return client

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.registrar import BootstrapOffset
 from tubeclient.flows.registrations import Lost
@@ -16,15 +14,8 @@ LATE_MS = 3_000
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return several_packs(tmp_path, stores=1)
-
-
-@pytest.fixture
 def client(bench: Bench) -> Client:
-    client = bench.client(prefetch=0)
-    client.connect(bench.key())
-    return client
+    return bench.connected(prefetch=0)
 
 
 def test_a_late_fetch_is_not_noted_on_top_of_the_pack_that_is_out(bench: Bench, client: Client) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -21,15 +19,8 @@ from tubeclient.wire.methods import Method
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return several_packs(tmp_path)
-
-
-@pytest.fixture
 def client(bench: Bench) -> Client:
-    client = bench.client(prefetch=0)
-    client.connect(bench.key())
-    return client
+    return bench.connected(prefetch=0)
 
 
 def test_a_fetch_that_leaves_late_is_not_noted_behind_a_registration(bench: Bench, client: Client) -> None:
@@ -76,8 +67,7 @@ def test_a_fetch_that_leaves_late_is_not_noted_behind_another_one(bench: Bench, 
 
 
 def test_a_confirmation_that_leaves_late_leaves_with_its_fetch_before_a_registration(bench: Bench) -> None:
-    client = bench.client(prefetch=1)
-    client.connect(bench.key())
+    client = bench.connected(prefetch=1)
     delivery = client.get()
     bench.simulation.hold_up(Method.COMMIT_OFFSET, 1_000)
     confirming = bench.simulation.start(client.consumption.confirm(delivery, consumed=True))

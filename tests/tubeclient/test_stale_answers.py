@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import ConnectionLost
 from tubeclient.flows.effects import Receive
 
@@ -16,15 +15,8 @@ MOVED_TO = 7 * 28
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return several_packs(tmp_path, stores=1)
-
-
-@pytest.fixture
 def client(bench: Bench) -> Client:
-    client = bench.client(prefetch=1)
-    client.connect(bench.key())
-    return client
+    return bench.connected(prefetch=1)
 
 
 def moved_meanwhile(bench: Bench, client: Client) -> tuple[Generator[Any, Any, Any], Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack
 from tubeclient.flows.holdings import Delivery
@@ -18,12 +16,6 @@ from tubeclient.flows.registrations import Lost
 
 LEASE_MS = 30_000
 """Of Apache's broker, as it comes."""
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """One partition with several packs of messages."""
-    return several_packs(tmp_path, stores=1)
 
 
 @pytest.fixture(params=[0.3, 1.0], ids=["broker-with-a-shorter-lease", "usual-lease"])
@@ -61,7 +53,7 @@ def test_what_others_confirmed_and_gave_back_is_not_read_again(
     with pytest.raises(StalePack):
         client.confirm(pack)
     client.go_on()
-    end = 28 * len(bench.sent)
+    end = 28 * len(bench.of(bench.key()))
     assert bench.committed(bench.key()) == end
     assert client.registrations.holdings.registered() == [bench.key()]
     assert client.poll() is None
@@ -106,7 +98,7 @@ def test_what_others_confirmed_stays_so_where_the_client_gives_the_partition_bac
     other = take_over(bench, pack)
     assert other.disconnect(bench.key())
     assert client.disconnect(bench.key())
-    assert client.connect(bench.key()) == bench.committed(bench.key()) == 28 * len(bench.sent)
+    assert client.connect(bench.key()) == bench.committed(bench.key()) == 28 * len(bench.of(bench.key()))
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["lease-ended", "broker-restarted"])

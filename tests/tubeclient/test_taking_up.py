@@ -5,29 +5,14 @@ What was handed out and not confirmed comes again, whatever befalls the registra
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client, several_packs
+from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted
 from tubeclient.errors import StalePack
 from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.registrations import Lost
 from tubeclient.wire.methods import Method
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """One partition with several packs of messages."""
-    return several_packs(tmp_path, stores=1)
-
-
-@pytest.fixture
-def client(bench: Bench) -> Client:
-    client = bench.client()
-    client.connect(bench.key())
-    return client
 
 
 @pytest.fixture
@@ -106,5 +91,5 @@ def test_what_another_client_has_taken_is_left_to_it(bench: Bench, client: Clien
         client.confirm(out)
     other.drain()
     other.disconnect(bench.key())
-    assert client.connect(bench.key()) == 28 * len(bench.sent)
+    assert client.connect(bench.key()) == 28 * len(bench.of(bench.key()))
     assert client.registrations.left == {}
