@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.certificates import Certificate, CertificateAuthority
+from tests.java_options import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 # Machines stall, and how long an example took says nothing. All else stays as Hypothesis has it, for build servers too.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
+
+
+# spark-submit reads it: for the session of the run, and for those that tests start in processes of their own.
+os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.exactly_once.processes import Child, Found, marked, send_signal
-from tests.exactly_once.spark_cluster import JAVA_OPTIONS
 from tests.exactly_once.zombie import Zombie
+from tests.java_options import JAVA_OPTIONS
 from tests.waiting import wait_for
 from tubeclient_cli.ingest.checkpoint import parse_offset_log
 

@@ -13,14 +13,13 @@ import pyspark
 
 from tests.apache.jvm import accepts, free_ports
 from tests.exactly_once.processes import Child, Found, marked
+from tests.java_options import JAVA_OPTIONS
 from tests.waiting import wait_for
 
-__all__ = ["JAVA_OPTIONS", "SPARK_HOME", "SparkCluster"]
+__all__ = ["SPARK_HOME", "SparkCluster"]
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-"""For JVMs that live for seconds: compiled soon and not thoroughly."""
 
 SPARK_HOME = Path(pyspark.__file__).parent
 
