@@ -1,4 +1,4 @@
-"""Certificates for the tests of TLS, made with the `openssl` command in a folder of the test."""
+"""Certificates for TLS tests, made with the `openssl` command in a folder of the test."""
 
 from __future__ import annotations
 

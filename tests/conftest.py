@@ -1,4 +1,4 @@
-"""Fixtures that many parts of the tests share."""
+"""Fixtures for many parts of the tests."""
 
 from __future__ import annotations
 

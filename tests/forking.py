@@ -1,4 +1,4 @@
-"""Work done in a forked child, bounded in time; what goes wrong there fails the test here."""
+"""Runs work in a forked child with a time limit; a failure there fails the test."""
 
 from __future__ import annotations
 

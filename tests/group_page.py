@@ -1,4 +1,4 @@
-"""A group as the master's own page shows it, Apache's or the embedded one's."""
+"""A group as shown by the master's HTTP page, Apache's or the embedded one's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's address whose connections can break so that the server gets what was asked nonetheless, but later."""
+"""A server's address whose connections can break such that the server still gets the requests, but later."""
 
 from __future__ import annotations
 

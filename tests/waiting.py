@@ -1,4 +1,4 @@
-"""Waiting for something to become true, never for ever."""
+"""Waits for a condition, with a time limit."""
 
 from __future__ import annotations
 

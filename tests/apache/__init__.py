@@ -1,1 +1,1 @@
-"""Apache TubeMQ itself as a test fixture: its jars, its servers and its Java client, all driven from Python."""
+"""Apache TubeMQ as a test fixture: its jars, its servers and its Java client, driven from Python."""

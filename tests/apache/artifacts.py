@@ -1,8 +1,8 @@
-"""The jars an Apache TubeMQ 2.4.0 master, broker and Java client need, each named with its exact version.
+"""The jars of an Apache TubeMQ 2.4.0 master, broker and Java client, with exact versions.
 
-Found by running the servers and adding what `NoClassDefFoundError` named; versions are those of the TubeMQ build
-files where these name one. The list is resolved without its artifacts' own dependency lists because the parent of
-tubemq-server 2.4.0 was never published, so no resolver could follow it.
+The list was found by running the servers and adding each class of a `NoClassDefFoundError`; the versions are those of
+TubeMQ's build files, where these have one. It is resolved without the artifacts' own dependency lists: the parent of
+tubemq-server 2.4.0 was never published, so no resolver could follow them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages of every kind that Java's producer sends, and the check that its consumer was given the same."""
+"""Messages of every kind from Java's producer, and a check that its consumer gets the same."""
 
 from __future__ import annotations
 

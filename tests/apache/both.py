@@ -1,4 +1,4 @@
-"""One test, two clusters: the embedded one and Apache's own, with the same two brokers and the same topics."""
+"""Runs a test on two clusters, the embedded one and Apache's, with the same two brokers and topics."""
 
 from __future__ import annotations
 

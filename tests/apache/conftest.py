@@ -1,4 +1,4 @@
-"""The fixtures of Apache's own servers, and of our client on them, for the tests of this folder."""
+"""Fixtures for this folder: Apache's servers, and our client on them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""pytest fixtures: Apache TubeMQ itself for a whole test run, and its Java producer and consumer.
+"""pytest fixtures: Apache TubeMQ for a whole test run, and its Java producer and consumer.
 
-A conftest takes them over with `from tests.apache.fixtures import *`; however many do, servers and client JVM are
-started once, at the first use. They fail, never skip, where the servers cannot run: a run without Apache's own broker
-would prove nothing about it. The Java clients go to the cluster that the conftest's fixture `master_address` names.
+A conftest imports them with `from tests.apache.fixtures import *`. Servers and client JVM start once, at the first use,
+however many conftests do that. They fail, never skip, if the servers cannot run: a run without Apache's broker would
+prove nothing about it. The Java clients use the cluster of the conftest's fixture `master_address`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Saves the 30 s a TubeMQ master lets pass between a topic being on a broker and clients hearing of it.
+"""Saves the 30 s between a new topic on a broker and its publication by the TubeMQ master.
 
-The wait is fixed in the master (its step "wait_sub") and no setting changes it. A broker that registers while it
-is already online and reports its topics with the registration has them published at once, though; that is what
-happens after a master restart. So once a broker has taken a new topic over, its registration is closed on its
-behalf with the RPC it would send itself on a clean stop; its next heartbeat is answered "unknown, register
-again", and it does. In between, at most one heartbeat period, the master shows clients no topic of that broker.
+The wait is fixed in the master (its step "wait_sub"), without a setting. But if a broker registers while it is already
+online, and reports its topics with the registration, the master publishes them at once; that happens after a master
+restart. So once a broker has a new topic, this closes the broker's registration, with the RPC of a clean stop. The
+broker's next heartbeat is answered "unknown, register again", and it does. In between, for at most one heartbeat
+period, the master shows no topic of that broker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One JVM with Apache's Java client in it, driven over py4j: no Java source of ours anywhere."""
+"""One JVM with Apache's Java client, driven over py4j, without Java source of our own."""
 
 from __future__ import annotations
 

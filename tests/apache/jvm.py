@@ -1,4 +1,4 @@
-"""One Java process of ours: start, clean stop, kill, what it printed last. No process but its own is ever touched."""
+"""A Java process of the tests: start, clean stop, kill, last output. Touches no other process."""
 
 from __future__ import annotations
 

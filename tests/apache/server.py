@@ -1,9 +1,8 @@
-"""One Apache TubeMQ 2.4.0 cluster on loopback: a master and brokers as Java processes of this test run.
+"""An Apache TubeMQ 2.4.0 cluster on loopback: a master and brokers as Java processes of this test run.
 
-Times in seconds unless a name says otherwise. Facts the code rests on, all seen on 2.4.0: a master takes one broker
-per IP, so broker i says it is 127.0.0.(i+1); a broker is refused until it was added and put online over HTTP; the
-servers bind all interfaces whatever their host name is (there is no setting), but nothing here is told any but
-loopback addresses.
+Times in seconds unless a name says otherwise. The code relies on these facts, all seen on 2.4.0: a master accepts one
+broker per IP, so broker i uses 127.0.0.(i+1); a broker is refused until it was added and put online over HTTP; the
+servers bind all interfaces whatever their host name is (there is no setting), but all addresses here are loopback.
 """
 
 from __future__ import annotations

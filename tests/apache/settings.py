@@ -1,7 +1,7 @@
-"""The files Apache TubeMQ's master and broker are started with.
+"""The configuration files of Apache TubeMQ's master and broker.
 
-Names and effects of the settings are those of TubeMQ's own sample files; which of them matter for a fast start was
-found by trial. Times are milliseconds, sizes bytes.
+Names and effects of the settings come from TubeMQ's own sample files; trials showed which make the start fast. Times
+are milliseconds, sizes bytes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Tests of the benchmark, which are not about speed."""
+"""Tests of the benchmark code; they measure no speed."""

@@ -1,4 +1,4 @@
-"""Taking packs from a consumer of ours, with an end to every wait."""
+"""Gets packs from our consumer; every wait has an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics of these tests: one for each test or two that count messages, on both brokers of both clusters."""
+"""The topics of these tests, on both brokers of both clusters: one for each test or two that count messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State machines with a clock that stands still, and short forms of their calls."""
+"""State machines with a fixed clock, and short forms of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The least that can talk to a TubeMQ server: one socket, frames, envelopes. On purpose not the project's client."""
+"""A minimal client of a TubeMQ server: one socket, frames, envelopes. On purpose independent of the project's
+client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`python -m tests.exactly_once --server apache --seconds 600 --seed 1`: one long run, with its figures at the end."""
+"""`python -m tests.exactly_once --server apache --seconds 600 --seed 1`: one long run; prints its figures at the
+end."""
 
 from __future__ import annotations
 

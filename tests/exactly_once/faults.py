@@ -1,6 +1,5 @@
-"""What is done to the job and its surroundings, one function each. Each returns what it has done, in words, when the
-damage is done; that batches go on afterwards is for the script to see to.
-"""
+"""The faults, one function each. Each returns a description of the fault once it has happened; the script checks that
+batches continue afterwards."""
 
 from __future__ import annotations
 

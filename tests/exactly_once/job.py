@@ -1,4 +1,4 @@
-"""The job under test: `tubeclient ingest` on the Spark cluster, as a process that is ended and started again."""
+"""The job under test: `tubeclient ingest` on the Spark cluster, as a process that is stopped and started again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The verdict: what producers were told, what the brokers hold and what the table has, compared. Pure.
+"""The verdict: compares what producers were told, what the brokers hold and what the table has. Pure.
 
-A message is known by its place, which is its partition and its message id, and by the number in its body. A producer
-whose answer got lost sends the number again, to another place: that makes two messages, which the table has to have
-both, and is counted by itself.
+A message is identified by its position (partition and message id) and by the number in its body. A producer without an
+answer sends the number again, to another position: that makes two messages. The table must have both, and they are
+counted separately.
 """
 
 from __future__ import annotations

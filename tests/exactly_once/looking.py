@@ -1,4 +1,4 @@
-"""What the brokers hold and what the table has, each read without the job and without Spark."""
+"""Reads what the brokers hold and what the table has, without the job and without Spark."""
 
 from __future__ import annotations
 

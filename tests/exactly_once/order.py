@@ -1,7 +1,7 @@
-"""In which order sink and offsets table learn of a batch, and what is wrong with what was seen of it. Pure.
+"""The order in which sink and offsets table get a batch, and a check of observations. Pure.
 
-A batch is in the sink, then in Spark's commit log, then in the offsets table, then the next one is planned. So whoever
-reads Spark's plans first, the table second and the sink last sees three positions that grow, at any moment whatever.
+A batch is in the sink, then in Spark's commit log, then in the offsets table, then the next one is planned. So a reader
+that reads Spark's plans first, the table second and the sink last sees three rising positions, at any moment.
 """
 
 from __future__ import annotations

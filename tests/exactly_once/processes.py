@@ -1,7 +1,7 @@
-"""Processes of ours: starting and ending them, and finding what they started in turn.
+"""Processes of the tests: starts and ends them, and finds their descendants.
 
-What we start carries a mark in its environment, and so does all that descends from it, orphans included. Nothing
-without the mark is ever touched, and each process is ended by its own id.
+Each started process carries a mark in its environment, and so do all its descendants, including orphans. Processes
+without the mark are never touched, and each process is ended by its own id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run: a cluster of each kind, producers, the job, and what a seed draws for them; then the verdict."""
+"""One run: a cluster of each kind, producers, the job, and faults drawn from a seed; then the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: one master and some worker processes, of pip's pyspark."""
+"""A Spark standalone cluster on loopback: one master and some worker processes, from pip's pyspark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened to tasks and executors, counted from Spark's event logs."""
+"""Counts tasks and executors in Spark's event logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at the order of Spark's plans, the offsets table and the sink, all the time and after each end of the job."""
+"""Checks the order of Spark's plans, the offsets table and the sink, continuously and after each end of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers that write numbers all the time, each number once, and note what became of each."""
+"""Producers that keep writing numbers, each number once, and record the outcome of each."""
 
 from __future__ import annotations
 

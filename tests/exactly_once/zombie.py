@@ -1,4 +1,4 @@
-"""A driver that stands still and goes on later, when another has long taken over: its processes, and their end."""
+"""A driver that is paused and continues after another has taken over: its processes, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A storage into whose commits a test can put another writer's."""
+"""A storage that lets a test put another writer's commit into its commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that tests turn by hand, and tables on the local disk."""
+"""A clock that tests set by hand, and tables on the local disk."""
 
 from __future__ import annotations
 

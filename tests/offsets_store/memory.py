@@ -1,4 +1,4 @@
-"""A storage in memory with Delta's rules of conflict, for thousands of commits."""
+"""A storage in memory with Delta's conflict rules, for thousands of commits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An S3 server on this machine: moto behind a gate that lets requests in one by one, and answers late if told to.
+"""An S3 server on this machine: moto behind a gate that lets requests in one by one, and can delay answers.
 
-It runs in a thread of this process on purpose: a call that held up all threads while it waits for the store would wait
-for ever.
+It runs in a thread of this process on purpose: a call that blocked all threads while waiting for the store would then
+hang for ever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query against real servers without Spark, whose part is done by hand."""
+"""A query on real servers without Spark; the tests make Spark's calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One embedded TubeMQ for all Spark tests of this folder; each test makes its own topics and groups."""
+"""One embedded TubeMQ for all Spark tests of this folder; each test creates its own topics and groups."""
 
 from __future__ import annotations
 

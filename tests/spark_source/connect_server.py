@@ -1,4 +1,4 @@
-"""A Spark Connect server in a process of its own, on the loopback address."""
+"""A Spark Connect server in its own process, on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain streaming query from a topic into a Delta table, in a process of its own that runs until it is ended."""
+"""A plain streaming query from a topic into a Delta table, in its own process that runs until it is ended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A driver in a process of its own: does with a SparkSession what tests ask for, a line of JSON for each call.
+"""A driver in its own process: runs calls of the tests on a SparkSession, one line of JSON per call.
 
-Runs by its path, in whichever environment, so it imports nothing of the tests. `other_driver.py` is the other side.
+It is started by its path, in any environment, so it imports nothing of the tests. `other_driver.py` is its counterpart.
 """
 
 from __future__ import annotations

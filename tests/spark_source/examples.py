@@ -1,4 +1,4 @@
-"""What several tests generate their examples from."""
+"""Shared hypothesis strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An offsets table in memory, with the faults that a test wishes for."""
+"""An offsets table in memory with injectable faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster in memory, for tests of planning that need no sockets."""
+"""A cluster in memory, for planning tests without sockets."""
 
 from __future__ import annotations
 

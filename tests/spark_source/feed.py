@@ -1,4 +1,4 @@
-"""A topic to read from: loads numbered messages, and knows the options to read it with."""
+"""A topic to read from: loads numbered messages, and has the options for reading them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data source with tasks that fail once, after they have handed rows on."""
+"""The data source with tasks that fail once, after they have returned rows."""
 
 from __future__ import annotations
 

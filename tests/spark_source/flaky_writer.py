@@ -1,4 +1,4 @@
-"""A write whose first task fails once, when the brokers have some of its rows, and is tried again by Spark."""
+"""A write whose first task fails once, when the brokers have some of its rows; Spark then tries it again."""
 
 from __future__ import annotations
 

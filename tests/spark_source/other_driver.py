@@ -1,4 +1,4 @@
-"""A driver that runs in a process, and perhaps with a Spark, that is not the tests' own."""
+"""A driver in another process, perhaps with another Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that run in a process, and with a SparkSession, of their own: for what a session settles when it starts."""
+"""Scripts with their own process and SparkSession, for settings that a session fixes at its start."""
 
 from __future__ import annotations
 

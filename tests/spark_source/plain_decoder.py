@@ -1,4 +1,4 @@
-"""The plain way from packs to rows, a message at a time: what the decoder must agree with."""
+"""A simple decoder from packs to rows, a message at a time; the real decoder must agree with it."""
 
 from __future__ import annotations
 

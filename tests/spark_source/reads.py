@@ -1,4 +1,4 @@
-"""What the tasks of a read gave, row by row."""
+"""The rows of a read's tasks."""
 
 from __future__ import annotations
 

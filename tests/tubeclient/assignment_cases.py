@@ -1,4 +1,4 @@
-"""Partitions, groups and hints for tests of the assignment, as hypothesis draws them."""
+"""Partitions, groups and hints for assignment tests, as hypothesis strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running embedded TubeMQ, real sockets and all; and a simulated broker with a consumer."""
+"""A running embedded TubeMQ with real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A web server that says what a test makes it say: for what no TubeMQ server can be brought to do."""
+"""A web server with answers chosen by a test, for answers that no TubeMQ server can be made to give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A master's address that can be made to misbehave: a TCP proxy before the one master of an embedded cluster."""
+"""A TCP proxy before the master of an embedded cluster; tests can make it misbehave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers that are interrupted: in the midst of a flow, or at any line of what they call."""
+"""Interrupts callers: during a flow, or at any line of the called code."""
 
 from __future__ import annotations
 

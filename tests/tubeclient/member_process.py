@@ -1,4 +1,4 @@
-"""One member of a group as a process of its own, and the book it keeps of what it read and confirmed."""
+"""One member of a group in its own process, and its record of what it read and confirmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody else who reads a partition."""
+"""Another client that reads a partition."""
 
 from __future__ import annotations
 

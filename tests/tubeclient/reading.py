@@ -1,4 +1,4 @@
-"""Consumers that read on threads of their own while a test does other things."""
+"""Consumers that read on their own threads while a test does other things."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Flows and server state machines in one process, on a clock of their own: no sockets, no threads, no waiting.
+"""Runs flows and server state machines in one process with a simulated clock: no sockets, no threads, no waiting.
 
-What a run does depends on its seed alone: how long answers take, which requests or answers get lost, when connections
-break, and which requests reach their server only after that.
+A run depends only on its seed: how long answers take, which requests or answers get lost, when connections break, and
+which requests reach their server only after that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Three processes share a group; one of them is stopped in the midst of reading, and continued."""
+"""Three processes share a group; one of them is paused while it reads, and continued."""
 
 from __future__ import annotations
 

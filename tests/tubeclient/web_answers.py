@@ -1,4 +1,4 @@
-"""What Apache's master and brokers (2.4.0) said to the web calls that the client makes, shortened."""
+"""Answers of Apache's master and brokers (2.4.0) to the client's web calls, shortened."""
 
 from __future__ import annotations
 

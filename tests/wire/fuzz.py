@@ -1,4 +1,4 @@
-"""What the fuzzing tests share."""
+"""Shared parts of the fuzzing tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command in a process of its own, and its next batch held up."""
+"""The command in its own process, and a way to hold up its next batch."""
 
 from __future__ import annotations
 

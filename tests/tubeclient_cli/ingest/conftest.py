@@ -1,4 +1,4 @@
-"""What the tests of the ingest job share."""
+"""Shared fixtures of the ingest job's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of `tubeclient offsets`, run as a shell would run them, in this process."""
+"""Runs the commands of `tubeclient offsets` in this process, as a shell would."""
 
 from __future__ import annotations
 
