@@ -1,4 +1,4 @@
-# `make` alone lists what there is. Each target does its own set-up from a bare clone, once.
+# `make` alone lists the targets. Each target sets up what it needs from a bare clone, once.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ BIN := .venv/bin
 BIN40 := .venv/spark-4.0/bin
 STAMPS := .venv/.stamps
 
-# Spark's workers take "python3" from PATH unless they are told.
+# By default Spark's workers run "python3" from PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -24,19 +24,19 @@ setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/delta $(STAMPS)/apache $(S
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
 
-bench: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Measure the source beside its peers: docs/performance.md; BENCH_ARGS="--scale 0.05"
+bench: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Measure the source and its peers, see docs/performance.md; BENCH_ARGS="--scale 0.05"
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
-chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes, and count
+chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes; check that each message came once
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
 
-test: setup ## Run all tests, files side by side; PYTEST_ARGS="-n 0 -k word" for some of them in one process
+test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs some in one process
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 20 $(PYTEST_ARGS)
 
 test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Run the tests that need neither Spark nor Apache's servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 20 -m "not spark and not apache" $(PYTEST_ARGS)
 
-lint: $(STAMPS)/packages ## Look for likely mistakes and other than the common style
+lint: $(STAMPS)/packages ## Check for likely mistakes and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -69,8 +69,8 @@ $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	$(BIN)/python -m pip install --quiet -e '.[all]'
 	@mkdir -p $(STAMPS) && touch $@
 
-# The oldest Spark that the source runs on, as a user would install it. Its wheel is made here and thrown away: packing it
-# is a waste of time.
+# The oldest supported Spark, installed as by a user. Its wheel is built here and not kept: packing it
+# takes time for nothing.
 $(STAMPS)/spark40: $(STAMPS)/packages
 	test -x $(BIN40)/python || $(BIN)/python -m venv $(dir $(BIN40))
 	$(BIN40)/python -m pip install --quiet --config-settings=--build-option=--compression=stored 'pyspark>=4.0,<4.1'

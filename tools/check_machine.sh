@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says whether this machine has what the project needs: a Python from 3.11 on with venv, and Java from 17 on.
-# Usage: check_machine.sh PYTHON. Prints every missing thing and how to get it; exit status 1 if there is one.
+# Checks that this machine has what the project needs: Python 3.11 or newer with venv, and Java 17 or newer.
+# Usage: check_machine.sh PYTHON. Prints what is missing and how to get it; exit status 1 if anything is.
 set -uo pipefail
 
 python=${1:-}
