@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from spark_source.cluster.membership import Membership
@@ -29,7 +29,6 @@ __all__ = [
     "check_scope",
     "client_settings",
     "default_node_count",
-    "view_of",
 ]
 
 _log = logging.getLogger(__name__)
@@ -135,11 +134,6 @@ def client_settings(options: AccessOptions) -> ClientSettings:
         credentials=credentials(options),
         tls=tls_settings(options),
     )
-
-
-def view_of(view: ClusterView, partitions: Iterable[PartitionKey]) -> ClusterView:
-    """Return `view` without the brokers that have none of `partitions`: nobody need wait for them."""
-    return view.without(view.brokers.keys() - {key.broker_id for key in partitions})
 
 
 def check_scope(subscription: Subscription, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_source.options import parsers as to
-from spark_source.options.option import option, optional, required
+from spark_source.options.option import option, optional, options_of, required
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
@@ -85,7 +85,7 @@ class AccessOptions(ConnectingOptions):
     )
     auth_password_file: str | None = optional(
         "authPasswordFile",
-        to.text,
+        to.file,
         None,
         "none",
         "A file that holds the password, at this path on the driver's machine and on every executor's. It is read "
@@ -93,7 +93,7 @@ class AccessOptions(ConnectingOptions):
     )
     auth_password_env: str | None = optional(
         "authPasswordEnv",
-        to.text,
+        to.variable,
         None,
         "none",
         "An environment variable that holds the password, of the driver and of the executors "
@@ -109,7 +109,7 @@ class AccessOptions(ConnectingOptions):
     )
     tls_ca_file: str | None = optional(
         "tls.caFile",
-        to.text,
+        to.file,
         None,
         "whom the machine trusts",
         "Certificates of those who sign the servers' ones. This and all files below: PEM, at the same path on the "
@@ -117,13 +117,13 @@ class AccessOptions(ConnectingOptions):
     )
     tls_certificate_file: str | None = optional(
         "tls.certificateFile",
-        to.text,
+        to.file,
         None,
         "none",
         "The client's own certificate, with the chain to its signer, where servers ask for one (two-way TLS).",
     )
     tls_key_file: str | None = optional(
-        "tls.keyFile", to.text, None, "`tls.certificateFile`", "The private key of that certificate."
+        "tls.keyFile", to.file, None, "`tls.certificateFile`", "The private key of that certificate."
     )
     tls_key_password: str | None = optional(
         "tls.keyPassword",
@@ -134,10 +134,10 @@ class AccessOptions(ConnectingOptions):
         secret=True,
     )
     tls_key_password_file: str | None = optional(
-        "tls.keyPasswordFile", to.text, None, "none", "A file that holds the key's password."
+        "tls.keyPasswordFile", to.file, None, "none", "A file that holds the key's password."
     )
     tls_key_password_env: str | None = optional(
-        "tls.keyPasswordEnv", to.text, None, "none", "An environment variable that holds the key's password."
+        "tls.keyPasswordEnv", to.variable, None, "none", "An environment variable that holds the key's password."
     )
     tls_check_hostname: bool = option(
         "tls.checkHostname",
@@ -201,30 +201,23 @@ def check_access(options: AccessOptions) -> None:
 
 def check_here(options: AccessOptions) -> None:
     """Raise ConfigurationError for a file or an environment variable that this process does not have."""
-    files = {"authPasswordFile": options.auth_password_file}
-    variables = {"authPasswordEnv": options.auth_password_env}
-    if uses_tls(options):
-        files |= {
-            "tls.caFile": options.tls_ca_file,
-            "tls.certificateFile": options.tls_certificate_file,
-            "tls.keyFile": options.tls_key_file,
-            "tls.keyPasswordFile": options.tls_key_password_file,
-        }
-        variables |= {"tls.keyPasswordEnv": options.tls_key_password_env}
-    for name, file in files.items():
-        try:
-            if file is not None:
-                open(file, "rb").close()
-        except OSError as error:
+    for field, declared in options_of(AccessOptions).items():
+        named = getattr(options, field)
+        if named is None or (declared.name.startswith("tls.") and not uses_tls(options)):
+            continue
+        if declared.parse is to.file:
+            try:
+                open(named, "rb").close()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{declared.name} names {named}, which cannot be read on {host_name()} "
+                    f"({error.strerror or error}); the file has to be there on the driver's machine and on every "
+                    "executor's"
+                ) from None
+        elif declared.parse is to.variable and not os.environ.get(named):
             raise ConfigurationError(
-                f"{name} names {file}, which cannot be read on {host_name()} ({error.strerror or error}); the file has "
-                "to be there on the driver's machine and on every executor's"
-            ) from None
-    for name, variable in variables.items():
-        if variable is not None and not os.environ.get(variable):
-            raise ConfigurationError(
-                f"{name} names the environment variable {variable}, which is not set on {host_name()}; set it for the "
-                f"driver, and for executors as spark.executorEnv.{variable}"
+                f"{declared.name} names the environment variable {named}, which is not set on {host_name()}; set it "
+                f"for the driver, and for executors as spark.executorEnv.{named}"
             )
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "boolean",
     "choice",
     "duration_ms",
+    "file",
     "filters",
     "groups",
     "integer",
@@ -33,6 +34,7 @@ __all__ = [
     "topic",
     "topics",
     "user",
+    "variable",
     "zone",
 ]
 
@@ -55,6 +57,16 @@ def text(value: str) -> str:
     if not value.strip():
         raise ValueError("is blank; leave it out or give it a value")
     return value.strip()
+
+
+def file(value: str) -> str:
+    """The path of a file, which the process that uses it must be able to read."""
+    return text(value)
+
+
+def variable(value: str) -> str:
+    """The name of an environment variable, which the process that uses it must have."""
+    return text(value)
 
 
 def password(value: str) -> str:

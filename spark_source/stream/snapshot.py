@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster.cluster import Lookup, view_of
+from spark_source.cluster.cluster import Lookup
 from spark_source.cluster.membership import Membership
 from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
@@ -36,7 +36,8 @@ class Layout:
     @cached_property
     def view_read(self) -> ClusterView:
         """The view of the brokers that the query reads from."""
-        return view_of(self.view, self.configured)
+        read = {key.broker_id for key in self.configured}
+        return self.view.without(self.view.brokers.keys() - read)
 
     def is_away(self, key: PartitionKey) -> bool:
         """Whether the query reads a partition whose broker is away; see ClusterView.is_away."""

@@ -104,6 +104,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
     )
     assert options.assigned == (PartitionKey(1, "b", 10000), PartitionKey(2, "a", 3))
     assert options.topics == ("a", "b")
+    assert options.for_tasks().assigned == ()  # they have ranges
 
 
 @pytest.mark.parametrize(
