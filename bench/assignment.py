@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable
 
-from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign, balance
+from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign, backlog, balance
 from tubeclient.keys import PartitionKey
 
 __all__: list[str] = []
@@ -74,7 +74,6 @@ def main() -> None:
         assigned = strategy(keys, chosen.nodes, hints)
         sizes, rows = balance(assigned), balance(assigned, hints.lag)
         print(f"{name:>20} {alone:8.0f} {whole:9.0f}   {sizes.smallest:8} to {sizes.largest:<8} {rows.overload:12.2f}")
-    backlog = STRATEGIES["backlog"]
     anew = Hints(lag=hints.lag)
     print(f"{'backlog, all new':>20} {_best_ms(lambda: backlog(keys, chosen.nodes, anew), chosen.rounds):8.0f}")
     heap = Hints(lag=hints.lag, previous=dict.fromkeys(keys, 0))

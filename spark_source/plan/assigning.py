@@ -11,7 +11,7 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.plan.losses import find_gone
 from spark_source.plan.planning import StoreNodes, entries_by_partition, nodes_by_store
-from tubeclient.assignment import Hints, assign, node_of
+from tubeclient.assignment import Hint, Hints, assign, hints_of, node_of
 from tubeclient.keys import PartitionKey, StoreKey
 
 __all__ = ["Assigner", "PartitionAssignment"]
@@ -19,8 +19,6 @@ __all__ = ["Assigner", "PartitionAssignment"]
 _log = logging.getLogger(__name__)
 
 _LOGGED_MOVES = 20
-_BY_HISTORY = frozenset({"sticky", "backlog"})
-_BY_LAG = frozenset({"backlog"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class PartitionAssignment:
 
 class Assigner:
     """Assigns the partitions of one query anew where that is due: when there are others, and by what they have to read
-    before each batch for strategies that go by it, users' own among them.
+    before each batch for strategies that go by the lag.
 
     `before` gives the nodes that partitions had in earlier runs, asked at once, if the strategy goes by that; `changed`
     hears of each assignment that differs from the one before.
@@ -77,12 +75,13 @@ class Assigner:
         before: Callable[[], Mapping[PartitionKey, int]],
         changed: Callable[[PartitionAssignment], None],
     ) -> None:
+        goes_by = hints_of(strategy)
         self._strategy = strategy
         self._hints = hints
         self._source_count = source_count
-        self._before = before() if strategy in _BY_HISTORY or ":" in strategy else {}
+        self._before = before() if Hint.PREVIOUS in goes_by else {}
         self._changed = changed
-        self._by_lag = strategy in _BY_LAG or ":" in strategy
+        self._by_lag = Hint.LAG in goes_by
         self._assignment: PartitionAssignment | None = None
         self._assigned: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
         self._batch: tuple[Offsets, Offsets] | None = None

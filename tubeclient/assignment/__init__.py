@@ -11,8 +11,8 @@ from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
 from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes, node_of
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
-from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, strategy_named
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, goes_by
+from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, hints_of, strategy_named
 from tubeclient.assignment.what_if import broker_added, broker_lost, node_added, node_lost
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Assignment",
     "Balance",
     "Changes",
+    "Hint",
     "Hints",
     "NodeChanges",
     "Strategy",
@@ -35,7 +36,9 @@ __all__ = [
     "check_strategy",
     "config",
     "consistent_hash",
+    "goes_by",
     "hash_modulo",
+    "hints_of",
     "machine_room",
     "machine_room_nearby",
     "modulo",

@@ -6,13 +6,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from hashlib import md5
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.payload import java_string_hash
 
 __all__ = ["consistent_hash", "hash_modulo"]
 
 
+@goes_by()
 def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Node = Java hash of the key's text, as an unsigned 32-bit number, % sourceCount.
 
@@ -36,6 +37,7 @@ def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = 
     return nodes
 
 
+@goes_by(Hint.NODE_NAMES, Hint.VIRTUAL_NODES)
 def consistent_hash(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with its own hash: MD5's first 32 bits.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["nodes_before", "sticky"]
 
 
+@goes_by(Hint.PREVIOUS)
 def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Leave partitions with the nodes of `hints.previous`, and move as few as possible so that sizes differ by one at
     most.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, goes_by
 from tubeclient.keys import PartitionKey
 
 __all__ = ["averagely", "averagely_by_circle", "modulo"]
 
 
+@goes_by()
 def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign the sorted partitions one by one: partition number i goes to node i % sourceCount.
 
@@ -23,6 +24,7 @@ averagely_by_circle = modulo
 """RocketMQ's AllocateMessageQueueAveragelyByCircle goes round in the same way."""
 
 
+@goes_by()
 def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Cut the sorted partitions into one run for each node, as RocketMQ's AllocateMessageQueueAveragely does.
 

@@ -7,13 +7,14 @@ from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 from tubeclient.assignment.by_history import nodes_before
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["backlog", "enough_rows"]
 
 
+@goes_by(Hint.PREVIOUS, Hint.LAG)
 def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Even out the rows of `hints.lag`, starting from `hints.previous` (nothing, if there is none), by few moves.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["config"]
 
 
+@goes_by(Hint.PLAN)
 def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign by `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tubeclient.assignment.by_index import averagely
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -14,6 +14,7 @@ __all__ = ["machine_room", "machine_room_nearby"]
 _Inner = Callable[[Sequence[PartitionKey], int], Assignment]
 
 
+@goes_by(Hint.ROOMS, Hint.NODE_ROOMS)
 def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length, and what is left over, from the end
     of the sorted partitions, one each to the first nodes.
@@ -28,6 +29,7 @@ def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints =
     return _by_room("machine_room", keys, source_count, hints, _equal_runs_then_rest)
 
 
+@goes_by(Hint.ROOMS, Hint.NODE_ROOMS)
 def machine_room_nearby(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign as RocketMQ's AllocateMachineRoomNearby over its AllocateMessageQueueAveragely: each room's partitions go
     `averagely` to the nodes of that room, and those of a room without nodes `averagely` to all nodes.

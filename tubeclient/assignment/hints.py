@@ -1,30 +1,46 @@
-"""What a strategy may know besides the partitions and the number of nodes, and the shape of a strategy."""
+"""What a strategy may know besides the partitions and the number of nodes, how it says so, and its shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["NO_HINTS", "Assignment", "Hints", "Strategy"]
+__all__ = ["NO_HINTS", "Assignment", "Hint", "Hints", "Strategy", "declared_hints", "goes_by"]
+
+_DECLARED = "goes_by"
 
 Assignment = list[list[PartitionKey]]
 """One sorted list of partitions for each node, by node id."""
 
 
+class Hint(StrEnum):
+    """What a strategy may go by: each is a field of `Hints`."""
+
+    PREVIOUS = "previous"
+    LAG = "lag"
+    ROOMS = "rooms"
+    NODE_ROOMS = "node_rooms"
+    PLAN = "plan"
+    NODE_NAMES = "node_names"
+    VIRTUAL_NODES = "virtual_nodes"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """What some strategies need to know, the same on every node of the group; the others pass it over.
+    """What some strategies go by, the same on every node of the group; the others pass it over.
 
     ConfigurationError where `virtual_nodes` is below 1.
     """
 
     previous: Mapping[PartitionKey, int] | None = None
-    """The node id that had each partition before: for `sticky` and `backlog`. Empty at a group's first start."""
+    """The node id that had each partition before. Empty at a group's first start."""
     lag: Mapping[PartitionKey, int] | None = None
-    """Rows not read yet, 0 or more, 0 for partitions not named: for `backlog`."""
+    """Rows not read yet, 0 or more, 0 for partitions not named."""
     rooms: Mapping[int, str] | None = None
     """The machine room of each broker id: for `machine_room` and `machine_room_nearby`."""
     node_rooms: Mapping[int, str] | None = None
@@ -60,3 +76,24 @@ Strategy = Callable[[Sequence[PartitionKey], int, Hints], Assignment]
 
 It must be a pure function: every node of a group computes it for itself, and all must come to the same.
 """
+
+_S = TypeVar("_S", bound=Strategy)
+
+
+def goes_by(*hints: Hint) -> Callable[[_S], _S]:
+    """A decorator by which a strategy says what it goes by: no other hint makes a difference to it.
+
+    Whoever assigns works out these hints only. A strategy without it may go by all of them.
+    """
+
+    def declare(strategy: _S) -> _S:
+        setattr(strategy, _DECLARED, frozenset(hints))
+        return strategy
+
+    return declare
+
+
+def declared_hints(strategy: Strategy) -> frozenset[Hint]:
+    """What a strategy says that it goes by; all hints where it says nothing."""
+    found: frozenset[Hint] = getattr(strategy, _DECLARED, frozenset(Hint))
+    return found

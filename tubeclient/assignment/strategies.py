@@ -13,11 +13,11 @@ from tubeclient.assignment.by_index import averagely, averagely_by_circle, modul
 from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, declared_hints
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["STRATEGIES", "assign", "check_strategy", "strategy_named"]
+__all__ = ["STRATEGIES", "assign", "check_strategy", "hints_of", "strategy_named"]
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
@@ -63,6 +63,11 @@ def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) ->
     strategy_named(strategy)
     if strategy in STRATEGIES:
         assign(strategy, (), source_count, hints if hints.plan is None else replace(hints, plan={}))
+
+
+def hints_of(strategy: str) -> frozenset[Hint]:
+    """What the strategy of that name goes by; raises as `strategy_named` does."""
+    return declared_hints(strategy_named(strategy))
 
 
 def strategy_named(strategy: str) -> Strategy:

@@ -53,8 +53,9 @@ def plan(
     a node or broker of --without-node or --without-broker went. A broker that
     is only down keeps its partitions: nothing moves.
 
-    sticky and backlog start with modulo's assignment. backlog balances rows,
-    so it needs --consumer-group, whose position the brokers give.
+    Strategies that leave partitions where they were start with modulo's
+    assignment. Those that balance rows need --consumer-group, whose position
+    the brokers give.
 
     Example:
 
