@@ -52,9 +52,13 @@ class _Rule(NamedTuple):
     without: str
 
 
-_UNSEPARATED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff#@:,=]")
-_TOPIC = _Rule("topic", 64, _UNSEPARATED, "no blanks and none of # @ : , =")  # META_MAX_TOPICNAME_LENGTH
-_GROUP = _Rule("group", 1_024, _UNSEPARATED, "no blanks and none of # @ : , =")  # META_MAX_GROUPNAME_LENGTH
+_TOPIC = _Rule(
+    "topic",
+    64,  # META_MAX_TOPICNAME_LENGTH
+    re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff#@:,=]"),
+    "no blanks and none of # @ : , =",
+)
+_GROUP = _TOPIC._replace(what="group", most=1_024)  # META_MAX_GROUPNAME_LENGTH
 _TAG = _Rule("tag", 256, re.compile(r"[\ud800-\udfff#,=]"), "none of # , =")  # CFG_FLT_MAX_FILTER_ITEM_LENGTH
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from tubeclient.names import tag_name, topic_name
 from tubeclient.wire.message_time import message_time_text
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
-__all__ = ["OutgoingMessage", "checked_body", "checked_tag"]
+__all__ = ["OutgoingMessage"]
 
 
 class OutgoingMessage(NamedTuple):
@@ -41,17 +41,30 @@ class OutgoingMessage(NamedTuple):
         ConfigurationError for what no cluster takes: a topic or tag that cannot be called so, an empty body, attributes
         with "," or "=" in them, and for a time that no reader could read.
         """
-        topic, tag, time = topic_name(topic), checked_tag(tag), message_time_text(time)
+        return cls.of_each(topic, [body], tag=tag, time=time, attributes=attributes)[0]
+
+    @classmethod
+    def of_each(
+        cls,
+        topic: str,
+        bodies: Iterable[bytes],
+        *,
+        tag: str = "",
+        time: str | datetime = "",
+        attributes: Mapping[str, str] | None = None,
+    ) -> list[OutgoingMessage]:
+        """Return messages that differ in their bodies only, in order; as `of`, and faster."""
+        topic, tag, time = topic_name(topic), _checked_tag(tag), message_time_text(time)
         text = encode_attributes(attributes or {}, tag, time)
-        return cls(topic, *encode_payload(checked_body(topic, body), text), tag, time)
+        return [cls(topic, *encode_payload(_checked_body(topic, body), text), tag, time) for body in bodies]
 
 
-def checked_tag(tag: str) -> str:
+def _checked_tag(tag: str) -> str:
     """Return the tag, "" for none; ConfigurationError for one that no reader could filter by."""
     return tag_name(tag) if tag.strip() else ""
 
 
-def checked_body(topic: str, body: bytes) -> bytes:
+def _checked_body(topic: str, body: bytes) -> bytes:
     """Return `body` as bytes; ConfigurationError for anything else, and for an empty one."""
     if not isinstance(body, bytes | bytearray | memoryview):
         raise ConfigurationError(

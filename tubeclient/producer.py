@@ -19,15 +19,13 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.names import topic_name, topic_names
+from tubeclient.names import topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.outbox import Answer, Sending, SendResult
-from tubeclient.outgoing import OutgoingMessage, checked_body, checked_tag
+from tubeclient.outgoing import OutgoingMessage
 from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings
-from tubeclient.wire.message_time import message_time_text
-from tubeclient.wire.payload import encode_attributes, encode_payload
 
 __all__ = ["Producer", "SendResult"]
 
@@ -182,11 +180,7 @@ class Producer(ProcessBound):
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
-        topic, tag, time = topic_name(topic), checked_tag(tag), message_time_text(time)
-        text = encode_attributes(attributes or {}, tag, time)
-        messages = [
-            OutgoingMessage(topic, *encode_payload(checked_body(topic, body), text), tag, time) for body in bodies
-        ]
+        messages = OutgoingMessage.of_each(topic, bodies, tag=tag, time=time, attributes=attributes)
         return self.submit_each(messages, timeout_ms=timeout_ms)
 
     def submit_each(
