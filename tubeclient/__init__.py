@@ -2,77 +2,86 @@
 looking after topics and groups.
 
 It needs nothing but protobuf. Everything named here is public; modules that are not are free to change.
+
+A name is imported when it is first asked for: whoever wants `tubeclient.keys` alone loads neither protobuf nor sockets.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from tubeclient._version import __version__
-from tubeclient.admin import (
-    Admin,
-    BrokerState,
-    DeployedTopic,
-    GroupDetail,
-    GroupKind,
-    GroupMember,
-    GroupOffsets,
-    GroupSummary,
-    ManageStatus,
-    PartitionPosition,
-    RunStatus,
-    TopicOnBroker,
-    TopicStatus,
-)
-from tubeclient.assignment import assign
-from tubeclient.consumer import ClientBalanceConsumer
-from tubeclient.credentials import Credentials
-from tubeclient.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    BrokerFailed,
-    ClientClosed,
-    ConfigurationError,
-    ConnectError,
-    ConnectionLost,
-    CorruptMessage,
-    DataLoss,
-    DeadlineExceeded,
-    GroupConflict,
-    GroupForbidden,
-    NodeIdConflict,
-    NoMessageTime,
-    NoSuchPartition,
-    NotAvailable,
-    NothingToRead,
-    PartitionOccupied,
-    PartitionTaken,
-    PartitionUnavailable,
-    ProtocolError,
-    RegistrationLost,
-    RemoteError,
-    ServerBusy,
-    SourceCountConflict,
-    SpeedLimited,
-    StalePack,
-    StandbyMaster,
-    StatusError,
-    TopicNotDeployed,
-    TransportError,
-    TubeError,
-    UnknownGroup,
-)
-from tubeclient.flows.holdings import Delivery, Position
-from tubeclient.flows.registrar import BootstrapOffset
-from tubeclient.group import GroupMembership, fetch_view
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
-from tubeclient.metadata import ClusterView
-from tubeclient.names import reader_groups_of
-from tubeclient.net.fork import after_fork
-from tubeclient.offset_lookup import OffsetLook, OffsetLookup
-from tubeclient.outgoing import OutgoingMessage
-from tubeclient.producer import Producer, SendResult
-from tubeclient.pull_consumer import PullConsumer
-from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
-from tubeclient.settings import ClientSettings, parse_master_servers
-from tubeclient.tls_settings import TlsSettings
-from tubeclient.wire.messages import Message
+
+if TYPE_CHECKING:
+    from tubeclient.admin import (
+        Admin,
+        BrokerState,
+        DeployedTopic,
+        GroupDetail,
+        GroupKind,
+        GroupMember,
+        GroupOffsets,
+        GroupSummary,
+        ManageStatus,
+        PartitionPosition,
+        RunStatus,
+        TopicOnBroker,
+        TopicStatus,
+    )
+    from tubeclient.assignment import assign
+    from tubeclient.consumer import ClientBalanceConsumer
+    from tubeclient.credentials import Credentials
+    from tubeclient.errors import (
+        AuthenticationFailed,
+        BadRequest,
+        BrokerFailed,
+        ClientClosed,
+        ConfigurationError,
+        ConnectError,
+        ConnectionLost,
+        CorruptMessage,
+        DataLoss,
+        DeadlineExceeded,
+        GroupConflict,
+        GroupForbidden,
+        NodeIdConflict,
+        NoMessageTime,
+        NoSuchPartition,
+        NotAvailable,
+        NothingToRead,
+        PartitionOccupied,
+        PartitionTaken,
+        PartitionUnavailable,
+        ProtocolError,
+        RegistrationLost,
+        RemoteError,
+        ServerBusy,
+        SourceCountConflict,
+        SpeedLimited,
+        StalePack,
+        StandbyMaster,
+        StatusError,
+        TopicNotDeployed,
+        TransportError,
+        TubeError,
+        UnknownGroup,
+    )
+    from tubeclient.flows.delivery import Delivery, Position
+    from tubeclient.flows.registrar import BootstrapOffset
+    from tubeclient.group import GroupMembership, fetch_view
+    from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
+    from tubeclient.metadata import ClusterView
+    from tubeclient.names import reader_groups_of
+    from tubeclient.net.fork import after_fork
+    from tubeclient.offset_lookup import OffsetLook, OffsetLookup
+    from tubeclient.outgoing import OutgoingMessage
+    from tubeclient.producer import Producer, SendResult
+    from tubeclient.pull_consumer import PullConsumer
+    from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
+    from tubeclient.settings import ClientSettings, parse_master_servers
+    from tubeclient.tls_settings import TlsSettings
+    from tubeclient.wire.messages import Message
 
 __all__ = [
     "Admin",
@@ -154,3 +163,118 @@ __all__ = [
     "parse_master_servers",
     "reader_groups_of",
 ]
+
+_HOMES = {
+    name: module
+    for module, names in {
+        "tubeclient.admin": (
+            "Admin",
+            "BrokerState",
+            "DeployedTopic",
+            "GroupDetail",
+            "GroupKind",
+            "GroupMember",
+            "GroupOffsets",
+            "GroupSummary",
+            "ManageStatus",
+            "PartitionPosition",
+            "RunStatus",
+            "TopicOnBroker",
+            "TopicStatus",
+        ),
+        "tubeclient.assignment": ("assign",),
+        "tubeclient.consumer": ("ClientBalanceConsumer",),
+        "tubeclient.credentials": ("Credentials",),
+        "tubeclient.errors": (
+            "AuthenticationFailed",
+            "BadRequest",
+            "BrokerFailed",
+            "ClientClosed",
+            "ConfigurationError",
+            "ConnectError",
+            "ConnectionLost",
+            "CorruptMessage",
+            "DataLoss",
+            "DeadlineExceeded",
+            "GroupConflict",
+            "GroupForbidden",
+            "NodeIdConflict",
+            "NoMessageTime",
+            "NoSuchPartition",
+            "NotAvailable",
+            "NothingToRead",
+            "PartitionOccupied",
+            "PartitionTaken",
+            "PartitionUnavailable",
+            "ProtocolError",
+            "RegistrationLost",
+            "RemoteError",
+            "ServerBusy",
+            "SourceCountConflict",
+            "SpeedLimited",
+            "StalePack",
+            "StandbyMaster",
+            "StatusError",
+            "TopicNotDeployed",
+            "TransportError",
+            "TubeError",
+            "UnknownGroup",
+        ),
+        "tubeclient.flows.delivery": (
+            "Delivery",
+            "Position",
+        ),
+        "tubeclient.flows.registrar": ("BootstrapOffset",),
+        "tubeclient.group": (
+            "GroupMembership",
+            "fetch_view",
+        ),
+        "tubeclient.keys": (
+            "BrokerInfo",
+            "OffsetRange",
+            "PartitionKey",
+            "StoreBounds",
+            "StoreKey",
+            "TopicLayout",
+        ),
+        "tubeclient.metadata": ("ClusterView",),
+        "tubeclient.names": ("reader_groups_of",),
+        "tubeclient.net.fork": ("after_fork",),
+        "tubeclient.offset_lookup": (
+            "OffsetLook",
+            "OffsetLookup",
+        ),
+        "tubeclient.outgoing": ("OutgoingMessage",),
+        "tubeclient.producer": (
+            "Producer",
+            "SendResult",
+        ),
+        "tubeclient.pull_consumer": ("PullConsumer",),
+        "tubeclient.range_reader": (
+            "LostRange",
+            "Pack",
+            "RangeReader",
+            "WantedRange",
+        ),
+        "tubeclient.settings": (
+            "ClientSettings",
+            "parse_master_servers",
+        ),
+        "tubeclient.tls_settings": ("TlsSettings",),
+        "tubeclient.wire.messages": ("Message",),
+    }.items()
+    for name in names
+}
+
+
+if not TYPE_CHECKING:  # for type checkers a name that is not there is an error
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return __all__

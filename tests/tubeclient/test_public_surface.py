@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,17 +17,41 @@ from tubeclient.names import reader_groups_of
 
 
 def test_all_is_complete_and_sorted() -> None:
-    assert tubeclient.__all__ == sorted(tubeclient.__all__)
-    public = {
-        name
-        for name, value in vars(tubeclient).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and getattr(value, "__module__", "") != "__future__"
-    }
-    assert public == set(tubeclient.__all__) - {"__version__"}
+    assert tubeclient.__all__ == sorted(tubeclient.__all__) == dir(tubeclient)
+    public = set(tubeclient.__all__) - {"__version__"}
     error_classes = {
         name for name, value in vars(errors).items() if inspect.isclass(value) and not name.startswith("_")
     }
     assert {name for name in error_classes if issubclass(getattr(errors, name), errors.TubeError)} <= public
+
+
+def test_each_name_is_imported_from_where_type_checkers_see_it() -> None:
+    tree = ast.parse(Path(tubeclient.__file__).read_text())
+    [seen] = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for node in seen.body if isinstance(node, ast.ImportFrom)]
+    assert {alias.name: node.module for node in imports for alias in node.names} == tubeclient._HOMES
+    assert set(tubeclient._HOMES) == set(tubeclient.__all__) - {"__version__"}
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'tubeclient' has no attribute 'RangeReaders'"):
+        _ = tubeclient.RangeReaders  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="RangeReaders"):
+        exec("from tubeclient import RangeReaders")
+
+
+def test_keys_alone_load_next_to_nothing() -> None:
+    code = "import sys, tubeclient.keys; print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    loaded = set(ran.stdout.split())
+    assert {name for name in loaded if name.startswith("tubeclient.")} == {
+        "tubeclient._version",
+        "tubeclient.errors",
+        "tubeclient.keys",
+        "tubeclient.names",
+    }
+    heavy = {"asyncio", "concurrent.futures", "google.protobuf", "http.client", "logging", "pyarrow", "socket", "ssl"}
+    assert loaded & heavy == set()
 
 
 @pytest.mark.parametrize("name", [name for name in tubeclient.__all__ if name != "__version__"])
