@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Self, TypeVar
 
 from tubeclient._version import __version__
-from tubeclient.consumer_base import ConsumerBase
-from tubeclient.errors import ClientClosed, StalePack
-from tubeclient.flows.holdings import Delivery, Position
-from tubeclient.flows.registrar import BootstrapOffset
+from tubeclient.admin import Admin
+from tubeclient.consumer_events import ConsumerEvents
+from tubeclient.consumer_life import ConsumerLife
+from tubeclient.errors import ClientClosed, StalePack, TubeError
+from tubeclient.flows.delivery import Delivery, Position
+from tubeclient.flows.effects import Flow
+from tubeclient.flows.master import GroupOrders
+from tubeclient.flows.registrar import BootstrapOffset, ReadPlan, StartFrom
+from tubeclient.flows.registrations import Assigned, Lost, Revoking
+from tubeclient.group import GroupMembership
+from tubeclient.identity import names_this_process, new_client_id
 from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
+from tubeclient.names import group_name, reader_groups_of, why_no_group
+from tubeclient.net.forgotten import weakly
+from tubeclient.net.fork import ProcessBound
+from tubeclient.net.runner import Monitor
+from tubeclient.running_consumer import Running
 from tubeclient.settings import ClientSettings
+from tubeclient.subscription import Topics, matching_topics, read_topics
 
 __all__ = ["ClientBalanceConsumer"]
 
@@ -19,8 +37,10 @@ _log = logging.getLogger(__name__)
 
 _STEP_MS = 250.0
 
+T = TypeVar("T")
 
-class ClientBalanceConsumer(ConsumerBase):
+
+class ClientBalanceConsumer(ProcessBound):
     """One client of `consumer_group`; which partitions it reads, and from where, is said by `connect`.
 
     `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern that
@@ -55,6 +75,96 @@ class ClientBalanceConsumer(ConsumerBase):
     ...     for delivery in consumer:  # confirmed when the loop comes back for the next one
     ...         print(delivery.partition, delivery.bodies)
     """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        consumer_group: str,
+        topics: Topics,
+        *,
+        source_count: int = -1,
+        node_id: int = -1,
+        start_from: StartFrom = "latest",
+        prefetch: int = 2,
+        confirm_timeout_ms: int = 60_000,
+        fail_on_data_loss: bool = True,
+        metadata_interval_ms: int = 10_000,
+        on_assigned: Callable[[PartitionKey, int], None] | None = None,
+        on_revoked: Callable[[PartitionKey], None] | None = None,
+        on_lost: Callable[[PartitionKey, TubeError], None] | None = None,
+    ) -> None:
+        super().__init__()
+        consumer_group = group_name(consumer_group)
+        self._plan = ReadPlan(
+            group=consumer_group,
+            start_from=start_from,
+            prefetch=prefetch,
+            confirm_timeout_ms=confirm_timeout_ms,
+            fail_on_data_loss=fail_on_data_loss,
+            reader_groups=reader_groups_of(consumer_group),
+            new_client_id=partial(new_client_id, consumer_group, "look"),
+            names_this_process=names_this_process,
+        )
+        # Not an error: such groups may be older, and are harmed only where the other one is read as.
+        why = why_no_group(consumer_group)
+        if why is not None:
+            _log.warning("consumer_group is %s, %s", consumer_group, why)
+        self._settings = settings
+        self._source_count, self._node_id = source_count, node_id
+        self._pattern, self._filters = read_topics(topics)
+        self._metadata_interval_ms = metadata_interval_ms
+        self._events = ConsumerEvents()
+        if on_assigned is not None:
+            self._events.call(Assigned, lambda event: on_assigned(event.partition, event.offset))
+        if on_revoked is not None:
+            self._events.call(Revoking, lambda event: on_revoked(event.partition))
+        if on_lost is not None:
+            self._events.call(Lost, lambda event: on_lost(event.partition, event.error))
+        self._monitor = Monitor()
+        self._life = ConsumerLife()
+        self._orders = GroupOrders()
+
+    # Its life
+
+    def start(self, *, patience_ms: float = 0) -> Self:
+        """Register at the master; returns this consumer. `with` does it too.
+
+        A run of the same node that died is believed alive for 30 s: 429 and 430 are tried again for `patience_ms`.
+        Raises what the master refuses with (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden, ...) or
+        ConnectError naming the masters that were tried.
+        """
+        self.check_process()
+        what = f"a {type(self).__name__} of consumerGroup {self.consumer_group}"
+        running = self._life.begin(self, what, self._build, patience_ms)
+        running.consumption.fetching.orders = self._orders
+        return self
+
+    def close(self, *, wait_ms: float = 0) -> None:
+        """Give all partitions back, waiting up to `wait_ms` for packs that are out, and leave the group.
+
+        `on_revoked` is called for each partition before; unconfirmed packs are rolled back. No thread is left.
+        """
+        if not self.inherited:
+            self._life.end(wait_ms, self._events.handle)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._life.closed
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _live(self) -> Running:
+        self.check_process()
+        return self._life.live()
+
+    def _started(self) -> Running:
+        self.check_process()
+        return self._life.started()
 
     # Partitions
 
@@ -100,7 +210,7 @@ class ClientBalanceConsumer(ConsumerBase):
         if not view.is_subscribable(partition):  # perhaps it is new, or back
             view = running.membership.refreshed_view()
         start = self._run(running.registrations.connect(view, partition, offset, timeout_ms=timeout_ms))
-        self._report()
+        running.report()
         return start
 
     def disconnect(self, partition: PartitionKey, *, wait_ms: float = 3_000) -> bool:
@@ -109,15 +219,14 @@ class ClientBalanceConsumer(ConsumerBase):
         A pack of it that is out may be confirmed for `wait_ms` more, by another thread or by `on_revoked`; then it is
         rolled back.
         """
-        released = self._run(self._live().registrations.disconnect(partition, wait_ms=wait_ms))
-        self._report()
+        running = self._live()
+        released = self._run(running.registrations.disconnect(partition, wait_ms=wait_ms))
+        running.report()
         return released
 
     def registered(self) -> list[PartitionKey]:
         """The partitions that are connected, sorted."""
-        running = self._live()
-        with self._monitor.lock:
-            return running.registrations.holdings.registered()
+        return self._live().registered()
 
     def wait_ready(self, timeout_ms: float) -> bool:
         """Wait until a partition is connected; false where none is after `timeout_ms`."""
@@ -170,7 +279,7 @@ class ClientBalanceConsumer(ConsumerBase):
         Coming back for the next one confirms the last one, as `confirm_async` does, unless that was done; where it does
         not count any more, its messages come again. Leaving the loop leaves the last one unconfirmed.
         """
-        while not self._closed:
+        while not self._life.closed:
             try:
                 delivery = self.get(timeout_ms=_STEP_MS)
             except ClientClosed:
@@ -193,7 +302,7 @@ class ClientBalanceConsumer(ConsumerBase):
 
     @property
     def consumer_group(self) -> str:
-        return self._group
+        return self._plan.group
 
     @property
     def version(self) -> str:
@@ -222,10 +331,65 @@ class ClientBalanceConsumer(ConsumerBase):
         return bool(self._filters.get(topic))
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "not started" if self._running is None else "running"
-        return f"<{type(self).__name__} of {self._group}, {self._place()}, {state}>"
+        state = "closed" if self._life.closed else "not started" if self._life.running is None else "running"
+        return f"<{type(self).__name__} of {self.consumer_group}, {self._place()}, {state}>"
 
     def _place(self) -> str:
         return (
             f"node {self._node_id} of {self._source_count}" if self._source_count > 0 else "a node that nobody counts"
         )
+
+    # How it runs
+
+    def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
+        return matching_topics(pattern, Admin(self._settings).topic_names())
+
+    def _build(self) -> Running:
+        if self._pattern is not None:
+            self._filters = dict.fromkeys(self._names_now(self._pattern), frozenset())
+        membership = GroupMembership(
+            self._settings,
+            self._plan.group,
+            list(self._filters),
+            self._source_count,
+            filters=self._filters,
+            refresh_interval_ms=self._metadata_interval_ms,
+            node_ids=[self._node_id],
+            on_orders=weakly(self._take_orders),
+            on_view=weakly(self._take_view),
+            on_forgotten=weakly(self._was_forgotten),
+            on_end=weakly(self._membership_ended),
+        )
+        plan = replace(
+            self._plan,
+            client_id=membership.client_ids[0],
+            filters=self._filters,
+            authority=membership.authority,
+        )
+        return Running.of(self._settings, self._monitor, membership, plan)
+
+    def _run(self, flow: Flow[T]) -> T:
+        """Run a flow on this thread, and do what it emits."""
+        running = self._life.running
+        assert running is not None
+        return running.run(flow, self._events.handle)
+
+    def _take_orders(self, orders: GroupOrders) -> None:
+        before, self._orders = self._orders, orders
+        running = self._life.running
+        if running is not None:  # else `start` hands on those of the registration, of which none is to jump
+            running.consumption.fetching.orders = orders
+            if orders.jump_id != before.jump_id:
+                _log.info("the master wants consumerGroup %s to go on with the latest messages", self.consumer_group)
+                self._events.jump(running)
+
+    def _take_view(self, view: ClusterView) -> None:
+        if self._life.running is not None:
+            with self._monitor.lock:
+                self._life.running.registrations.follow(view)
+
+    def _was_forgotten(self) -> None:
+        """The master does not know this client any more, which is about to register again; brokers do know it."""
+
+    def _membership_ended(self) -> None:
+        """Partitions go on being read; whoever asks for the layout is told why there is none any more."""

@@ -8,15 +8,14 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Self, Unpack
+from typing import Self, TypedDict, Unpack
 
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumer import ClientBalanceConsumer
-from tubeclient.consumer_base import ConsumerOptions, Running
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.registrar import CHANGED, BootstrapOffset
+from tubeclient.flows.registrar import CHANGED, BootstrapOffset, StartFrom
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey, TopicLayout
 from tubeclient.members import Membership, Sharing
@@ -31,6 +30,19 @@ _log = logging.getLogger(__name__)
 
 Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
 """Takes all configured partitions, sorted, and returns those this client is to read."""
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """What both kinds of consumers take by name; see ClientBalanceConsumer."""
+
+    start_from: StartFrom
+    prefetch: int
+    confirm_timeout_ms: int
+    fail_on_data_loss: bool
+    metadata_interval_ms: int
+    on_assigned: Callable[[PartitionKey, int], None] | None
+    on_revoked: Callable[[PartitionKey], None] | None
+    on_lost: Callable[[PartitionKey, TubeError], None] | None
 
 
 class PullConsumer(ClientBalanceConsumer):
@@ -114,7 +126,8 @@ class PullConsumer(ClientBalanceConsumer):
         self._balance_interval_ms = balance_interval_ms
         self._release_wait_ms = release_wait_ms
         self._topics_interval_ms = topics_interval_ms
-        self._due = Alarm()
+        self._due = due = Alarm()
+        self._events.call(Lost, lambda _: due.set())
         self._stopping = False
         self._attempt = 0
         self._next_topics = 0.0
@@ -133,7 +146,7 @@ class PullConsumer(ClientBalanceConsumer):
             except BaseException:
                 self.close()
                 raise
-        with self._lifecycle:
+        with self._life.lock:
             if not self.closed and not self._balancer.begun:
                 self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
                 self._live().balancing.append((self._due, self._balancer))
@@ -150,8 +163,8 @@ class PullConsumer(ClientBalanceConsumer):
     def rebalance(self) -> None:
         """Look at the cluster's layout and balance now, without waiting for it."""
         self.check_process()
-        if self._running is not None:
-            self._running.membership.look()
+        if self._life.running is not None:
+            self._life.running.membership.look()
         self._due.set()
 
     @property
@@ -222,19 +235,14 @@ class PullConsumer(ClientBalanceConsumer):
         finally:
             for key in self.registered():
                 self._start_offsets.pop(key, None)  # connected again, it goes on where the group stands
-            self._report()
+            running.report()
 
     def _fail(self, error: TubeError) -> None:
         _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error, exc_info=error.__cause__)
-        running = self._running
+        running = self._life.running
         assert running is not None
-        running.registrations.failure = error
+        running.registrations.registrar.failure = error
         self._monitor.notify(CHANGED)
-
-    def _handle(self, running: Running, event: object) -> None:
-        super()._handle(running, event)
-        if isinstance(event, Lost):
-            self._due.set()
 
     def _place(self) -> str:
         return f"one of {len(self.members)} members" if self._sharing is not None else super()._place()

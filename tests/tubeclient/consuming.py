@@ -15,10 +15,10 @@ from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.consume import Consumption, Unconfirmed
+from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow, Sleep
-from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.registrar import BootstrapOffset, ReadPlan
+from tubeclient.flows.registrar import BootstrapOffset, ReadPlan, Registrar
 from tubeclient.flows.registrations import Assigned, Registrations
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
@@ -35,7 +35,8 @@ class Client:
     def __init__(self, bench: Bench, name: str, **options: Any) -> None:
         self.bench = bench
         plan = ReadPlan(GROUP, name, **{"filters": {}, "start_from": "earliest", **options})
-        self.registrations = Registrations(plan, bench.simulation.random)
+        self.registrar = Registrar(plan, bench.simulation.random)
+        self.registrations = Registrations(self.registrar)
         self.consumption = Consumption(self.registrations)
         self.events: list[Any] = []
         self.keepers: list[Actor] = []

@@ -193,5 +193,5 @@ def test_the_master_can_send_everybody_to_the_latest_messages(bench: Bench, clie
 
 def drop_prefetched(client: Client) -> None:
     """Forget the fetch that is on its way, as if there had been none: the next one sees what comes now."""
-    for holding in list(client.registrations.holdings.fetching):
-        client.registrations.holdings.set_idle(holding)
+    for holding in list(client.registrations.holdings.turns.fetching):
+        holding.rest()

@@ -157,8 +157,8 @@ def test_a_member_that_was_forgotten_looks_at_once_and_again_when_others_had_tim
     cluster.restart_master()
     newcomer = start(metadata_interval_ms=NEVER_MS, balance_interval_ms=NEVER_MS)
     monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 300)
-    assert member._running is not None
-    member._running.membership.check_in()
+    assert member._life.running is not None
+    member._life.running.membership.check_in()
     wait_for(shared(member, newcomer), "both to share")
 
 
@@ -175,8 +175,8 @@ def test_members_that_are_known_again_before_others_give_nothing_back_yet(
     cluster.restart_master()
     late, *early = sorted(members, key=lambda consumer: consumer.consumer_id)
     for consumer in early:
-        assert consumer._running is not None
-        consumer._running.membership.check_in()
+        assert consumer._life.running is not None
+        consumer._life.running.membership.check_in()
     wait_for(lambda: len(Admin(settings).group("etl").members) == 2, "two to be known again")
     for consumer in early:
         consumer.rebalance()

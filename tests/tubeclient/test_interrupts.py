@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted
+from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.holdings import Delivery
 from tubeclient.flows.registrations import Assigned
 
 CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {

@@ -7,14 +7,14 @@ import random
 import pytest
 
 from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.registrar import ReadPlan
+from tubeclient.flows.registrar import ReadPlan, Registrar
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import BrokerInfo
 
 
 def test_a_keeper_that_starts_after_the_last_partition_went_does_not_wait() -> None:
     """Closing waits for it, and its signal has come already."""
-    registrations = Registrations(ReadPlan(group="etl", client_id="etl_1", filters={}), random.Random(1))
+    registrations = Registrations(Registrar(ReadPlan(group="etl", client_id="etl_1", filters={}), random.Random(1)))
     line = registrations.holdings.line(BrokerInfo(1, "127.0.0.1", 8123))
     line.kept = True
     with pytest.raises(StopIteration):

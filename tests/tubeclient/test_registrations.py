@@ -10,10 +10,12 @@ from tubeclient.errors import (
     ConfigurationError,
     DataLoss,
     DeadlineExceeded,
+    PartitionTaken,
     PartitionUnavailable,
     StalePack,
     TransportError,
 )
+from tubeclient.flows.effects import Flow, Receive
 from tubeclient.flows.registrations import Assigned, Lost
 from tubeclient.wire.methods import Method
 
@@ -55,7 +57,7 @@ def test_a_fetch_that_leaves_late_is_not_noted_behind_another_one(bench: Bench, 
     bench.simulation.run(100)
     line = client.registrations.holdings.lines[1]
     client.do(
-        client.registrations.line_down(line, DeadlineExceeded("a fault"))
+        client.registrar.line_down(line, DeadlineExceeded("a fault"))
     )  # as where another partition's call met a fault
     bench.simulation.run(500)  # and the heartbeat has had an answer again
     assert line.up
@@ -145,6 +147,32 @@ def test_of_two_threads_that_connect_one_partition_one_that_fails_does_no_harm(b
     assert client.drain() == bench.of(bench.key())
 
 
+def test_a_partition_lost_while_it_is_moved_is_not_read_on(bench: Bench, client: Client) -> None:
+    """The broker's answer comes nonetheless; what it would give is nobody's any more."""
+
+    def moved() -> Flow[int]:
+        flow = client.registrations.connect(bench.view, bench.key(), 0, timeout_ms=0)
+        effect = next(flow)
+        try:
+            while True:
+                result = yield effect
+                if isinstance(effect, Receive):
+                    holding = client.registrations.holdings.by_key.get(bench.key())
+                    if holding is not None:  # another thread's answer says so
+                        yield from client.registrations.lose(holding, PartitionTaken(412, "taken"))
+                effect = flow.send(result)
+        except StopIteration as stop:
+            return int(stop.value)
+
+    with pytest.raises(PartitionUnavailable, match="given back while it was taken"):
+        client.do(moved())
+    assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
+    assert client.drain() == []
+    rival = bench.client("rival")
+    assert rival.connect(bench.key()) == 0
+    assert rival.drain() == bench.of(bench.key())
+
+
 def test_closing_gives_back_what_is_being_connected(bench: Bench) -> None:
     client = bench.client()
     bench.simulation.hold_up(Method.PARTITION_REGISTER, 500)
@@ -152,7 +180,7 @@ def test_closing_gives_back_what_is_being_connected(bench: Bench) -> None:
         client.registrations.connect(bench.view, bench.key(), -1, timeout_ms=5_000), on_event=client.handle
     )
     bench.simulation.run(100)
-    client.registrations.closed = True
+    client.registrar.closed = True
     bench.simulation.run(3_000)
     assert isinstance(connecting.error, ClientClosed)
     assert client.registrations.holdings.by_key == {}

@@ -21,10 +21,10 @@ def client(bench: Bench) -> Client:
 
 def moved_meanwhile(bench: Bench, client: Client) -> tuple[Generator[Any, Any, Any], Any]:
     """What is left of taking an answer from before the partition was moved, and that answer."""
-    client.do(client.consumption.send_fetches(bench.simulation.now_ms))
+    client.do(client.consumption.fetching.send_fetches(bench.simulation.now_ms))
     bench.simulation.run(100)
-    (holding,) = client.registrations.holdings.fetching
-    taking = client.consumption._take_answer(holding)
+    (holding,) = client.registrations.holdings.turns.fetching
+    taking = client.consumption.fetching._take_answer(holding)
     asked = next(taking)
     assert isinstance(asked, Receive)
     assert client.connect(bench.key(), MOVED_TO) == MOVED_TO

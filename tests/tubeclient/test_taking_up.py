@@ -10,7 +10,7 @@ import pytest
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted
 from tubeclient.errors import StalePack
-from tubeclient.flows.holdings import Delivery
+from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.registrations import Lost
 from tubeclient.wire.methods import Method
 
@@ -29,7 +29,7 @@ def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery, *, in
         assert interrupted or [event.partition for event in client.events_of(Lost)] == [bench.key()]
         assert client.connect(bench.key()) == out.start
     assert client.drain() == bench.of(bench.key())[out.start // 28 :]
-    assert client.registrations.left == {}
+    assert client.registrar.left == {}
 
 
 @pytest.mark.parametrize("stall_ms", [20_000, 32_000, 200_000])
@@ -92,4 +92,4 @@ def test_what_another_client_has_taken_is_left_to_it(bench: Bench, client: Clien
     other.drain()
     other.disconnect(bench.key())
     assert client.connect(bench.key()) == 28 * len(bench.of(bench.key()))
-    assert client.registrations.left == {}
+    assert client.registrar.left == {}

@@ -36,8 +36,8 @@ def balance_once(
     for key in sorted(held - wanted):
         now: float = yield Now()
         yield from registrations.disconnect(key, wait_ms=max(0.0, deadline - now))
-    for key in registrations.left.keys() - set(ours):  # another node goes on with it
-        del registrations.left[key]
+    for key in registrations.registrar.left.keys() - set(ours):  # another node goes on with it
+        del registrations.registrar.left[key]
     refused: dict[PartitionKey, TubeError] = {}
     silent: dict[int, TubeError] = {}
     for key in sorted(wanted - held, key=lambda key: (key.broker_id in doubtful, key)):

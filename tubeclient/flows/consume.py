@@ -20,9 +20,10 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
+from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Done, Emit, Flow, Notify, Now, Receive, Sleep, Ticket, WallClock, checked
 from tubeclient.flows.fetch import Fetching
-from tubeclient.flows.holdings import Delivery, Holding, Phase
+from tubeclient.flows.holding import Holding, Lease, Phase
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Outgoing
 from tubeclient.flows.registrations import Registrations
 from tubeclient.wire.methods import Method
@@ -43,17 +44,20 @@ class _Commit(NamedTuple):
 
     delivery: Delivery
     consumed: bool
-    epoch: int
+    lease: Lease
     ticket: Ticket
     failure: TransportError | None = None
     """Why it could not be sent; then there is nothing behind the ticket."""
 
 
-class Consumption(Fetching):
+class Consumption:
     """Fetching from the partitions that `registrations` hold, and confirming."""
 
     def __init__(self, registrations: Registrations) -> None:
-        super().__init__(registrations)
+        self.fetching = Fetching(registrations)
+        self._registrations = registrations
+        self._registrar = registrations.registrar
+        self._holdings = registrations.holdings
         self._unsettled: dict[Holding, _Commit] = {}
         """Commits that nobody waits for."""
 
@@ -64,11 +68,11 @@ class Consumption(Fetching):
         nobody waited for.
         """
         deadline = (yield Now()) + timeout_ms
-        with self.waiting():
+        with self.fetching.waiting():
             while True:
-                self._registrations.check_open()
+                self._registrar.check_open()
                 yield from self._settle()
-                delivery, found = yield from self.next_pack()
+                delivery, found = yield from self.fetching.next_pack()
                 if delivery is not None:
                     return delivery
                 now: float = yield Now()
@@ -76,7 +80,7 @@ class Consumption(Fetching):
                     continue
                 if now >= deadline:
                     return None
-                rest_end = self._holdings.next_rest_end_ms(now)
+                rest_end = self._holdings.turns.next_rest_end_ms(now)
                 yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
 
     def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
@@ -84,16 +88,17 @@ class Consumption(Fetching):
 
         StalePack where it does not count any more.
         """
-        holding = self._begin(delivery)
+        now: float = yield Now()
+        holding = self._begin(delivery, now)
         try:
-            commit = yield from self._send(holding, delivery, consumed)
+            commit = yield from self._send(holding, delivery, consumed, now)
             position = yield from self._outcome(holding, commit)
         except TubeError:
-            self._end(holding)
+            holding.commit_ends()
             yield Notify(CHANGED)
             raise
         finally:  # even where the caller was interrupted
-            self._end(holding)
+            holding.commit_ends()
         yield Notify(CHANGED)
         return position
 
@@ -101,12 +106,13 @@ class Consumption(Fetching):
         """Send the commit of a pack; what becomes of it is looked at by a later `get`, which emits `Unconfirmed` where
         it failed. StalePack where the pack does not count any more.
         """
-        holding = self._begin(delivery)
+        now: float = yield Now()
+        holding = self._begin(delivery, now)
         try:
-            self._unsettled[holding] = yield from self._send(holding, delivery, consumed)
+            self._unsettled[holding] = yield from self._send(holding, delivery, consumed, now)
         finally:
             if holding not in self._unsettled:
-                self._end(holding)
+                holding.commit_ends()
         yield Notify(CHANGED)
 
     def wait_confirmed(self, timeout_ms: float) -> Flow[bool]:
@@ -119,22 +125,15 @@ class Consumption(Fetching):
                 return not self._unsettled
             yield Sleep(min(deadline - now, WAIT_SLICE_MS), CHANGED)
 
-    def _begin(self, delivery: Delivery) -> Holding:
+    def _begin(self, delivery: Delivery, now_ms: float) -> Holding:
         holding = self._holdings.by_key.get(delivery.partition)
-        if holding is None and self._registrations.closed:
+        if holding is None and self._registrar.closed:
             raise ClientClosed("this consumer is closed")
-        if holding is None or holding.delivery != delivery.number or holding.phase is not Phase.DELIVERED:
+        if holding is None or holding.out is None or holding.out.number != delivery.number:
             raise StalePack(partition=str(delivery.partition))
-        holding.delivery, delivery.settled = None, True
-        self._holdings.delivered.pop(holding, None)
-        holding.phase = Phase.CONFIRMING
-        holding.committing = True
+        delivery.settled = True
+        holding.commits(now_ms)
         return holding
-
-    def _end(self, holding: Holding) -> None:
-        holding.committing = False
-        if holding.phase is Phase.CONFIRMING:
-            self._holdings.set_idle(holding)
 
     def _settle(self) -> Flow[None]:
         """Look at the commits that nobody waits for."""
@@ -148,32 +147,29 @@ class Consumption(Fetching):
             except TubeError as error:
                 yield Emit(Unconfirmed(commit.delivery, error))
             finally:
-                self._end(holding)
+                holding.commit_ends()
             yield Notify(CHANGED)
 
-    def _send(self, holding: Holding, delivery: Delivery, consumed: bool) -> Flow[_Commit]:
+    def _send(self, holding: Holding, delivery: Delivery, consumed: bool, now_ms: float) -> Flow[_Commit]:
         """Send a commit, and with it the next fetch, of whatever partition: the caller comes back for another pack, so
         the broker is kept at work meanwhile. It may be the fetch that follows this commit; its answer is not looked
         at before the commit's.
         """
-        now: float = yield Now()
-        epoch = holding.epoch
-        request = self._registrations.reader(holding.key).commit(holding.key, consumed=consumed)
+        lease = holding.lease
+        request = self._registrar.reader(holding.key).commit(holding.key, consumed=consumed)
         commit = Outgoing(holding, Method.COMMIT_OFFSET, request)
-        self._holdings.set_idle(holding, holding.resume_ms if holding.resume_ms > now else 0.0)
-        more = min(self._plan.prefetch, 1)
-        fetch = self.next_fetch(now, more, holding.line)
+        more = min(self._registrar.plan.prefetch, 1)
+        fetch = self.fetching.next_fetch(now_ms, more, holding.line)
         try:
             if fetch is None:
-                (ticket,) = yield from self._registrations.send(commit)
+                (ticket,) = yield from self._registrar.send(commit)
             else:
-                (ticket,) = yield from self.send_fetch(fetch, commit)
+                (ticket,) = yield from self.fetching.send_fetch(fetch, commit)
         except TransportError as error:
-            return _Commit(delivery, consumed, epoch, Ticket(None), error)
-        if holding.phase is Phase.IDLE and holding.epoch == epoch:
-            holding.noted = False
-        yield from self.send_fetches(now, more)
-        return _Commit(delivery, consumed, epoch, ticket)
+            return _Commit(delivery, consumed, lease, Ticket(None), error)
+        holding.commit_sent(lease)
+        yield from self.fetching.send_fetches(now_ms, more)
+        return _Commit(delivery, consumed, lease, ticket)
 
     def _outcome(self, holding: Holding, commit: _Commit) -> Flow[int]:
         """The position after a commit, once it has been answered; StalePack or what befell it otherwise."""
@@ -188,12 +184,10 @@ class Consumption(Fetching):
         except PartitionTaken as error:
             yield from self._registrations.lose(holding, error)
             raise StalePack(partition=str(key)) from error
-        if holding.epoch == commit.epoch:
-            holding.confirmed = holding.expected = answer.currOffset
-            holding.end = max(answer.maxOffset, answer.currOffset)
-            holding.updated_ms = yield WallClock()
-            if commit.consumed and holding.doubtful is not None:
-                yield from self.settle_doubt(holding, messages=len(commit.delivery), end=answer.currOffset)
+        if holding.is_under(commit.lease):
+            holding.committed(answer.currOffset, answer.maxOffset, wall_ms=(yield WallClock()))
+            if commit.consumed and holding.doubt is not None:
+                yield from self.fetching.settle_doubt(holding, messages=len(commit.delivery), end=answer.currOffset)
         position: int = answer.currOffset
         return position
 
@@ -203,14 +197,14 @@ class Consumption(Fetching):
         Giving the partition back and registering anew tells, and ends what else may come late, as long as the broker
         has not forgotten us; where it has, the messages of the pack may come again.
         """
-        while holding.phase is Phase.REGISTERING and holding.epoch == commit.epoch:  # somebody else does
+        while holding.phase is Phase.REGISTERING and holding.is_under(commit.lease):  # somebody else does
             yield Sleep(WAIT_SLICE_MS, CHANGED)
-        if holding.epoch == commit.epoch and holding.phase is not Phase.GONE and isinstance(error, TransportError):
-            yield from self._registrations.note_unanswered(holding)
+        if holding.is_under(commit.lease) and holding.phase is not Phase.GONE and isinstance(error, TransportError):
+            yield from self._registrar.note_unanswered(holding)
             try:
                 position = yield from self._registrations.find_out(holding)
             except TransportError as further:
-                yield from self._registrations.line_down(holding.line, further)
+                yield from self._registrar.line_down(holding.line, further)
                 raise error from None
             except TubeError as refusal:
                 yield from self._registrations.lose(holding, refusal)
@@ -218,7 +212,6 @@ class Consumption(Fetching):
             if position > commit.delivery.start or not commit.consumed:
                 return position
             raise StalePack(partition=str(holding.key)) from error
-        if holding.epoch == commit.epoch and holding.phase is not Phase.GONE:
-            holding.phase = Phase.IDLE
+        if holding.is_under(commit.lease) and holding.phase is not Phase.GONE:
             yield from self._registrations.rejoin(holding)
         raise StalePack(partition=str(holding.key)) from error

@@ -14,7 +14,7 @@ import random
 from tubeclient.errors import TubeError
 from tubeclient.flows.data_look import DataLook
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.holdings import Holding
+from tubeclient.flows.holding import Holding
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.registrar import ReadPlan
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
@@ -30,18 +30,18 @@ _LOOK_MS = 5_000.0
 def lost_before(
     holding: Holding, plan: ReadPlan, rng: random.Random, *, messages: int, end: int | None
 ) -> Flow[OffsetRange | None]:
-    """What had expired before it was read, where `holding.doubtful` says from where on that is not known; then it is.
+    """What had expired before it was read, where `holding.doubt` says from where on that is not known; then it is.
 
     So many `messages` came of the entries up to `end`, None where that is not known. A look that fails leaves the doubt
     to the next answer.
     """
-    start = holding.doubtful
-    if start is None or not plan.reader_groups:
+    doubt = holding.doubt
+    if doubt is None or not plan.reader_groups:
         return None
+    start = doubt.start
     if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
-        holding.doubtful = None
+        holding.doubt_settled()
         return None
-    epoch = holding.epoch
     others = [key for key in holding.siblings if key != holding.key]
     look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
     try:
@@ -51,9 +51,9 @@ def lost_before(
         return None
     finally:
         yield from look.release()
-    if holding.epoch != epoch or holding.doubtful != start:
+    if holding.doubt is not doubt:
         return None  # it was moved meanwhile
-    holding.doubtful = None
-    if first <= start or (holding.may_be_new and start <= index_start):
+    holding.doubt_settled()
+    if first <= start or (doubt.may_be_new and start <= index_start):
         return None
     return OffsetRange(holding.key, start, first)

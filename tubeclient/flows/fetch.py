@@ -24,6 +24,7 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
+from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.doubt import lost_before
 from tubeclient.flows.effects import (
     Done,
@@ -37,7 +38,7 @@ from tubeclient.flows.effects import (
     backoff_ms,
     checked,
 )
-from tubeclient.flows.holdings import BrokerLine, Delivery, Holding, Phase
+from tubeclient.flows.holding import BrokerLine, Holding, OpenFetch, PackOut
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
@@ -64,11 +65,10 @@ class Expired:
 
 
 class Fetch(NamedTuple):
-    """A fetch about to be sent, and the state of its partition that the answer is for."""
+    """A fetch about to be sent."""
 
     outgoing: Outgoing
-    epoch: int
-    turn: int
+    open: OpenFetch
 
 
 class Fetching:
@@ -78,9 +78,9 @@ class Fetching:
         self.orders = GroupOrders()
         """What the master wants; replaced as a whole."""
         self._registrations = registrations
+        self._registrar = registrations.registrar
         self._holdings = registrations.holdings
-        self._plan = registrations.plan
-        self._rng = registrations.rng
+        self._plan, self._rng = self._registrar.plan, self._registrar.rng
         self._deliveries = itertools.count(1)
         self._waiting = 0
         self._lost: list[tuple[Holding, OffsetRange]] = []
@@ -104,26 +104,19 @@ class Fetching:
         answered = yield from self._answered()
         if answered is None:
             return None, False
-        ticket = answered.ticket
-        try:
-            delivery = yield from self._take_answer(answered)
-        finally:  # even where the caller was interrupted
-            if answered.ticket is ticket:
-                answered.awaited = False
-        return delivery, True
+        return (yield from self._take_answer(answered)), True
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """A pack that nobody confirms does not block its partition for ever: it will be read again."""
-        overdue = list(itertools.takewhile(lambda holding: holding.overdue_ms <= now_ms, self._holdings.delivered))
-        for holding in overdue:
-            holding.commit_next, holding.expected = False, holding.confirmed
-            self._holdings.set_idle(holding)
+        for holding in list(self._holdings.turns.delivered):
+            if holding.out is None or holding.out.overdue_ms > now_ms:
+                break
+            holding.pack_given_up()
 
     def _answered(self) -> Flow[Holding | None]:
         """The partition whose fetch was answered first, or cannot be any more."""
-        for holding in self._holdings.fetching:
-            usable = holding.ticket is not None and not holding.awaited and not holding.committing
-            if usable and (yield Done(holding.ticket)):  # type: ignore[arg-type]
+        for holding in self._holdings.turns.fetching:
+            if holding.answer is not None and (yield Done(holding.answer)):
                 return holding
         return None
 
@@ -136,19 +129,16 @@ class Fetching:
         """The fetch of the partition whose turn it is, to be sent in this very step; None where enough packs are on
         their way, no partition is free, or it is the turn of one that is not on `line`.
         """
-        if len(self._holdings.fetching) >= self._plan.prefetch + self._waiting + more:
+        if len(self._holdings.turns.fetching) >= self._plan.prefetch + self._waiting + more:
             return None
         holding = self._holdings.next_idle(now_ms, line)
         if holding is None:
             return None
-        holding.phase = Phase.FETCHING
-        holding.noted = True
-        self._holdings.fetching[holding] = None
-        request = self._registrations.reader(holding.key).fetch(
+        request = self._registrar.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
         outgoing = Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C)
-        return Fetch(outgoing, holding.epoch, holding.turn)
+        return Fetch(outgoing, holding.fetches())
 
     def send_fetch(self, fetch: Fetch, *before: Outgoing) -> Flow[list[Ticket]]:
         """Send a fetch, together with what is to leave `before` it; returns the tickets of that.
@@ -157,42 +147,42 @@ class Fetching:
         """
         holding = fetch.outgoing.holding
         try:
-            *tickets, ticket = yield from self._registrations.send(*before, fetch.outgoing)
+            *tickets, ticket = yield from self._registrar.send(*before, fetch.outgoing)
         except TubeError as error:
-            yield from self._registrations.line_down(holding.line, error)
+            yield from self._registrar.line_down(holding.line, error)
             if before:
                 raise
             return []
         except BaseException:  # the caller was interrupted
-            if holding.turn == fetch.turn and holding.phase is Phase.FETCHING:
-                self._holdings.set_idle(holding)
+            holding.fetch_given_up(fetch.open)
             raise
-        if (holding.epoch, holding.turn, holding.phase) == (fetch.epoch, fetch.turn, Phase.FETCHING):
-            holding.ticket = ticket
+        fetch.open.sent(ticket)
         return tickets
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
         """Deal with the answer to a fetch; None where it is no pack to hand out."""
-        ticket = holding.ticket
-        assert ticket is not None
-        holding.awaited = True
+        fetch = holding.fetch
+        assert fetch is not None
+        ticket = fetch.take()
         try:
-            response = yield Receive(ticket)
-            if holding.ticket is not ticket:
-                return None  # the partition was moved or given back meanwhile
-            checked(response, f"reading {holding.key}", partition=str(holding.key))
-        except TubeError as error:
-            if holding.ticket is ticket:
-                wait_ms = response.minLimitTime if isinstance(error, SpeedLimited) else 0
-                yield from self._fetch_failed(holding, error, wait_ms)
-            return None
-        holding.failures = 0
-        holding.commit_next = False
-        expected = yield from self._expected(holding)
-        if expected is not None and response.currOffset > expected:
-            yield from self._explain_gap(holding, expected, response.currOffset)
-            return None
-        return (yield from self._deliver(holding, response))
+            try:
+                response = yield Receive(ticket)
+                if holding.fetch is not fetch:
+                    return None  # the partition was moved or given back meanwhile
+                checked(response, f"reading {holding.key}", partition=str(holding.key))
+            except TubeError as error:
+                if holding.fetch is fetch:
+                    wait_ms = response.minLimitTime if isinstance(error, SpeedLimited) else 0
+                    yield from self._fetch_failed(holding, error, wait_ms)
+                return None
+            holding.answered()
+            expected = yield from self._expected(holding)
+            if expected is not None and response.currOffset > expected:
+                yield from self._explain_gap(holding, expected, response.currOffset)
+                return None
+            return (yield from self._deliver(holding, response))
+        finally:  # even where the caller was interrupted
+            fetch.let_go()
 
     def _expected(self, holding: Holding) -> Flow[int | None]:
         """Where a pack must begin at the latest if nothing expired; None where that cannot be, or need not be, known.
@@ -211,12 +201,12 @@ class Fetching:
         Registering at the old position shows which: it is still there, or not.
         """
         try:
-            found = yield from self._registrations.seek(holding, expected)
+            found = yield from self._registrar.seek(holding, expected)
             if found <= expected:
-                yield from self._registrations.seek(holding, start)
+                yield from self._registrar.seek(holding, start)
                 return
         except TransportError as error:
-            yield from self._registrations.line_down(holding.line, error)
+            yield from self._registrar.line_down(holding.line, error)
             return
         except TubeError as error:
             yield from self._registrations.lose(holding, error)
@@ -245,29 +235,24 @@ class Fetching:
 
     def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
         start = response.currOffset
-        holding.confirmed = max(holding.confirmed, start)  # the broker may have passed over entries of others
         now: float = yield Now()
-        holding.end = max(response.maxOffset, holding.end)
-        wall = yield WallClock()
-        if holding.doubtful is None and wall - holding.updated_ms > _LONG_SILENCE_MS:
-            holding.doubtful, holding.may_be_new = start, False
-        holding.updated_ms = wall
+        wall: float = yield WallClock()
+        silence = wall - holding.updated_ms > _LONG_SILENCE_MS
+        holding.reached(start, response.maxOffset, wall_ms=wall, after_silence=silence)
         try:
             messages = checked_columns(response.messages)
             kept = with_tags(messages, holding.filters) if holding.filters else messages
         except CorruptMessage as error:
-            self._holdings.set_idle(holding, now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS)
             raise CorruptMessage(
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. It lies at offset "
                 f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or behind that, exactly there where the partition "
                 "is alone in its store and nothing is filtered; connect the partition behind it to go on without it"
             ) from error
         if not kept.payloads:  # entries of others were passed over, or what only the broker takes for ours
-            holding.commit_next, holding.noted = bool(messages.payloads), False
-            holding.expected, holding.empty_ms = None, now
             stands = holding.empty_at == start  # it passes over nothing: asked at once, it would say so for ever
-            holding.empty_at = start
-            self._holdings.set_idle(holding, now + _TROUBLE_MS if stands else 0.0)
+            rest_until = now + _TROUBLE_MS if stands else 0.0
+            holding.found_nothing(now, rest_until, commit_next=bool(messages.payloads), at=start)
             yield from self.settle_doubt(holding, messages=0, end=None)
             return None
         pause_ms = holding.pace.after_messages(
@@ -280,16 +265,12 @@ class Fetching:
             filtered=bool(holding.filters),
             near_end=response.requireSlow,
         )
-        self._holdings.fetching.pop(holding, None)
-        holding.ticket, holding.awaited = None, False
-        holding.phase = Phase.DELIVERED
-        holding.fetched = start + len(messages.payloads) * INDEX_ENTRY_BYTES
-        holding.delivery = next(self._deliveries)
-        holding.resume_ms = now + pause_ms if pause_ms > 0 else 0.0
-        holding.overdue_ms = now + self._plan.confirm_timeout_ms
-        self._holdings.delivered[holding] = None
+        number = next(self._deliveries)
+        end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
+        resume_ms = now + pause_ms if pause_ms > 0 else 0.0
+        holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))
         lag = response.currDataDlt if response.HasField("currDataDlt") else -1
-        return Delivery(holding.delivery, holding.key, start, holding.end, lag, kept)
+        return Delivery(number, holding.key, start, holding.end, lag, kept)
 
     @property
     def _limited(self) -> bool:
@@ -297,16 +278,14 @@ class Fetching:
 
     def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
         now: float = yield Now()
-        holding.expected, holding.commit_next = None, False
         if isinstance(error, TransportError):
-            yield from self._registrations.line_down(holding.line, error)
+            yield from self._registrar.line_down(holding.line, error)
         elif isinstance(error, RegistrationLost):
             yield from self._registrations.rejoin(holding)
         elif isinstance(error, PartitionTaken):
             yield from self._registrations.lose(holding, error)
         elif isinstance(error, NothingToRead):
             # The broker may have passed over entries of others; the next fetch commits that.
-            holding.commit_next, holding.noted, holding.empty_ms = True, False, now
             usual = backoff_ms(
                 holding.pace.empty_answers,
                 self._rng.random(),
@@ -314,14 +293,13 @@ class Fetching:
                 limit_ms=_EMPTY_POLL_MS,
             )
             pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
-            self._holdings.set_idle(holding, now + pause)
+            holding.found_nothing(now, now + pause, commit_next=True)
         elif isinstance(error, SpeedLimited):
-            self._holdings.set_idle(holding, now + max(wait_ms, 1))
+            holding.lost_track(now + max(wait_ms, 1))
         else:
             closed = isinstance(error, NotAvailable)
             first = _CLOSED_MS if closed else _TROUBLE_MS
             pause = backoff_ms(holding.failures, self._rng.random(), first_ms=first, limit_ms=8 * first)
-            holding.failures += 1
-            self._holdings.set_idle(holding, now + pause)
+            holding.refused(now + pause)
             yield Emit(Closed(holding.key) if closed else Trouble(holding.line.info, error))
         yield Notify(CHANGED)

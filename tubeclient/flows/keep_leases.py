@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tubeclient.errors import ClientClosed, ProtocolError, TubeError, status_error
 from tubeclient.flows.effects import ConnectionTo, Flow, Notify, Sleep, backoff_ms, call, checked
-from tubeclient.flows.holdings import BrokerLine, Holding, Phase
+from tubeclient.flows.holding import BrokerLine, Holding, Lease, Phase
 from tubeclient.flows.reader import LEASE_BEAT_MS, TAKEN, Reader
-from tubeclient.flows.registrar import CHANGED
+from tubeclient.flows.registrar import CHANGED, Registrar
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey, is_int32
 from tubeclient.wire.methods import Method
@@ -28,29 +28,29 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
             line.kept = False
             return
         anew = any(_is_to_register_anew(registrations, holding) for holding in registrations.holdings.of_line(line))
-        pause = LEASE_BEAT_MS if line.up and not anew else backoff_ms(attempt, registrations.rng.random())
+        pause = LEASE_BEAT_MS if line.up and not anew else backoff_ms(attempt, registrations.registrar.rng.random())
         yield Sleep(pause, line.signal)
-        held = {holding.key: (holding, holding.epoch) for holding in registrations.holdings.of_line(line)}
-        registered = [key for key, (_, epoch) in held.items() if epoch > 0]
+        held = {holding.key: (holding, holding.lease) for holding in registrations.holdings.of_line(line)}
+        registered = [key for key, (holding, _) in held.items() if holding.is_registered]
         if not registered:
             continue
         connection = yield ConnectionTo(line.info.address)
         try:
-            failures = yield from _beat(registrations, line, registered)
+            failures = yield from _beat(registrations.registrar, line, registered)
         except ClientClosed:
             line.kept = False
             return
         except TubeError as error:
-            yield from registrations.line_down(line, error)
+            yield from registrations.registrar.line_down(line, error)
             attempt += 1
             continue
         attempt = 0
         for key in held.keys() - failures.keys():
             if _still_meant(registrations, *held[key]):
-                held[key][0].connection = connection
+                held[key][0].lease_kept(connection)
         for key, code in failures.items():
-            holding, epoch = held.get(key, (None, 0))
-            if holding is not None and _still_meant(registrations, holding, epoch):
+            holding, lease = held.get(key, (None, None))
+            if holding is not None and lease is not None and _still_meant(registrations, holding, lease):
                 if code == TAKEN:
                     yield from registrations.lose(
                         holding, status_error(code, "another client has it", context=f"holding {key}")
@@ -60,28 +60,28 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         if not line.up:
             line.up = True
             yield Notify(CHANGED)
-        for holding, epoch in held.values():
-            if _still_meant(registrations, holding, epoch) and _is_to_register_anew(registrations, holding):
+        for holding, lease in held.values():
+            if _still_meant(registrations, holding, lease) and _is_to_register_anew(registrations, holding):
                 yield from registrations.rejoin(holding)
 
 
-def _still_meant(registrations: Registrations, holding: Holding, epoch: int) -> bool:
+def _still_meant(registrations: Registrations, holding: Holding, lease: Lease) -> bool:
     """Whether the answer is about the registration that is there now."""
-    return registrations.holdings.by_key.get(holding.key) is holding and holding.epoch == epoch
+    return registrations.holdings.has(holding) and holding.is_under(lease)
 
 
 def _is_to_register_anew(registrations: Registrations, holding: Holding) -> bool:
     """Whether it has to be registered anew before it is read on, and nobody else does that."""
     idle = holding.phase is Phase.IDLE and not holding.committing
-    return idle and holding.epoch > 0 and holding.key in registrations.holdings.unanswered
+    return idle and holding.is_registered and holding.key in registrations.holdings.unanswered
 
 
-def _beat(registrations: Registrations, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:
+def _beat(registrar: Registrar, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:
     """Send a heartbeat for each client id; returns the code of each partition that is not ours any more."""
-    plan = registrations.plan
+    plan = registrar.plan
     by_reader: dict[Reader, list[PartitionKey]] = {}
     for key in keys:
-        by_reader.setdefault(registrations.reader(key), []).append(key)
+        by_reader.setdefault(registrar.reader(key), []).append(key)
     failures = {}
     for reader, of_reader in by_reader.items():
         request = reader.beat(line.info, of_reader, filtered=any(plan.filters.values()))

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import ClientClosed, DataLoss, PartitionOccupied, TransportError, TubeError
+from tubeclient.errors import ClientClosed, ConfigurationError, DataLoss, PartitionOccupied, TransportError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import (
     ConnectionTo,
@@ -37,7 +37,8 @@ from tubeclient.flows.effects import (
     call,
     checked,
 )
-from tubeclient.flows.holdings import BrokerLine, Holding, Holdings, Phase
+from tubeclient.flows.holding import BrokerLine, Doubt, Holding, Phase
+from tubeclient.flows.holdings import Holdings
 from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey
 from tubeclient.wire.methods import Method
@@ -91,11 +92,11 @@ _STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_la
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """How a consumer reads; the same for all its partitions."""
+    """How a consumer reads; the same for all its partitions. ConfigurationError for what makes no sense."""
 
     group: str
-    client_id: str
-    filters: Mapping[str, frozenset[str]]
+    client_id: str = ""
+    filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
     start_from: StartFrom = "latest"
     """Where a partition begins that the group has no position for; "always_latest": whether it has one or not."""
     prefetch: int = 2
@@ -110,6 +111,16 @@ class ReadPlan:
     """For these looks; one that nobody has, or ever had, at each call."""
     names_this_process: Callable[[str], bool] = lambda _: False
     """Whether a text quotes the id of a client of this process."""
+
+    def __post_init__(self) -> None:
+        if self.prefetch < 0 or self.confirm_timeout_ms < 1:
+            raise ConfigurationError(
+                "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
+                f"they are {self.prefetch} and {self.confirm_timeout_ms}"
+            )
+        if self.start_from not in _STATUS_OF_START:
+            names = "earliest, latest or always_latest"
+            raise ConfigurationError(f"start_from must be {names}, not {self.start_from!r}")
 
 
 class Outgoing(NamedTuple):
@@ -165,7 +176,7 @@ class Registrar:
     def send(self, *outgoing: Outgoing) -> Flow[list[Ticket]]:
         """Send fetches and commits of one broker's partitions together, so that no registration overtakes them."""
         for one in outgoing:
-            one.holding.sending += 1
+            one.holding.begins_to_send()
         address = outgoing[0].holding.line.info.address
         try:
             before = yield ConnectionTo(address)
@@ -174,14 +185,14 @@ class Registrar:
             )
             after = yield ConnectionTo(address)
             for one in outgoing:
-                one.holding.sent_over = after if before in (None, after) else None
+                one.holding.was_sent(before, after)
             return tickets
         except TubeError:
             self.holdings.unanswered.update(one.holding.key for one in outgoing)
             raise
         finally:
             for one in outgoing:
-                one.holding.sending -= 1
+                one.holding.sending_ends()
 
     def register(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
         """Register at `offset`, trying again until `deadline`; returns where the group stands then.
@@ -223,7 +234,7 @@ class Registrar:
         if start != confirmed and (noted or start < confirmed) and 0 <= confirmed <= holding.end:
             start = yield from self.seek(holding, confirmed, deadline)
             if start > confirmed:
-                holding.expected = confirmed  # that has expired, and the next pack shows it
+                holding.expects(confirmed)  # that has expired, and the next pack shows it
         self.left.pop(holding.key, None)
         return start
 
@@ -235,15 +246,15 @@ class Registrar:
             raise
         except BaseException:  # where the group stands, the next fetch shows
             if holding.phase is Phase.REGISTERING:
-                holding.expected, holding.commit_next = None, False
-                self.holdings.set_idle(holding)
+                holding.lost_track()
             raise
 
     def forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
         """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
-        holding.phase, holding.leaving = Phase.GONE, True
-        yield from self._drop_work(holding)
-        known = not free_it or holding.epoch == 0
+        yield from self._note_open(holding)
+        holding.ends()
+        yield from self._all_sent(holding)
+        known = not free_it or not holding.is_registered
         if free_it and holding.line.up:
             try:
                 answer = yield from self._unregister(holding)
@@ -256,14 +267,7 @@ class Registrar:
         if not known:
             # An earlier one is of a taking up that did not come to its end, and what is held now is the broker's view.
             self.left.setdefault(holding.key, Standing(holding.confirmed, holding.noted))
-        self.drop(holding)
-
-    def drop(self, holding: Holding) -> None:
-        """Hold the partition no more."""
-        if self.holdings.by_key.get(holding.key) is holding:
-            del self.holdings.by_key[holding.key]
-            self.holdings.drop_work(holding)
-            holding.phase = Phase.GONE
+        self.holdings.drop(holding)
 
     def on_same_run(self, holding: Holding) -> Flow[bool]:
         """Whether the broker was surely not started anew since it said that the partition is ours.
@@ -272,7 +276,7 @@ class Registrar:
         the registration that follows, and the group stands where somebody confirmed.
         """
         connection = yield ConnectionTo(holding.line.info.address)
-        return connection is not None and connection == holding.connection
+        return connection is not None and connection == holding.lease.connection
 
     def line_down(self, line: BrokerLine, error: TubeError) -> Flow[None]:
         """The broker does not answer, or nonsense: nothing is asked of it until who keeps its leases has had an answer.
@@ -282,10 +286,9 @@ class Registrar:
         line.up = False
         yield Emit(Trouble(line.info, error))
         for holding in self.holdings.of_line(line):
-            if holding.epoch > 0 and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
+            if holding.is_registered and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
                 self.holdings.unanswered.add(holding.key)
-                holding.expected, holding.commit_next = None, False
-                self.holdings.set_idle(holding)
+                holding.lost_track()
         yield Notify(CHANGED)
         yield Notify(line.signal)
 
@@ -295,15 +298,12 @@ class Registrar:
         answer = yield from self._patiently(lambda: self._register(holding, offset, first), deadline)
         self._seen.add(holding.key)
         start: int = answer.currOffset
-        holding.epoch += 1
-        holding.line.up = True
-        holding.confirmed, holding.end = start, max(answer.maxOffset, start)
-        holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
-        holding.doubtful = start if offset >= 0 or offset == BootstrapOffset.STORED else None
-        holding.may_be_new = first and offset < 0 and self.plan.start_from == "earliest"
-        holding.updated_ms = yield WallClock()
-        holding.connection = yield ConnectionTo(holding.line.info.address)
-        self.holdings.set_idle(holding)
+        doubt = None
+        if offset >= 0 or offset == BootstrapOffset.STORED:
+            doubt = Doubt(start, may_be_new=first and offset < 0 and self.plan.start_from == "earliest")
+        wall_ms: float = yield WallClock()
+        connection = yield ConnectionTo(holding.line.info.address)
+        holding.registered(start, answer.maxOffset, wall_ms=wall_ms, connection=connection, doubt=doubt)
         return start
 
     def _register(self, holding: Holding, offset: int, first: bool) -> Flow[Any]:
@@ -316,8 +316,9 @@ class Registrar:
         """Make sure that nothing comes late in what follows: where something was not answered, give the partition back
         and take another client id. Whether the broker had it, and so has rolled back what it had noted.
         """
-        holding.phase = Phase.REGISTERING
-        yield from self._drop_work(holding)
+        yield from self._note_open(holding)
+        holding.registers()
+        yield from self._all_sent(holding)
         if holding.key not in self.holdings.unanswered:
             return False
         return (yield from self._patiently(lambda: self._unregister_for_good(holding), deadline))
@@ -376,13 +377,15 @@ class Registrar:
                 yield Sleep(pause)
                 self.check_open()
 
-    def _drop_work(self, holding: Holding) -> Flow[None]:
-        """Nothing that is under way for the partition counts any more, and all of it was sent."""
-        if holding.ticket is not None or holding.committing:
+    def _note_open(self, holding: Holding) -> Flow[None]:
+        """What was asked for over another connection than the present one may come late, where nobody waits for it."""
+        if holding.is_asked_for:
             live = yield ConnectionTo(holding.line.info.address)
             if live is None or live != holding.sent_over:
                 self.holdings.unanswered.add(holding.key)
-        self.holdings.drop_work(holding)
+
+    def _all_sent(self, holding: Holding) -> Flow[None]:
+        """What is being sent goes ahead of what follows."""
         while holding.sending:
             yield Sleep(_SENDING_SLICE_MS)
 

@@ -19,7 +19,7 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
-from tubeclient.flows.holdings import Holding, Phase
+from tubeclient.flows.holding import Holding, Phase
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, BootstrapOffset, Registrar, Standing
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -62,8 +62,12 @@ class Lost:
     error: TubeError
 
 
-class Registrations(Registrar):
-    """The partitions of one consumer, held at their brokers."""
+class Registrations:
+    """The partitions of one consumer, held at their brokers by its `registrar`."""
+
+    def __init__(self, registrar: Registrar) -> None:
+        self.registrar = registrar
+        self.holdings = registrar.holdings
 
     def connect(self, view: ClusterView, key: PartitionKey, offset: int, *, timeout_ms: float) -> Flow[int]:
         """Hold a partition from `offset` on, or move one that is held there; returns the offset it begins at.
@@ -72,7 +76,7 @@ class Registrations(Registrar):
         PartitionUnavailable, DataLoss, or what the last attempt met. A partition that was held stays so after a
         DataLoss or a TransportError.
         """
-        self.check_open()
+        self.registrar.check_open()
         self._check(view, key, offset)
         now: float = yield Now()
         deadline = now + timeout_ms
@@ -80,22 +84,21 @@ class Registrations(Registrar):
         known = holding is not None
         if holding is None:
             line = self.holdings.line(view.broker_of(key))
-            holding = Holding(key, line, self.plan.filters.get(key.topic, frozenset()))
-            holding.siblings = view.stores()[key.store]
-            self.holdings.by_key[key] = holding
-        left = self.left.get(key) if offset == BootstrapOffset.STORED else None
+            filters = self.registrar.plan.filters.get(key.topic, frozenset())
+            holding = self.holdings.hold(key, line, filters, view.stores()[key.store])
+        left = self.registrar.left.get(key) if offset == BootstrapOffset.STORED else None
         try:
             if left is None:
-                start = yield from self.register(holding, offset, deadline)
+                start = yield from self.registrar.register(holding, offset, deadline)
             else:
-                start = yield from self.take_up(holding, left, deadline)
+                start = yield from self.registrar.take_up(holding, left, deadline)
         except TubeError as error:
             if isinstance(error, ConnectError | DeadlineExceeded) or (known and isinstance(error, TransportError)):
-                yield from self.line_down(holding.line, error)
+                yield from self.registrar.line_down(holding.line, error)
             if isinstance(error, PartitionOccupied):
-                self.left.pop(key, None)  # whoever has it went on from what the broker knew
+                self.registrar.left.pop(key, None)  # whoever has it went on from what the broker knew
             if not known or not isinstance(error, TransportError | DataLoss):
-                yield from self.forget(holding, free_it=not isinstance(error, PartitionOccupied))
+                yield from self.registrar.forget(holding, free_it=not isinstance(error, PartitionOccupied))
                 if known:
                     yield Emit(Lost(key, error))
             yield Notify(CHANGED)
@@ -104,13 +107,13 @@ class Registrations(Registrar):
             raise
         except BaseException:  # the caller was interrupted
             if not known:
-                self.drop(holding)
+                self.holdings.drop(holding)
             raise
-        self.left.pop(key, None)
-        if self.closed or holding.leaving:  # meanwhile
-            yield from self.forget(holding, free_it=True)
+        self.registrar.left.pop(key, None)
+        if self.registrar.closed or holding.leaving:  # meanwhile
+            yield from self.registrar.forget(holding, free_it=True)
             yield Notify(CHANGED)
-            self.check_open()
+            self.registrar.check_open()
             raise PartitionUnavailable(f"partition {key} was given back while it was taken", partition=str(key))
         if not known:
             yield Emit(Assigned(key, start))
@@ -127,21 +130,19 @@ class Registrations(Registrar):
         if holding is None or holding.phase is Phase.GONE or (holding.leaving and not at_once):
             return False
         if holding.leaving:
-            yield from self.forget(holding, free_it=True)
+            yield from self.registrar.forget(holding, free_it=True)
             return True
-        holding.leaving = True
-        if holding.phase is Phase.FETCHING:
-            self.holdings.set_idle(holding)
+        holding.leaves()
         try:
             yield Emit(Revoking(key))
             deadline = (yield Now()) + wait_ms
             while (yield Now()) < deadline and self._busy(holding):
                 yield Sleep(WAIT_SLICE_MS, CHANGED)
-            if self.holdings.by_key.get(key) is not holding:
+            if not self.holdings.has(holding):
                 return False
-            yield from self.forget(holding, free_it=True)
+            yield from self.registrar.forget(holding, free_it=True)
         finally:  # even where the caller was interrupted
-            self.drop(holding)
+            self.holdings.drop(holding)
         yield Notify(CHANGED)
         return True
 
@@ -149,7 +150,7 @@ class Registrations(Registrar):
         """Wait until any partition is held; whether one is."""
         deadline = (yield Now()) + timeout_ms
         while not self.holdings.registered():
-            self.check_open()
+            self.registrar.check_open()
             now: float = yield Now()
             if now >= deadline:
                 return False
@@ -161,10 +162,10 @@ class Registrations(Registrar):
         are gone.
         """
         waiting = [self.holdings.by_key[key] for key in self.holdings.registered()]
-        while waiting and not self.closed:
+        while waiting and not self.registrar.closed:
             left = []
             for holding in waiting:
-                if not (yield from self._moved(holding, self.seek(holding, BootstrapOffset.LATEST))):
+                if not (yield from self._moved(holding, self.registrar.seek(holding, BootstrapOffset.LATEST))):
                     left.append(holding)
             waiting = [holding for holding in left if holding.phase is not Phase.GONE]
             if waiting:
@@ -174,20 +175,20 @@ class Registrations(Registrar):
         """Register a partition anew that the broker has forgotten, or may still get former requests of. Emits `Lost`
         where that fails for good.
         """
-        noted = holding.noted and not (yield from self.on_same_run(holding))
+        noted = holding.noted and not (yield from self.registrar.on_same_run(holding))
         # One that is left is of a taking up that did not come to its end.
-        standing = self.left.get(holding.key, Standing(holding.confirmed, noted))
-        yield from self._moved(holding, self.take_up(holding, standing, 0.0))
+        standing = self.registrar.left.get(holding.key, Standing(holding.confirmed, noted))
+        yield from self._moved(holding, self.registrar.take_up(holding, standing, 0.0))
 
     def find_out(self, holding: Holding) -> Flow[int]:
         """Where the group stands that something was asked for and not answered: register anew. Raises as `register`."""
-        noted = not (yield from self.on_same_run(holding))
-        return (yield from self.take_up(holding, Standing(holding.confirmed, noted), 0.0))
+        noted = not (yield from self.registrar.on_same_run(holding))
+        return (yield from self.registrar.take_up(holding, Standing(holding.confirmed, noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
         """The partition is somebody else's now, or not to be had."""
-        if self.holdings.by_key.get(holding.key) is holding:
-            self.drop(holding)
+        if self.holdings.has(holding):
+            self.holdings.drop(holding)
             yield Notify(CHANGED)
             yield Emit(Lost(holding.key, error))
 
@@ -223,7 +224,7 @@ class Registrations(Registrar):
 
     @staticmethod
     def _busy(holding: Holding) -> bool:
-        return holding.phase in (Phase.DELIVERED, Phase.CONFIRMING, Phase.REGISTERING)
+        return holding.phase in (Phase.DELIVERED, Phase.REGISTERING)
 
     def _moved(self, holding: Holding, move: Flow[int]) -> Flow[bool]:
         """Register a held partition anew by `move`, and give it up where that fails for good; whether it was done."""
@@ -234,14 +235,14 @@ class Registrations(Registrar):
             yield from move
             done = True
         except TransportError as error:
-            yield from self.line_down(holding.line, error)  # the keeper of its leases tries again
+            yield from self.registrar.line_down(holding.line, error)  # the keeper of its leases tries again
         except TubeError as error:
             if isinstance(error, PartitionOccupied):
-                self.left.pop(holding.key, None)  # whoever has it went on from what the broker knew
+                self.registrar.left.pop(holding.key, None)  # whoever has it went on from what the broker knew
             yield from self.lose(holding, error)
         except BaseException:  # the caller was interrupted
-            if holding.key in self.left:
-                self.drop(holding)
+            if holding.key in self.registrar.left:
+                self.holdings.drop(holding)
             raise
         yield Notify(CHANGED)
         return done

@@ -82,15 +82,17 @@ class FlowRunner:
         self._monitor = monitor or Monitor()
         self._wake = Alarm()
 
-    def run(self, flow: Flow[T]) -> T:
-        """Run a flow to its end and return its result; emitted values are dropped."""
+    def run(self, flow: Flow[T], on_event: Callable[[Any], None] | None = None) -> T:
+        """Run a flow to its end and return its result; `on_event` gets the values it emits."""
         steps = self.iterate(flow)
         while True:
             try:
-                next(steps)
+                event = next(steps)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
+            if on_event is not None:
+                on_event(event)
 
     def iterate(self, flow: Flow[T]) -> Generator[Any, None, T]:
         """Run a flow while its emitted values are iterated; closing the iterator closes the flow."""

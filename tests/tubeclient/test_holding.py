@@ -1,0 +1,217 @@
+"""What may happen to a partition that is held leaves it, and the queue of all of them, in a state that makes sense."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import tubeclient
+from tubeclient.flows import holding as module
+from tubeclient.flows.holding import Doubt, Holding, Lease, OpenFetch, PackOut, Phase
+from tubeclient.flows.holdings import Holdings
+from tubeclient.keys import BrokerInfo, PartitionKey
+
+KEYS = [PartitionKey(broker, "clicks", number) for broker in (1, 2) for number in (0, 1)]
+WHICH = st.integers(0, len(KEYS) - 1)
+OFFSETS = st.integers(0, 20).map(lambda entries: entries * 28)
+PAUSES = st.sampled_from([0.0, 5.0, 50.0])
+
+
+class Transitions(RuleBasedStateMachine):
+    """The partitions of a consumer, to which anything happens that can happen to them."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.holdings = Holdings()
+        self.now = 1.0
+        self.packs = 0
+        self.ended: set[int] = set()
+        self.leases: dict[Holding, Lease] = {}
+        self.fetches: list[tuple[Holding, OpenFetch]] = []
+        self.all: list[Holding] = []
+        for key in KEYS:
+            line = self.holdings.line(BrokerInfo(key.broker_id, "127.0.0.1", 8123))
+            self.all.append(self.holdings.hold(key, line, frozenset(), [key]))
+
+    def one(self, number: int, *phases: Phase) -> Holding | None:
+        holding = self.all[number]
+        return holding if holding.phase in phases else None
+
+    @rule(number=WHICH)
+    def registering_begins(self, number: int) -> None:
+        self.all[number].registers()
+
+    @rule(number=WHICH, start=OFFSETS, end=OFFSETS, doubtful=st.booleans())
+    def it_is_registered(self, number: int, start: int, end: int, doubtful: bool) -> None:
+        """Even where it was given back meanwhile."""
+        holding = self.one(number, Phase.REGISTERING, Phase.GONE)
+        if holding is not None:
+            doubt = Doubt(start) if doubtful else None
+            holding.registered(start, end, wall_ms=self.now, connection=1, doubt=doubt)
+            assert (holding.confirmed, holding.expected, holding.noted) == (start, start, False)
+
+    @rule(number=WHICH)
+    def registering_is_interrupted(self, number: int) -> None:
+        holding = self.one(number, Phase.REGISTERING)
+        if holding is not None:
+            holding.lost_track()
+            assert holding.expected is None
+
+    @rule(number=WHICH, end=st.booleans())
+    def it_leaves(self, number: int, end: bool) -> None:
+        holding = self.all[number]
+        holding.leaves()
+        if end:
+            self.holdings.drop(holding)
+            self.ended.add(number)
+            assert not self.holdings.has(holding)
+
+    @rule(rest=PAUSES, other_line=st.booleans())
+    def the_next_one_fetches(self, rest: float, other_line: bool) -> None:
+        self.now += rest
+        line = self.holdings.lines[2] if other_line else None
+        holding = self.holdings.next_idle(self.now, line)
+        assert self.holdings.next_idle(self.now, line) is holding, "looking takes no turn"
+        if holding is not None:
+            assert holding.phase is Phase.IDLE
+            assert not holding.leaving
+            assert holding.line.up
+            assert not holding.sending
+            assert holding.key not in self.holdings.unanswered
+            self.fetches.append((holding, holding.fetches()))
+            assert holding.noted
+
+    @precondition(lambda self: self.fetches)
+    @rule(data=st.data(), sent=st.booleans())
+    def a_fetch_is_sent_or_not(self, data: st.DataObject, sent: bool) -> None:
+        """Whatever happened meanwhile."""
+        holding, fetch = self.fetches.pop(data.draw(st.integers(0, len(self.fetches) - 1)))
+        before = (holding.phase, holding.fetch)
+        if sent:
+            fetch.sent(object())  # type: ignore[arg-type]
+        else:
+            holding.fetch_given_up(fetch)
+        if before[1] is not fetch:
+            assert (holding.phase, holding.fetch) == before
+
+    @rule(number=WHICH, start=OFFSETS, count=st.integers(0, 3), rest=PAUSES)
+    def a_pack_comes(self, number: int, start: int, count: int, rest: float) -> None:
+        holding = self.one(number, Phase.FETCHING)
+        if holding is None or holding.answer is None:
+            return
+        holding.answered()
+        holding.reached(start, start, wall_ms=self.now, after_silence=False)
+        if not count:
+            holding.found_nothing(self.now, self.now + rest, commit_next=True, at=start)
+            assert (holding.commit_next, holding.noted, holding.empty_at) == (True, False, start)
+            return
+        self.packs += 1
+        end = holding.confirmed + count * 28
+        holding.delivered(PackOut(self.packs, end, self.now + 100, self.now + rest))
+        assert holding.position.fetched == end
+
+    @rule(number=WHICH, rest=PAUSES)
+    def a_fetch_fails(self, number: int, rest: float) -> None:
+        holding = self.one(number, Phase.FETCHING)
+        if holding is not None:
+            holding.refused(self.now + rest)
+            assert holding.expected is None
+            assert not holding.commit_next
+
+    @rule(number=WHICH)
+    def nobody_confirms_it(self, number: int) -> None:
+        holding = self.one(number, Phase.DELIVERED)
+        if holding is not None:
+            holding.pack_given_up()
+            assert holding.expected == holding.confirmed
+
+    @rule(number=WHICH)
+    def it_is_committed(self, number: int) -> None:
+        holding = self.one(number, Phase.DELIVERED)
+        if holding is not None and holding not in self.leases:
+            self.leases[holding] = holding.lease
+            holding.begins_to_send()
+            holding.commits(self.now)
+            holding.was_sent(1, 1)
+            holding.sending_ends()
+            holding.commit_sent(self.leases[holding])
+            assert holding.is_asked_for
+
+    @precondition(lambda self: self.leases)
+    @rule(position=OFFSETS, known=st.booleans())
+    def a_commit_is_answered(self, position: int, known: bool) -> None:
+        holding, lease = self.leases.popitem()
+        if known and holding.is_under(lease):
+            holding.committed(position, position, wall_ms=self.now)
+            assert holding.expected == holding.confirmed == position
+        holding.commit_ends()
+
+    @rule(number=WHICH)
+    def its_broker_goes_or_comes(self, number: int) -> None:
+        line = self.all[number].line
+        line.up = not line.up
+
+    @rule(number=WHICH)
+    def something_is_not_answered(self, number: int) -> None:
+        self.holdings.unanswered.symmetric_difference_update({KEYS[number]})
+
+    @invariant()
+    def each_is_in_the_place_of_its_phase(self) -> None:
+        turns = self.holdings.turns
+        for holding in self.all:
+            waits = holding.phase is Phase.IDLE and not holding.leaving
+            assert (holding in turns._waiting) == waits
+            assert (holding in turns.fetching) == (holding.fetch is not None) == (holding.phase is Phase.FETCHING)
+            assert (holding in turns.delivered) == (holding.out is not None) == (holding.phase is Phase.DELIVERED)
+
+    @invariant()
+    def positions_make_sense(self) -> None:
+        for holding in self.all:
+            assert holding.position.fetched == (holding.out.end if holding.out else holding.confirmed)
+            assert holding.is_registered == (holding.confirmed >= 0)
+
+    @invariant()
+    def what_is_gone_stays_so(self) -> None:
+        for number in self.ended:
+            assert self.all[number].phase is Phase.GONE
+            assert self.all[number].leaving
+
+    @invariant()
+    def none_waits_for_ever(self) -> None:
+        """Each one that waits has its turn, once the others have had theirs and its rest is over."""
+        turns = self.holdings.turns
+        entries = {(number, one) for number, one in turns._ready} | {(number, one) for _, number, one in turns._resting}
+        assert {(number, one) for one, number in turns._waiting.items()} <= entries
+
+
+TestTransitions: Any = Transitions.TestCase
+TestTransitions.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_nobody_else_assigns_the_fields_of_a_holding() -> None:
+    package = Path(tubeclient.__file__).parent
+    found = [
+        f"{path.relative_to(package)}:{target.lineno} {ast.unparse(target)}"
+        for path in sorted(package.rglob("*.py"))
+        if path != Path(module.__file__)
+        for target in _assigned(ast.parse(path.read_text()))
+        if target.attr in Holding.__slots__ and ast.unparse(target.value) != "self"
+    ]
+    assert found == []
+
+
+def test_assignments_are_found_however_they_are_written() -> None:
+    code = (
+        "a.x = 1\na.b.y, z = 1, 2\na.v += 1\na.u: int = 1\ndel a.s\nc = a.r\nfor a.t in b:\n    with f() as a.w: pass"
+    )
+    assert sorted(target.attr for target in _assigned(ast.parse(code))) == ["s", "t", "u", "v", "w", "x", "y"]
+
+
+def _assigned(tree: ast.AST) -> list[ast.Attribute]:
+    nodes = ast.walk(tree)
+    return [node for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)]

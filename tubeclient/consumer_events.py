@@ -1,0 +1,97 @@
+"""What a consumer does when its flows tell of something: callbacks, threads that keep leases, lines in the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from tubeclient.flows.consume import Unconfirmed
+from tubeclient.flows.fetch import Expired
+from tubeclient.flows.keep_leases import keep_leases
+from tubeclient.flows.registrar import Trouble
+from tubeclient.flows.registrations import Assigned, Closed, Lost
+from tubeclient.keys import PartitionKey
+from tubeclient.net.forgotten import weakly
+from tubeclient.running_consumer import Running
+
+__all__ = ["ConsumerEvents"]
+
+_log = logging.getLogger(__name__)
+
+_TELL_SECONDS = 30.0
+"""Of a broker in trouble a consumer's log says so at most that often."""
+_LOOK_SECONDS = 1.0
+"""So long after a look at the layout no further one is made for partitions that are closed; there may be thousands."""
+
+
+class ConsumerEvents:
+    """The consumer alone holds it: threads that outlive a consumer that nobody has any more do nothing with events."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[tuple[type, Callable[[Any], None]]] = []
+        self._next_look = 0.0
+        self._next_telling: dict[int, float] = {}
+
+    def call(self, kind: type, callback: Callable[[Any], None]) -> None:
+        """Call this with each event of that kind; what it raises is logged."""
+        self._callbacks.append((kind, callback))
+
+    def handle(self, running: Running, event: object) -> None:
+        """Do what an event asks for."""
+        if isinstance(event, Assigned):
+            self._keep_leases(running, event.partition)
+        elif isinstance(event, Expired):
+            _log.warning("expired before they were read: %s", event.lost)
+        elif isinstance(event, Unconfirmed):
+            _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
+        elif isinstance(event, Trouble):
+            self._tell(event)
+        elif isinstance(event, Closed):
+            self._look(running)
+        elif isinstance(event, Lost):
+            _log.warning("partition %s is lost: %s", event.partition, event.error)
+            running.report()
+        for kind, callback in self._callbacks:
+            if isinstance(event, kind):
+                try:
+                    callback(event)
+                except Exception:
+                    _log.exception("a callback for %r failed", event)
+
+    def jump(self, running: Running) -> None:
+        """Go on behind the last message of every partition, on a thread of its own."""
+        running.spawn("tubeclient-jump", running.registrations.jump_to_latest(), weakly(self.handle))
+
+    def _tell(self, event: Trouble) -> None:
+        """It is tried again several times a second, and what is tried fails in the same way as a rule."""
+        now = monotonic()
+        if now >= self._next_telling.get(event.broker.broker_id, 0.0):
+            self._next_telling[event.broker.broker_id] = now + _TELL_SECONDS
+            _log.warning("partitions at broker %s wait, it is tried again: %s", event.broker, event.error)
+
+    def _look(self, running: Running) -> None:
+        """A broker contradicts the layout that is known; each further refusal comes here again."""
+        now = monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            running.membership.look()
+
+    def _keep_leases(self, running: Running, key: PartitionKey) -> None:
+        with running.monitor.lock:
+            line = running.registrations.holdings.lines[key.broker_id]
+            if line.kept:
+                return
+            line.kept = True
+        try:
+            running.spawn(
+                f"tubeclient-lease-{line.info.broker_id}",
+                keep_leases(running.registrations, line),
+                weakly(self.handle),
+                partial(setattr, line, "kept", False),
+            )
+        except BaseException:
+            line.kept = False
+            raise

@@ -1,0 +1,84 @@
+"""A consumer from its start to its end: it runs once, and is ended whoever is interrupted or forgets it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from tubeclient.errors import ClientClosed, ConfigurationError
+from tubeclient.net.forgotten import Watch, alive
+from tubeclient.running_consumer import Handler, Running
+
+__all__ = ["ConsumerLife"]
+
+_log = logging.getLogger(__name__)
+
+
+class ConsumerLife:
+    """The consumer alone holds it. `closed`: whether `end` was called."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: Running | None = None
+        self.closed = False
+        self._interrupted = False
+        self._watch: Watch | None = None
+
+    def begin(self, consumer: object, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
+        """Join the group with what `build` makes, unless that was done; `what` names the consumer in the log."""
+        with self.lock:
+            if self.closed:
+                raise _closed()
+            if self.running is not None:
+                return self.running
+            running = build()
+            try:
+                running.membership.join(patience_ms)
+                if alive(what):
+                    _log.warning("this process has %s already, which is held: they share its partitions", what)
+                self._watch = Watch(consumer, what, partial(running.give_back, 0, _drop))
+                self._watch.begin()
+                self.running = running
+            except BaseException:
+                if self._watch is not None:
+                    self._watch.end()
+                running.close()
+                raise
+            return running
+
+    def end(self, wait_ms: float, handle: Handler) -> None:
+        """Give everything back, once. Interrupted, it may be called again."""
+        with self.lock:
+            if self.closed and not self._interrupted:
+                return
+            self.closed, self._interrupted = True, False
+        if self.running is not None:
+            try:
+                self.running.give_back(wait_ms, handle)
+            except BaseException:
+                self._interrupted = True
+                raise
+        if self._watch is not None:
+            self._watch.end()
+
+    def live(self) -> Running:
+        """ClientClosed once it was closed, ConfigurationError before it was started."""
+        if self.closed:
+            raise _closed()
+        return self.started()
+
+    def started(self) -> Running:
+        """Closed or not: what was handed out before may be confirmed in the consumer's callbacks."""
+        if self.running is None:
+            raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
+        return self.running
+
+
+def _closed() -> ClientClosed:
+    return ClientClosed("this consumer is closed")
+
+
+def _drop(running: Running, event: object) -> None:
+    """For a consumer that nobody has any more."""

@@ -1,0 +1,312 @@
+"""One partition that a consumer holds, and what may happen to it. No I/O, no clock.
+
+Its fields are assigned here only: each method is something that happened, and leaves a state that makes sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from tubeclient.flows.delivery import Position
+from tubeclient.flows.effects import Ticket
+from tubeclient.flows.throttling import PartitionPace
+from tubeclient.flows.turns import Turns
+from tubeclient.keys import BrokerInfo, PartitionKey
+
+__all__ = ["BrokerLine", "Doubt", "Holding", "Lease", "OpenFetch", "PackOut", "Phase"]
+
+
+class Phase(Enum):
+    """What is going on with a partition."""
+
+    REGISTERING = "registering"
+    IDLE = "idle"
+    FETCHING = "fetching"
+    DELIVERED = "delivered"
+    GONE = "gone"
+
+
+@dataclass(eq=False, slots=True)
+class BrokerLine:
+    """A broker that partitions are held on, and whether it answers."""
+
+    info: BrokerInfo
+    up: bool = True
+    kept: bool = False
+    """Somebody keeps the leases of the partitions on it."""
+
+    @property
+    def signal(self) -> str:
+        """Wakes the keeper of its leases."""
+        return f"broker {self.info.broker_id}"
+
+
+class Lease(NamedTuple):
+    """A registration."""
+
+    number: int = 0
+    """Counts the registrations: what was asked for under an earlier one does not count any more. 0 before the first."""
+    connection: int | None = None
+    """The connection over which the broker last said that the partition is ours."""
+
+
+class Doubt(NamedTuple):
+    """From `start` on it is not known whether the broker still has the data of the index's entries."""
+
+    start: int
+    may_be_new: bool = False
+    """The group may have had no position before: then what is older than the first message was never its to read."""
+
+
+class PackOut(NamedTuple):
+    """A pack that was handed out and is not confirmed. Times in ms, of the monotonic clock."""
+
+    number: int
+    end: int
+    """Where it ends at the earliest."""
+    overdue_ms: float
+    """When it is given up."""
+    resume_ms: float = 0.0
+    """Flow control: no fetch before that, once it is confirmed; 0 for at once."""
+
+
+@dataclass(eq=False, slots=True)
+class OpenFetch:
+    """A fetch that counts for as long as its partition has it."""
+
+    ticket: Ticket | None = None
+    """None until it was sent."""
+    taken: bool = False
+    """Somebody takes its answer already."""
+
+    def sent(self, ticket: Ticket) -> None:
+        """It was sent, and will be answered by this ticket."""
+        self.ticket = ticket
+
+    def take(self) -> Ticket:
+        """Nobody else takes its answer from now on."""
+        assert self.ticket is not None
+        self.taken = True
+        return self.ticket
+
+    def let_go(self) -> None:
+        """Others may take it, where it still counts."""
+        self.taken = False
+
+
+@dataclass(eq=False, slots=True)
+class Holding:
+    """One partition that is held, or about to be."""
+
+    key: PartitionKey
+    line: BrokerLine
+    filters: frozenset[str]
+    siblings: Sequence[PartitionKey]
+    """All partitions that share its store's index."""
+    turns: Turns[Holding]
+    phase: Phase = Phase.REGISTERING
+    leaving: bool = False
+    """Is being given back: nothing more is asked for."""
+    lease: Lease = field(default_factory=Lease)
+    confirmed: int = -1
+    """Where the group stands, -1 before the first registration."""
+    end: int = -1
+    updated_ms: float = 0.0
+    doubt: Doubt | None = None
+    expected: int | None = None
+    """Where the next pack must begin if nothing expired; None where the position can have moved without our seeing."""
+    commit_next: bool = False
+    """The next fetch commits what the last one passed over."""
+    noted: bool = False
+    """The broker may have noted a fetch of messages that are not confirmed."""
+    fetch: OpenFetch | None = None
+    """While FETCHING."""
+    out: PackOut | None = None
+    """While DELIVERED."""
+    committing: bool = False
+    """A commit is on its way: until it is known what became of it, no answer to a fetch counts."""
+    sent_over: int | None = None
+    """The connection over which something was last asked for, None where that is not sure."""
+    sending: int = 0
+    """Fetches and commits that may not have reached the socket yet."""
+    empty_ms: float = 0.0
+    """When the last answer without messages came."""
+    empty_at: int = -1
+    """Where the last pack without messages began."""
+    failures: int = 0
+    """Fetches in a row that were refused."""
+    pace: PartitionPace = field(default_factory=PartitionPace)
+
+    @property
+    def position(self) -> Position:
+        """How far it has been read."""
+        fetched = self.confirmed if self.out is None else self.out.end
+        return Position(self.confirmed, fetched, self.end, self.updated_ms)
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the broker ever said that it is ours."""
+        return self.lease.number > 0
+
+    def is_under(self, lease: Lease) -> bool:
+        """Whether it was not registered anew since that registration."""
+        return self.lease.number == lease.number
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether a fetch or a commit of it has no answer that was dealt with."""
+        return self.committing or (self.fetch is not None and self.fetch.ticket is not None)
+
+    @property
+    def answer(self) -> Ticket | None:
+        """What the answer to its fetch comes by, where that is to be taken by whoever sees it first."""
+        return None if self.fetch is None or self.fetch.taken or self.committing else self.fetch.ticket
+
+    # Registering, and the end
+
+    def registers(self) -> None:
+        """It is about to be registered anew; nothing that is under way counts any more."""
+        if self.phase is not Phase.GONE:
+            self._become(Phase.REGISTERING)
+            self.turns.leave(self)
+
+    def registered(self, start: int, end: int, *, wall_ms: float, connection: int | None, doubt: Doubt | None) -> None:
+        """The group stands at `start` now, and the broker has noted nothing of it."""
+        self.lease = Lease(self.lease.number + 1, connection)
+        self.line.up = True
+        self.confirmed, self.end, self.updated_ms = start, max(end, start), wall_ms
+        self.doubt = doubt
+        self.expected, self.commit_next, self.noted, self.failures = start, False, False, 0
+        self.rest()
+
+    def expects(self, offset: int) -> None:
+        """The next pack would begin there if nothing had expired."""
+        self.expected = offset
+
+    def lease_kept(self, connection: int | None) -> None:
+        """The broker said over this connection that it is ours."""
+        self.lease = self.lease._replace(connection=connection)
+
+    def leaves(self) -> None:
+        """It is being given back; a pack that is out may still be confirmed."""
+        self.leaving = True
+        if self.phase in (Phase.IDLE, Phase.FETCHING):
+            self.rest()
+
+    def ends(self) -> None:
+        """It is held no more, for good, whatever answer is still to come."""
+        self.leaving = True
+        self._become(Phase.GONE)
+        self.turns.leave(self)
+
+    # Sending
+
+    def begins_to_send(self) -> None:
+        """A fetch or a commit is about to be written."""
+        self.sending += 1
+
+    def was_sent(self, before: int | None, after: int | None) -> None:
+        """It was written; these were the live connections before and after that."""
+        self.sent_over = after if before in (None, after) else None
+
+    def sending_ends(self) -> None:
+        """Written or not."""
+        self.sending -= 1
+
+    # Fetching
+
+    def rest(self, until_ms: float = 0.0) -> None:
+        """It may be asked for messages from then on; whatever is under way does not count any more."""
+        if self.phase is Phase.GONE:
+            return
+        self._become(Phase.IDLE)
+        if self.leaving:
+            self.turns.leave(self)
+        else:
+            self.turns.wait(self, until_ms)
+
+    def fetches(self) -> OpenFetch:
+        """Messages are about to be asked for."""
+        self._become(Phase.FETCHING)
+        self.turns.fetch(self)
+        self.noted = True
+        self.fetch = OpenFetch()
+        return self.fetch
+
+    def fetch_given_up(self, fetch: OpenFetch) -> None:
+        """It was not sent."""
+        if self.fetch is fetch:
+            self.rest()
+
+    def lost_track(self, rest_until_ms: float = 0.0) -> None:
+        """How far a fetch has moved the group is not known: the next one repeats it."""
+        self.expected, self.commit_next = None, False
+        self.rest(rest_until_ms)
+
+    def refused(self, rest_until_ms: float) -> None:
+        """A fetch was refused for now."""
+        self.failures += 1
+        self.lost_track(rest_until_ms)
+
+    def answered(self) -> None:
+        """The broker did what a fetch asked for: what was to be committed with it is."""
+        self.failures, self.commit_next = 0, False
+
+    def reached(self, start: int, end: int, *, wall_ms: float, after_silence: bool) -> None:
+        """A pack begins at `start`; the broker may have passed over entries of others. `after_silence`: nothing was
+        heard of it for so long that data may have expired.
+        """
+        self.confirmed, self.end, self.updated_ms = max(self.confirmed, start), max(self.end, end), wall_ms
+        if after_silence and self.doubt is None:
+            self.doubt = Doubt(start)
+
+    def found_nothing(self, now_ms: float, rest_until_ms: float, *, commit_next: bool, at: int | None = None) -> None:
+        """There were no messages for us: in no pack, or in the one that began `at` this offset."""
+        self.noted, self.empty_ms = False, now_ms
+        if at is not None:
+            self.empty_at = at
+        self.lost_track(rest_until_ms)
+        self.commit_next = commit_next
+
+    def delivered(self, out: PackOut) -> None:
+        """A pack was handed out."""
+        self._become(Phase.DELIVERED)
+        self.turns.deliver(self)
+        self.out = out
+
+    def pack_given_up(self) -> None:
+        """Nobody confirmed it in time: it will be read again."""
+        self.expected, self.commit_next = self.confirmed, False
+        self.rest()
+
+    def doubt_settled(self) -> None:
+        """What had expired is known."""
+        self.doubt = None
+
+    # Confirming
+
+    def commits(self, now_ms: float) -> None:
+        """The pack that is out is about to be committed; the next fetch may follow the commit at once."""
+        assert self.out is not None
+        self.committing = True
+        self.rest(self.out.resume_ms if self.out.resume_ms > now_ms else 0.0)
+
+    def commit_sent(self, lease: Lease) -> None:
+        """It was sent, under this lease; where a fetch followed it, the broker notes that one."""
+        if self.phase is Phase.IDLE and self.is_under(lease):
+            self.noted = False
+
+    def committed(self, position: int, end: int, *, wall_ms: float) -> None:
+        """The broker said where the group stands after it."""
+        self.confirmed, self.end, self.updated_ms = position, max(end, position), wall_ms
+        self.expected = position
+
+    def commit_ends(self) -> None:
+        """What became of it is known, or never will be."""
+        self.committing = False
+
+    def _become(self, phase: Phase) -> None:
+        self.phase, self.fetch, self.out = phase, None, None

@@ -1,0 +1,76 @@
+"""Whose turn it is: the idle ones queue, and those at work are kept in the order in which they began. No clock."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Turns"]
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """Each one waits for its turn, has a fetch, has a pack out, or none of these. Times in ms, of one clock."""
+
+    def __init__(self) -> None:
+        self.fetching: dict[T, None] = {}
+        """Those with a fetch in the air or an answer nobody took, the oldest first."""
+        self.delivered: dict[T, None] = {}
+        """Those with an unconfirmed pack, the oldest first."""
+        self._waiting: dict[T, int] = {}
+        """The number of each one's newest queue entry; older entries are stale."""
+        self._ready: deque[tuple[int, T]] = deque()
+        self._resting: list[tuple[float, int, T]] = []
+        self._numbers = itertools.count(1)
+
+    def leave(self, one: T) -> None:
+        """It neither waits nor works."""
+        self._waiting.pop(one, None)
+        self.fetching.pop(one, None)
+        self.delivered.pop(one, None)
+
+    def wait(self, one: T, rest_until_ms: float = 0.0) -> None:
+        """It queues behind the others, from then on; 0 for at once."""
+        self.leave(one)
+        self._waiting[one] = number = next(self._numbers)
+        if rest_until_ms > 0:
+            heapq.heappush(self._resting, (rest_until_ms, number, one))
+        else:
+            self._ready.append((number, one))
+
+    def fetch(self, one: T) -> None:
+        """It has a fetch."""
+        self.leave(one)
+        self.fetching[one] = None
+
+    def deliver(self, one: T) -> None:
+        """It has a pack out."""
+        self.leave(one)
+        self.delivered[one] = None
+
+    def next(self, now_ms: float, usable: Callable[[T], bool]) -> T | None:
+        """The one whose turn it is, of those that are usable now. It keeps its turn until it does something else."""
+        self._end_rests(now_ms)
+        for _ in range(len(self._ready)):
+            number, one = self._ready[0]
+            if self._waiting.get(one) != number:
+                self._ready.popleft()
+            elif usable(one):
+                return one
+            else:
+                self._ready.rotate(-1)
+        return None
+
+    def next_rest_end_ms(self, now_ms: float) -> float | None:
+        """When the next of the resting ones may work again; None where none rests."""
+        self._end_rests(now_ms)
+        return self._resting[0][0] if self._resting else None
+
+    def _end_rests(self, now_ms: float) -> None:
+        while self._resting and self._resting[0][0] <= now_ms:
+            _, number, one = heapq.heappop(self._resting)
+            self._ready.append((number, one))
