@@ -9,10 +9,8 @@ import pickle
 import pytest
 
 from spark_source.options.given import parse_given, parse_options, write_options
-from spark_source.options.option import Option, options_of
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import OPTIONS, find_option, markdown
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -41,17 +39,6 @@ def test_the_least_options_and_all_defaults() -> None:
     assert options.master_web_port == 8080
     assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (8_000, 40_000)
     assert options.group_fallback == "error"
-
-
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_the_documentation_names_every_word_that_an_option_takes(option: Option) -> None:
-    """An option that takes one of some words says so when it is given another."""
-    try:
-        option.parse("?")
-    except ValueError as error:
-        words = str(error).partition("; write one of ")[2].removesuffix(", or package.module:function of your own")
-        for word in filter(None, words.split(", ")):
-            assert f"`{word}`" in option.doc + option.default
 
 
 def test_names_come_in_any_case_and_values_are_parsed() -> None:
@@ -227,27 +214,6 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse(offsetstable="o", **{"storageoption.key": "  "})
     assert "storageoption.key has a value that cannot be used" in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", [SourceOptions, SinkOptions])
-def test_every_field_is_an_option(kind: type[SourceOptions | SinkOptions]) -> None:
-    assert {field.name for field in dataclasses.fields(kind)} == {*options_of(kind), "given"}
-
-
-def test_names_are_unique_and_options_documented() -> None:
-    names = [option.name.lower() for option in OPTIONS]
-    assert len(set(names)) == len(names)
-    assert all(option.doc.endswith(".") for option in OPTIONS)
-    assert find_option("STORAGEOPTION.a.b") is find_option("storageOption.x") is not None
-
-
-def test_documentation_has_every_option() -> None:
-    table = markdown()
-    for option in OPTIONS:
-        [uses] = [line.split(" | ")[2] for line in table.splitlines() if line.startswith(f"| `{option.name}` |")]
-        assert ("reads" in uses) == (option in options_of(SourceOptions).values())
-        assert ("writes" in uses) == (option in options_of(SinkOptions).values())
-    assert all(line.count("|") - line.count("\\|") == 5 for line in table.strip().splitlines())
 
 
 def write(**given: str) -> SinkOptions:
