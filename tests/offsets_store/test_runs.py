@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Event
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
+from offsets_store import CommitConflict, GroupKey, OffsetsRun, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.storage import Conflict
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
@@ -193,13 +193,18 @@ class Meddler:
         monkeypatch.setattr(DeltaRsStorage, "replace", replace)
 
 
-def test_a_commit_between_look_and_write_is_noticed(
-    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def two_runs(open_table: Open, clock: Clock, newer: GroupKey = KEY) -> tuple[OffsetsRun, OffsetsRun]:
+    """One that has written, and a newer one of the group that has not."""
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
     clock.now += 1
-    new = open_table().open_run(KEY, 1, force=True)
+    return old, open_table().open_run(newer, 1, force=True)
+
+
+def test_a_commit_between_look_and_write_is_noticed(
+    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = two_runs(open_table, clock)
     Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 56}))
@@ -209,10 +214,7 @@ def test_a_commit_between_look_and_write_is_noticed(
 def test_a_late_commit_of_an_older_run_is_overruled(
     open_table: Open, clock: Clock, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = open_table().open_run(KEY, 1)
-    old.record(at({FIRST: 28}))
-    clock.now += 1
-    new = open_table().open_run(KEY, 1, force=True)
+    old, new = two_runs(open_table, clock)
     meddler = Meddler(monkeypatch, lambda: old.record(at({FIRST: 56})))
     assert new.record(at({FIRST: 84})) is True
     assert meddler.left == 0
@@ -226,10 +228,7 @@ def test_runs_that_differ_in_topics_are_fenced_between_look_and_write_too(
     open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """delta-rs alone would let both through: their predicates have no row in common."""
-    old = open_table().open_run(KEY, 1)
-    old.record(at({FIRST: 28}))
-    clock.now += 1
-    new = open_table().open_run(GroupKey("clicks_etl", ["clicks", "views"]), 1, force=True)
+    old, new = two_runs(open_table, clock, GroupKey("clicks_etl", ["clicks", "views"]))
     Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 56}))

@@ -4,42 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 
 import pytest
 
+from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
 from tubeclient.net.connection import Connection, split_address
 from tubeclient.wire.framing import FrameDecoder, encode_frame
-
-WAIT_SECONDS = 10
-
-
-@contextmanager
-def peer(serve: Callable[[socket.socket], None]) -> Iterator[Connection]:
-    """A connection to a peer of a test's own making; `serve` gets the accepted socket."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(WAIT_SECONDS)
-
-        def accept() -> None:
-            accepted, _ = listener.accept()
-            with accepted:
-                accepted.settimeout(WAIT_SECONDS)
-                serve(accepted)
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        connection = Connection(
-            f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout_ms=1_000, send_timeout_ms=1_000
-        )
-        try:
-            yield connection
-        finally:
-            connection.close()
-            thread.join(WAIT_SECONDS)
-            assert not thread.is_alive()
 
 
 def receive_frames(sock: socket.socket, count: int) -> list[tuple[int, bytes]]:
@@ -50,16 +22,6 @@ def receive_frames(sock: socket.socket, count: int) -> list[tuple[int, bytes]]:
         assert data
         frames += decoder.feed(data)
     return frames
-
-
-def wait_until_closed(sock: socket.socket) -> None:
-    while sock.recv(65536):
-        pass
-
-
-def fill(connection: Connection) -> None:
-    for _ in range(20):
-        connection.submit(bytes(4 << 20))
 
 
 def test_answers_in_any_order_reach_their_callers() -> None:
@@ -146,7 +108,7 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
     def serve(sock: socket.socket) -> None:
         done.wait(WAIT_SECONDS)
 
-    with peer(serve) as connection:
+    with peer(serve, send_timeout_ms=1_000) as connection:
         with pytest.raises(ConnectionLost, match="took too long"):
             fill(connection)
         done.set()

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tubeclient.consuming import LATE, STORMY, Bench, fail_if_dead
-from tests.tubeclient.simulation import Weather
+from tests.tubeclient.simulation import Actor, Weather
 from tubeclient.assignment import assign
 from tubeclient.keys import PartitionKey
+
+
+def start(
+    bench: Bench,
+    assignments: Iterable[Callable[[list[PartitionKey]], Sequence[PartitionKey]]],
+    got: list[tuple[PartitionKey, bytes]],
+    *,
+    workers: int,
+    prefetch: int,
+    wait: bool,
+) -> list[Actor]:
+    """Start a client for each assignment, with so many workers that put what they read in `got`."""
+    actors = []
+    for number, assignment in enumerate(assignments):
+        client = bench.client(f"client-{number}", prefetch=prefetch)
+        flows = [client.balance(assignment), *(client.work(got, wait=wait) for _ in range(workers))]
+        actors += [bench.simulation.start(flow, on_event=client.handle) for flow in flows]
+    return actors
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -44,12 +65,12 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
         broker.faults.half_packs, broker.faults.advancing_404 = half, advancing
     bench.send(200)
     got: list[tuple[PartitionKey, bytes]] = []
-    actors = []
-    for number in range(clients):
-        client = bench.client(f"client-{number}", prefetch=prefetch)
-        assignment = lambda keys, n=number: assign("modulo", keys, clients)[n]  # noqa: E731
-        actors.append(bench.simulation.start(client.balance(assignment), on_event=client.handle))
-        actors += [bench.simulation.start(client.work(got, wait=wait), on_event=client.handle) for _ in range(workers)]
+
+    def assignment(number: int, keys: list[PartitionKey]) -> list[PartitionKey]:
+        return assign("modulo", keys, clients)[number]
+
+    assignments = [partial(assignment, number) for number in range(clients)]
+    actors = start(bench, assignments, got, workers=workers, prefetch=prefetch, wait=wait)
     for moment in range(5):
         bench.simulation.at(moment * 300 + 200, lambda: bench.send(40))
     bench.simulation.run(2_000)
@@ -87,17 +108,14 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
         broker.faults.advancing_404 = advancing
     bench.send(200)
     got: list[tuple[PartitionKey, bytes]] = []
-    actors = []
-    for number in range(clients):
-        client = bench.client(f"client-{number}", prefetch=prefetch)
 
-        def assignment(keys: list[PartitionKey], n: int = number) -> list[PartitionKey]:
-            # Nodes change places every few seconds where partitions are to move.
-            turn = int(bench.simulation.now_ms // 5_000) if moving else 0
-            return assign("modulo", keys, clients)[(n + turn) % clients]
+    def assignment(number: int, keys: list[PartitionKey]) -> list[PartitionKey]:
+        # Nodes change places every few seconds where partitions are to move.
+        turn = int(bench.simulation.now_ms // 5_000) if moving else 0
+        return assign("modulo", keys, clients)[(number + turn) % clients]
 
-        actors.append(bench.simulation.start(client.balance(assignment), on_event=client.handle))
-        actors += [bench.simulation.start(client.work(got, wait=wait), on_event=client.handle) for _ in range(workers)]
+    assignments = [partial(assignment, number) for number in range(clients)]
+    actors = start(bench, assignments, got, workers=workers, prefetch=prefetch, wait=wait)
     for moment in range(5):
         bench.simulation.at(moment * 3_000 + 200, lambda: bench.send(40))
     bench.simulation.run(16_000)

@@ -55,6 +55,13 @@ def settings(guarded: EmbeddedTubeMQ) -> ClientSettings:
     return ClientSettings((guarded.master_address,), master_web_port=1, rpc_timeout_ms=2_000, retry_limit_ms=5_000)
 
 
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the password is, which is read anew at each use."""
+    monkeypatch.setattr("tubeclient.access._REUSE_MS", 0)
+    return tmp_path / "password"
+
+
 def broker_of(cluster: EmbeddedTubeMQ) -> BrokerInfo:
     host, port = cluster.broker_addresses[1].split(":")
     return BrokerInfo(1, host, int(port))
@@ -126,11 +133,9 @@ def test_a_password_that_cannot_be_read_ends_every_part_at_once(
 
 
 def test_a_sender_whose_password_went_away_hears_of_it(
-    guarded: EmbeddedTubeMQ, settings: ClientSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarded: EmbeddedTubeMQ, settings: ClientSettings, file: Path
 ) -> None:
-    file = tmp_path / "password"
     file.write_text(SECRET)
-    monkeypatch.setattr("tubeclient.access._REUSE_MS", 0)
     with Producer(replace(settings, credentials=Credentials("alice", password_file=str(file)))) as producer:
         producer.publish(["clicks"])
         producer.send("clicks", b"one")
@@ -142,12 +147,8 @@ def test_a_sender_whose_password_went_away_hears_of_it(
     assert guarded.bounds("clicks").max_offset == 56
 
 
-def test_a_password_that_was_replaced_counts(
-    guarded: EmbeddedTubeMQ, settings: ClientSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "password"
+def test_a_password_that_was_replaced_counts(guarded: EmbeddedTubeMQ, settings: ClientSettings, file: Path) -> None:
     file.write_text(WRONG)
-    monkeypatch.setattr("tubeclient.access._REUSE_MS", 0)
     with Producer(replace(settings, credentials=Credentials("alice", password_file=str(file)))) as producer:
         with pytest.raises(AuthenticationFailed):
             producer.publish(["clicks"])

@@ -10,21 +10,17 @@ import ssl
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.certificates import Certificate, CertificateAuthority
+from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
 from tests.waiting import wait_for
-from tubeclient import TlsSettings
 from tubeclient.errors import ConnectError, ConnectionLost
-from tubeclient.net.connection import Connection
 from tubeclient.net.streams import TlsStream
 from tubeclient.wire.framing import FrameDecoder, encode_frame
-
-WAIT_SECONDS = 30
 
 
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
@@ -34,33 +30,6 @@ def context(request: pytest.FixtureRequest, server_certificate: Certificate) -> 
     context.minimum_version = context.maximum_version = request.param
     context.load_cert_chain(server_certificate.certificate_file, server_certificate.key_file)
     return context
-
-
-@contextmanager
-def peer(serve: Callable[[socket.socket], None], ca_file: str | None, **limits: int) -> Iterator[Connection]:
-    """A connection to a peer of a test's own making, plain without `ca_file`; `serve` gets the accepted socket."""
-    limits = {"connect_timeout_ms": 5_000, "send_timeout_ms": 5_000} | limits
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(WAIT_SECONDS)
-
-        def accept() -> None:
-            accepted, _ = listener.accept()
-            with accepted:
-                accepted.settimeout(WAIT_SECONDS)
-                serve(accepted)
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        connection: Connection | None = None
-        try:
-            address = f"127.0.0.1:{listener.getsockname()[1]}"
-            connection = Connection(address, **limits, tls=TlsSettings(ca_file) if ca_file is not None else None)
-            yield connection
-        finally:
-            if connection is not None:
-                connection.close()
-            thread.join(WAIT_SECONDS)
-            assert not thread.is_alive()
 
 
 def echo(sock: ssl.SSLSocket) -> None:
@@ -146,8 +115,7 @@ def test_answers_come_in_while_a_send_is_held_up(authority: CertificateAuthority
             wait_until_full(secured)
             secured.sendall(encode_frame(serial, b"answer"))
             answered.wait(WAIT_SECONDS)
-            while secured.recv(1 << 16):
-                pass
+            wait_until_closed(secured)
 
     with peer(serve, authority.ca_file, send_timeout_ms=WAIT_SECONDS * 1_000) as connection:
         future = connection.submit(b"question")
@@ -169,10 +137,6 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender(
         with context.wrap_socket(sock, server_side=True):
             done.wait(WAIT_SECONDS)
 
-    def fill(connection: Connection) -> None:
-        for _ in range(20):
-            connection.submit(bytes(4 << 20))
-
     with peer(serve, authority.ca_file, send_timeout_ms=300) as connection:
         with pytest.raises(ConnectionLost, match="took too long"):
             fill(connection)
@@ -180,13 +144,9 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender(
 
 
 def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: CertificateAuthority) -> None:
-    def serve(sock: socket.socket) -> None:
-        while sock.recv(1 << 16):
-            pass
-
     with (
         pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ over TLS: no answer to the TLS handshake"),
-        peer(serve, authority.ca_file, connect_timeout_ms=300),
+        peer(wait_until_closed, authority.ca_file, connect_timeout_ms=300),
     ):
         pass
 
@@ -214,7 +174,7 @@ def test_an_alert_to_a_plain_connection_says_that_tls_is_missing() -> None:
         sock.sendall(bytes([0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46]))  # fatal: protocol version
 
     with (
-        peer(serve, None) as connection,
+        peer(serve) as connection,
         pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ speaks TLS; give TLS settings"),
     ):
         connection.submit(b"question").result(WAIT_SECONDS)
