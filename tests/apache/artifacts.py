@@ -85,5 +85,11 @@ io.prometheus:simpleclient_tracer_otel_agent:0.14.1
 org.apache.logging.log4j:log4j-1.2-api:2.17.2
 """
 
+# InLong's own packs of records, made and read by Apache's code: the oracle of tubeclient.inlong.
+_INLONG = """
+org.apache.inlong:inlong-common:1.11.0
+org.xerial.snappy:snappy-java:1.1.10.4
+"""
+
 # opentelemetry-javaagent, which the published build names too, stays off the class path on purpose.
-ARTIFACTS: Final = parse_artifacts(_TUBEMQ + _CLIENT + _SERVER)
+ARTIFACTS: Final = parse_artifacts(_TUBEMQ + _CLIENT + _SERVER + _INLONG)

@@ -1,0 +1,278 @@
+"""Any bytes give records or one error; packs give what was put into them."""
+
+from __future__ import annotations
+
+import contextlib
+import tracemalloc
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.tubeclient.inlong.packs import GROUPS, Group
+from tubeclient.errors import ConfigurationError, CorruptMessage
+from tubeclient.inlong import (
+    Limits,
+    Origin,
+    OwnRecord,
+    RecordDecoder,
+    RecordGroup,
+    encode_bin_pack,
+    encode_message_objs,
+    encode_pack,
+    records_of,
+)
+from tubeclient.inlong.blocks import LENGTH
+
+ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000000"}
+ORIGIN = Origin("g", "s", 1_700_000_000_000)
+OBJECTS = {"version": "1", "inlongGroupId": "g", "inlongStreamId": "s"}
+
+
+def a_pack(version: int = 1, bodies: tuple[bytes, ...] = (b"one", b"", b"three"), **options: Any) -> bytes:
+    """A pack of one group, of any version."""
+    if version == 4:
+        return encode_bin_pack(bodies, ATTRIBUTES, data_time_s=1_700_000_000, **options)
+    records: Any = [OwnRecord(body, {"n": str(n)}) for n, body in enumerate(bodies)] if version == 3 else list(bodies)
+    return encode_pack([RecordGroup(ATTRIBUTES, records)], version, made_ms=5, **options)  # type: ignore[arg-type]
+
+
+def reason(message: bytes, attributes: dict[str, str] | None = None, decoder: RecordDecoder | None = None) -> str:
+    with pytest.raises(CorruptMessage) as caught:
+        records_of(message, attributes or {}, decoder)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("snappy", [True, False])
+def test_records_have_their_place_and_origin(version: int, snappy: bool) -> None:
+    found = records_of(a_pack(version, snappy=snappy), {})
+    assert [(one.body, one.record_index, one.origin) for one in found] == [
+        (b"one", 0, ORIGIN),
+        (b"", 1, ORIGIN),
+        (b"three", 2, ORIGIN),
+    ]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
+def test_protobuf_packs(compression: Any) -> None:
+    pack = encode_message_objs([OwnRecord(b"a", {"k": "v"}), OwnRecord(b"", {})], [5, 6], compression, "10.0.0.1")
+    number = {"none": "0", "gzip": "1", "snappy": "2"}[compression]
+    name = {"none": "NONE", "gzip": "INLONG_GZ", "snappy": "INLONG_SNAPPY"}[compression]
+    for text in (number, name):
+        first, second = records_of(pack, {**OBJECTS, "compressType": text})
+        assert (first.body, first.origin, first.attributes) == (
+            b"a",
+            Origin("g", "s", 5),
+            {"k": "v", "sourceIp": "10.0.0.1"},
+        )
+        assert (second.body, second.origin, second.record_index) == (b"", Origin("g", "s", 6), 1)
+
+
+def test_protobuf_packs_are_what_any_protobuf_writer_writes() -> None:
+    # Field 1 of MessageObjs; msgTime, sourceIp, body and one of params within.
+    inner = b"\x08\x05" + b"\x12\x00" + b"\x1a\x01a" + b"\x22\x06\x0a\x01k\x12\x01v"
+    assert encode_message_objs([OwnRecord(b"a", {"k": "v"})], [5], "none") == b"\x0a" + bytes([len(inner)]) + inner
+
+
+@given(GROUPS, st.sampled_from([1, 2]), st.booleans())
+def test_groups_with_equal_attributes_lose_nothing(groups: list[Group], version: Any, snappy: bool) -> None:
+    # Apache's parser keeps the last of them only.
+    twice = [RecordGroup(group.attributes, group.bodies) for group in [*groups, *groups]]
+    found = records_of(encode_pack(twice, version, snappy=snappy), {})
+    assert [one.body for one in found] == [body for group in twice for body in group.records]
+    assert [one.record_index for one in found] == list(range(len(found)))
+
+
+@given(
+    st.binary(max_size=80)
+    | st.tuples(st.integers(1, 4), st.binary(max_size=80)).map(lambda p: bytes([15, p[0]]) + p[1] + bytes([15, p[0]])),
+    st.sampled_from([{}, {**OBJECTS, "compressType": "1"}, {**OBJECTS, "compressType": "2"}, OBJECTS]),
+)
+def test_any_bytes_give_records_or_one_error(message: bytes, attributes: dict[str, str]) -> None:
+    with contextlib.suppress(CorruptMessage):
+        records_of(message, attributes)
+
+
+@given(st.data(), st.integers(1, 4), st.booleans())
+def test_a_pack_with_any_byte_changed_gives_records_or_one_error(
+    data: st.DataObject, version: int, snappy: bool
+) -> None:
+    whole = bytearray(a_pack(version, snappy=snappy))
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    test_any_bytes_give_records_or_one_error.hypothesis.inner_test(bytes(whole), {})  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_pack_that_is_cut_off_says_so_wherever_it_ends(version: int) -> None:
+    whole = a_pack(version, snappy=False)
+    for length in range(4, len(whole) - 2):
+        reason(whole[:length] + whole[-2:])
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (b"", "does not begin and end with 0F 01 to 0F 04"),
+        (b"\x0f\x05abc\x0f\x05", "does not begin and end"),
+        (b"\x0f\x01\x0f\x01", "4 bytes, fewer than the head of version 1"),
+        (
+            a_pack(snappy=False).replace(b"\0\0\0\x05three", b"\0\0\0\x06three"),
+            "record of 6 bytes at byte 11, where 5 are left",
+        ),
+        (
+            a_pack(snappy=False).replace(b"\0\0\0\x03one", b"\xff\xff\xff\xffone"),
+            "record of 4294967295 bytes at byte 0",
+        ),
+        (a_pack(bodies=(), snappy=False).replace(b"\0\0\0\x01\0\x0f", b"\0\0\0\x01\x07\x0f"), "packed in way 7"),
+        (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "not followed by EE01"),
+        (a_pack(3, (b"x",), snappy=False).replace(b"\0\0\0\x03n=0", b""), "group"),
+    ],
+)
+def test_what_is_wrong_and_where(message: bytes, said: str) -> None:
+    assert said in reason(message)
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (b"\xff\xff\xff\xff\x07abc", "claims to unpack to 2147483647 bytes; at most"),
+        (b"\x80\x80\x40abc", "they cannot hold so much"),
+        (b"\x05abc", "is damaged"),
+        (b"\xff\xff\xff\xff\xff\xff", "does not start with its unpacked length"),
+        (b"", "does not start with its unpacked length"),
+    ],
+)
+def test_a_snappy_block_that_lies_takes_no_memory(block: bytes, said: str) -> None:
+    head = a_pack(bodies=(), snappy=False)
+    at = head.rindex(b"\0\0\0\x01\0\x0f\x01")
+    message = head[:at] + LENGTH.pack(len(block) + 1) + b"\x01" + block + head[-2:]
+    tracemalloc.start()
+    try:
+        assert said in reason(message)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_bombs_end_at_the_limits() -> None:
+    limits = RecordDecoder(limits=Limits(max_bytes=1000, max_records=50))
+    many = [OwnRecord(b"", {})] * 51
+    objects = {**OBJECTS, "compressType": "1"}
+    assert "more than 1000 bytes" in reason(
+        encode_message_objs([OwnRecord(b"x" * 2000, {})], [1], "gzip"), objects, limits
+    )
+    assert "at most 50" in reason(encode_message_objs(many, [1] * 51, "gzip"), objects, limits)
+    assert "more than 50 entries" in reason(a_pack(bodies=(b"",) * 51), None, limits)
+    assert "at most 1000" in reason(a_pack(bodies=(b"x" * 1000,)), None, limits)
+    two = encode_pack([RecordGroup(ATTRIBUTES, [b"x" * 600])] * 2)
+    assert "at most" in reason(two, None, limits)
+    assert len(records_of(a_pack(bodies=(b"",) * 50), {}, limits)) == 50
+
+
+def test_gzip_that_is_cut_off_or_followed_by_more() -> None:
+    pack = encode_message_objs([OwnRecord(b"x", {})], [1], "gzip")
+    objects = {**OBJECTS, "compressType": "1"}
+    assert "cut off" in reason(pack[:-1], objects)
+    assert "3 bytes follow" in reason(pack + b"abc", objects)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"streamId": "s", "dt": "1"}, "have no groupId"),
+        ({"groupId": "g", "dt": "1"}, "have no streamId"),
+        ({**ATTRIBUTES, "dt": "soon"}, "dt='soon' is no number of milliseconds"),
+        ({**ATTRIBUTES, "dt": "9" * 18}, "past all timestamps"),
+        ({**ATTRIBUTES, "t": "2026"}, "t='2026' is none of yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "20261399"}, "none of yyyyMMdd"),
+    ],
+)
+def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -> None:
+    assert said in reason(encode_pack([RecordGroup(attributes, [b"x"])]))
+
+
+def test_the_message_names_what_the_records_do_not() -> None:
+    pack = encode_pack([RecordGroup({"a": "b"}, [b"x"])])
+    [found] = records_of(pack, {"inlongGroupId": "g", "inlongStreamId": "s"})
+    assert found.origin == Origin("g", "s", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("20261122", datetime(2026, 11, 22)),
+        ("202611221", datetime(2026, 11, 22)),
+        ("2026112213", datetime(2026, 11, 22, 13)),
+        ("20261122134", datetime(2026, 11, 22, 13)),
+        ("202611221345", datetime(2026, 11, 22, 13, 45)),
+        (" 20261122134559 ", datetime(2026, 11, 22, 13, 45)),
+    ],
+)
+def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: datetime) -> None:
+    pack = encode_pack([RecordGroup({**ATTRIBUTES, "t": text}, [b"x"])])
+    for zone in (UTC, ZoneInfo("Asia/Shanghai")):
+        [found] = records_of(pack, {}, RecordDecoder(zone=zone))
+        assert found.origin.data_time_ms == int(time.replace(tzinfo=zone).timestamp() * 1000)
+
+
+def test_own_attributes_count_before_shared_ones_but_in_version_4() -> None:
+    own = [OwnRecord(b"x", {"dt": "7", "streamId": "own"})]
+    [third] = records_of(encode_pack([RecordGroup(ATTRIBUTES, own)], 3), {})
+    assert third.origin == Origin("g", "own", 7)
+    [fourth] = records_of(encode_bin_pack(own, ATTRIBUTES, data_time_s=1_700_000_000), {})
+    assert fourth.origin == ORIGIN
+
+
+def test_numbers_of_version_4_are_unsigned() -> None:
+    [found] = records_of(encode_bin_pack([b"x"], {}, data_time_s=0xFFFFFFFF, numbers=(0xFFFF, 40000)), {})
+    assert found.origin == Origin("65535", "40000", 0xFFFFFFFF * 1000)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"a": "b&c"}, {"a=b": "c"}, {"": "x"}, {"a": "x" * 70000}], ids=["amp", "equals", "empty", "long"]
+)
+def test_attributes_that_would_not_come_back_are_refused(attributes: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError):
+        encode_pack([RecordGroup(attributes, [b"x"])])
+
+
+def test_columns_of_good_and_bad_messages_together() -> None:
+    good, bad = a_pack(), b"\x0f\x01 cut off \x0f\x01"
+    raw = b"just a row"
+    decoder = RecordDecoder("auto", batch_bytes=1)
+    batches = list(decoder.decode([good, bad, raw, good], [{}] * 4))
+    assert [batch.message_numbers.to_pylist() for batch in batches] == [[0, 0, 0], [2], [3, 3, 3]]
+    assert [batch.record_indexes.to_pylist() for batch in batches] == [[0, 1, 2], [0], [0, 1, 2]]
+    assert [one.number for batch in batches for one in batch.bad] == [1]
+    [whole] = RecordDecoder("auto").decode([good, bad, raw, good], [{}] * 4)
+    assert whole.bodies.to_pylist() == [b"one", b"", b"three", raw, b"one", b"", b"three"]
+    assert whole.stream_ids.to_pylist() == ["s"] * 3 + [None] + ["s"] * 3
+    assert whole.data_times_ms.to_pylist() == [1_700_000_000_000] * 3 + [None] + [1_700_000_000_000] * 3
+
+
+@pytest.mark.parametrize(
+    ("attributes", "body", "kind"),
+    [
+        ({}, b"row", "raw"),
+        ({"version": "1"}, b"row", "raw"),
+        ({"version": "1", "inlongGroupId": "g", "inlongStreamId": "s"}, b"", "objects"),
+        ({"msgEnType": "0"}, a_pack(), "raw"),
+        ({}, a_pack(), "pack"),
+        ({"msgEnType": "2"}, a_pack(), "pack"),
+    ],
+)
+def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str, str], body: bytes, kind: str) -> None:
+    found = records_of(body, attributes, RecordDecoder("auto"))
+    assert [one.body for one in found] == {"raw": [body], "pack": [b"one", b"", b"three"], "objects": []}[kind]
+
+
+@example("3")
+@given(st.text(max_size=5).filter(lambda text: text not in ("0", "1", "2")))
+def test_an_unknown_wrapping_or_compression_is_said(text: str) -> None:
+    assert "wrapping" in reason(a_pack(), {"version": text})
+    if text not in ("NONE",):
+        assert "compression" in reason(b"", {**OBJECTS, "compressType": text})

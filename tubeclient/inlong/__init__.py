@@ -1,0 +1,29 @@
+"""What is inside a message that came through InLong: packs of records, how to take them apart and how to make them.
+
+Needs pyarrow and numpy: `pip install pyspark-tubeclient[inlong]`.
+"""
+
+from tubeclient.inlong.attributes import Origin
+from tubeclient.inlong.blocks import Limits
+from tubeclient.inlong.columns import BadMessage, Record, RecordColumns
+from tubeclient.inlong.encode import OwnRecord, RecordGroup, encode_bin_pack, encode_message_objs, encode_pack
+from tubeclient.inlong.records import RecordDecoder, records_of
+from tubeclient.inlong.wrapping import Payload, Wrapping, wrapping_of
+
+__all__ = [
+    "BadMessage",
+    "Limits",
+    "Origin",
+    "OwnRecord",
+    "Payload",
+    "Record",
+    "RecordColumns",
+    "RecordDecoder",
+    "RecordGroup",
+    "Wrapping",
+    "encode_bin_pack",
+    "encode_message_objs",
+    "encode_pack",
+    "records_of",
+    "wrapping_of",
+]

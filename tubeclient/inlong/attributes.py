@@ -1,0 +1,150 @@
+"""The attributes of InLong's records: `k=v` joined by `&`, with the stream's name and the time of the data.
+
+Names and their order as in InLong's sort SDK (MessageDeserializer.decodeInlongMsg): `t` counts before `dt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
+from typing import Final, NamedTuple
+
+from tubeclient.errors import ConfigurationError, CorruptMessage
+
+__all__ = [
+    "DATA_TIME",
+    "GROUP_ID",
+    "MESSAGE_GROUP_ID",
+    "MESSAGE_STREAM_ID",
+    "MESSAGE_TIME",
+    "STREAM_ID",
+    "TIME_TEXT",
+    "Origin",
+    "attribute_text",
+    "parse_pairs",
+    "read_java_text",
+    "read_millis",
+    "write_java_text",
+]
+
+GROUP_ID: Final = "groupId"
+STREAM_ID: Final = "streamId"
+DATA_TIME: Final = "dt"
+TIME_TEXT: Final = "t"
+
+MESSAGE_GROUP_ID: Final = "inlongGroupId"
+MESSAGE_STREAM_ID: Final = "inlongStreamId"
+MESSAGE_TIME: Final = "msgTime"
+"""As DataProxy names them in the attributes of a TubeMQ message."""
+
+_TIME_FORMATS: Final = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M"}
+"""By the number of digits read: the longest that the text has. Those behind them do not count."""
+_MAX_MILLIS: Final = (1 << 63) // 1000
+"""Spark's timestamps are microseconds in 64 bits."""
+
+
+class Origin(NamedTuple):
+    """Where a record comes from."""
+
+    group_id: str | None
+    """InLong's groupId and streamId; None in a message that did not come through InLong."""
+    stream_id: str | None
+    data_time_ms: int | None
+    """Milliseconds since 1970; None where nothing names a time."""
+
+    @classmethod
+    def of_message(cls, message: Mapping[str, str]) -> Origin:
+        """Read the attributes of a message whose body is the record. CorruptMessage: its time is no number."""
+        time_text = message.get(MESSAGE_TIME)
+        return cls(
+            message.get(MESSAGE_GROUP_ID),
+            message.get(MESSAGE_STREAM_ID),
+            None if time_text is None else read_millis(time_text, MESSAGE_TIME),
+        )
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, str], message: Mapping[str, str], zone: tzinfo) -> Origin:
+        """Read the attributes of a record; groupId and streamId, if missing there, from those of its message.
+
+        `zone` is the zone of times written as text. CorruptMessage: a name is missing, or a time cannot be read.
+        """
+        group_id = attributes.get(GROUP_ID, message.get(MESSAGE_GROUP_ID))
+        stream_id = attributes.get(STREAM_ID, message.get(MESSAGE_STREAM_ID))
+        if group_id is None or stream_id is None:
+            missing = GROUP_ID if group_id is None else STREAM_ID
+            raise CorruptMessage(f"the attributes {sorted(attributes)} of a record have no {missing}")
+        return cls(group_id, stream_id, _data_time_ms(attributes, zone))
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """Return the pairs of a text; of a key that stands there twice, the last value counts.
+
+    CorruptMessage: a piece has no `=`.
+    """
+    try:
+        return dict(piece.split("=", 1) for piece in text.split("&") if piece)
+    except ValueError:
+        raise CorruptMessage(f"the attributes {text[:200]!r} of a record are no key=value pairs joined by &") from None
+
+
+def attribute_text(attributes: Mapping[str, str]) -> str:
+    """Return the text of attributes. ConfigurationError where a key or value would not come back as it is."""
+    for key, value in attributes.items():
+        if not key or "=" in key or "&" in key or "&" in value:
+            raise ConfigurationError(
+                f"the attribute {key!r}={value!r} cannot be in an InLong pack: keys are not empty and hold neither "
+                "'=' nor '&', values no '&'"
+            )
+    return "&".join(f"{key}={value}" for key, value in attributes.items())
+
+
+def read_java_text(raw: bytes, at: int) -> str:
+    """Return the text that Java's DataOutput.writeUTF wrote as `raw`, at byte `at` of its message: UTF-8, where NUL has
+    two bytes and each half of a surrogate pair three. CorruptMessage: it is no such text."""
+    if raw.isascii():
+        return raw.decode("ascii")
+    try:
+        halves = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeError as error:
+        raise CorruptMessage(f"the attributes at byte {at} are not text: {error}") from error
+
+
+def write_java_text(text: str) -> bytes:
+    """Return the text as Java's DataOutput.writeUTF writes it, without its length."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    halves = "".join(chr(high << 8 | low) for high, low in zip(units[::2], units[1::2], strict=True))
+    return halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+
+
+def _data_time_ms(attributes: Mapping[str, str], zone: tzinfo) -> int | None:
+    text = attributes.get(TIME_TEXT)
+    if text is not None:
+        return _parse_time(text.strip(), zone)
+    text = attributes.get(DATA_TIME)
+    if text is None:
+        return None
+    return read_millis(text, DATA_TIME)
+
+
+def read_millis(text: str, name: str) -> int:
+    """Return the milliseconds since 1970 that the attribute `name` has as text. CorruptMessage: it is none."""
+    try:
+        millis = int(text)
+    except ValueError:
+        raise CorruptMessage(f"the time {name}={text[:50]!r} is no number of milliseconds") from None
+    if abs(millis) >= _MAX_MILLIS:
+        raise CorruptMessage(f"the time {name}={text[:50]!r} is past all timestamps")
+    return millis
+
+
+def _parse_time(text: str, zone: tzinfo) -> int:
+    digits = text[: max((count for count in _TIME_FORMATS if count <= len(text)), default=0)]
+    try:
+        if not digits.isascii() or not digits.isdigit():
+            raise ValueError
+        return int(datetime.strptime(digits, _TIME_FORMATS[len(digits)]).replace(tzinfo=zone).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise CorruptMessage(
+            f"the time {TIME_TEXT}={text[:50]!r} is none of yyyyMMdd, yyyyMMddHH and yyyyMMddHHmm"
+        ) from None

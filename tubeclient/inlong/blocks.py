@@ -1,0 +1,125 @@
+"""Blocks of records: raw snappy, gzip or plain bytes, with limits on what they may unpack to.
+
+A raw snappy block starts with its unpacked length as a varint. Its densest element copies 64 bytes and takes 3, so a
+block that claims more than that is a lie, which is found before any memory is taken
+(https://github.com/google/snappy/blob/main/format_description.txt).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tubeclient.errors import CorruptMessage
+
+__all__ = ["LENGTH", "Limits", "entry_starts", "pack_gzip", "pack_snappy", "unpack_gzip", "unpack_snappy"]
+
+LENGTH = struct.Struct(">I")
+"""A length inside a pack: big-endian, 4 bytes. Java writes it signed; a negative one is larger than any block here."""
+
+_LENGTH_BYTES = LENGTH.size
+_SNAPPY_DENSEST = 64 / 3
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one message may unpack to. More is a CorruptMessage, raised before the memory is taken."""
+
+    max_bytes: int = 256 << 20
+    max_records: int = 1_000_000
+
+    def less(self, count: int, records: int) -> Limits:
+        """What is left of the limits after a block of `count` bytes with so many records."""
+        return Limits(self.max_bytes - count, self.max_records - records)
+
+    def check_bytes(self, count: int, what: str) -> None:
+        """Raise CorruptMessage where `what` would have more than `max_bytes`."""
+        if count > self.max_bytes:
+            raise CorruptMessage(f"{what} claims to unpack to {count} bytes; at most {self.max_bytes} are taken")
+
+
+def unpack_snappy(block: bytes, limits: Limits, at: int) -> bytes:
+    """Return what a raw snappy block holds. `at` is the block's place in its message, for the error.
+
+    CorruptMessage: the block is damaged, or lies about its length.
+    """
+    where = f"the snappy block at byte {at}"
+    length = _snappy_length(block, where)
+    limits.check_bytes(length, where)
+    if length > len(block) * _SNAPPY_DENSEST:
+        raise CorruptMessage(
+            f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot hold so much"
+        )
+    if length == 0:
+        return b""  # the codec takes no empty output
+    try:
+        data: bytes = pa.decompress(block, decompressed_size=length, codec="snappy", asbytes=True)
+    except (OSError, ValueError) as error:
+        raise CorruptMessage(f"{where} is damaged: {error}") from error
+    return data
+
+
+def _snappy_length(block: bytes, where: str) -> int:
+    length = 0
+    for number, byte in enumerate(block[:5]):
+        length |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return length
+    raise CorruptMessage(f"{where} does not start with its unpacked length")
+
+
+def pack_snappy(data: bytes) -> bytes:
+    """Return `data` as a raw snappy block."""
+    return pa.compress(data, codec="snappy", asbytes=True) if data else b"\0"
+
+
+def unpack_gzip(block: bytes, limits: Limits) -> bytes:
+    """Return what a gzip file of one member holds. CorruptMessage: it is damaged, cut off, or over the limit."""
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        data = unpacker.decompress(block, limits.max_bytes + 1)
+    except zlib.error as error:
+        raise CorruptMessage(f"the gzip block is damaged: {error}") from error
+    if len(data) > limits.max_bytes:
+        raise CorruptMessage(f"the gzip block unpacks to more than {limits.max_bytes} bytes; no more are taken")
+    if not unpacker.eof:
+        raise CorruptMessage("the gzip block is cut off")
+    if unpacker.unused_data:
+        raise CorruptMessage(f"{len(unpacker.unused_data)} bytes follow the gzip block")
+    return data
+
+
+def pack_gzip(data: bytes) -> bytes:
+    """Return `data` as a gzip file; equal data give equal bytes."""
+    packer = zlib.compressobj(wbits=_GZIP)
+    return packer.compress(data) + packer.flush()
+
+
+def entry_starts(block: bytes, start: int, end: int, max_entries: int, where: str) -> list[int]:
+    """Return where the entries in block[start:end] begin, and `end` last. An entry is a LENGTH and so many bytes.
+
+    CorruptMessage: an entry does not end where the next one begins or where the block ends; `where` names the block.
+    """
+    starts: list[int] = []
+    add, length_at, place, last = starts.append, LENGTH.unpack_from, start, end - _LENGTH_BYTES
+    for _ in range(max_entries):
+        if place > last:
+            break
+        add(place)
+        place += length_at(block, place)[0] + _LENGTH_BYTES
+    if place < end and place <= last:
+        raise CorruptMessage(f"{where} has too many records: more than {max_entries} entries; no more are taken")
+    if place < end:
+        raise CorruptMessage(f"{where} ends with {end - place} bytes at byte {place} that are no record")
+    if place > end:
+        begin = starts[-1]
+        length = LENGTH.unpack_from(block, begin)[0]
+        raise CorruptMessage(
+            f"{where} has a record of {length} bytes at byte {begin}, where {end - begin - _LENGTH_BYTES} are left"
+        )
+    add(end)
+    return starts

@@ -1,0 +1,141 @@
+"""Records in Arrow columns, put together from runs of records that share their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, repeat
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tubeclient.inlong.attributes import Origin
+from tubeclient.inlong.blocks import LENGTH
+from tubeclient.inlong.packs import Run
+
+__all__ = ["BadMessage", "ColumnBuilder", "Record", "RecordColumns", "Segment"]
+
+_NO_STOP: Final = (1 << 31) - 1
+"""More than any body has. pyarrow 26 computes a wrong size where binary_slice is given no stop."""
+
+
+class Record(NamedTuple):
+    """One record of a message."""
+
+    body: bytes
+    origin: Origin
+    record_index: int
+    """Its place in the message, from 0."""
+    attributes: dict[str, str]
+
+
+class BadMessage(NamedTuple):
+    """A message that cannot be taken apart."""
+
+    number: int
+    """Its place among the messages that were decoded together, from 0."""
+    reason: str
+
+
+class Segment(NamedTuple):
+    """Records in a row with the same attributes."""
+
+    origin: Origin
+    attributes: dict[str, str]
+    records: int
+    """How many."""
+
+
+class RecordColumns(NamedTuple):
+    """Records, all columns of one length."""
+
+    message_numbers: pa.Int32Array
+    """Which of the messages each record was in, from 0."""
+    record_indexes: pa.Int32Array
+    """Its place in the message, from 0."""
+    group_ids: pa.StringArray
+    stream_ids: pa.StringArray
+    data_times_ms: pa.Int64Array
+    bodies: pa.BinaryArray
+    segments: list[Segment]
+    """The attributes, and how many records in a row have them."""
+    bad: list[BadMessage]
+
+    def records(self) -> list[Record]:
+        """One object for each record."""
+        segments = chain.from_iterable(repeat(segment, segment.records) for segment in self.segments)
+        rows = zip(self.bodies.to_pylist(), segments, self.record_indexes.to_pylist(), strict=True)
+        return [Record(body, segment.origin, index, dict(segment.attributes)) for body, segment, index in rows]
+
+
+class ColumnBuilder:
+    """Collects the records of messages, one message after the other."""
+
+    def __init__(self) -> None:
+        self.body_bytes = 0
+        """About how many bytes of bodies there are."""
+        self._messages: list[int] = []
+        self._records: list[int] = []
+        """How many records each of the messages has."""
+        self._segments: list[Segment] = []
+        self._chunks: list[pa.BinaryArray] = []
+        self._bad: list[BadMessage] = []
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was added."""
+        return bool(self._messages or self._bad)
+
+    def add_bad(self, number: int, reason: str) -> None:
+        """Add a message that cannot be taken apart."""
+        self._bad.append(BadMessage(number, reason))
+
+    def add_plain(self, number: int, segments: list[Segment], bodies: list[bytes]) -> None:
+        """Add the records of a message as they are."""
+        self._add(number, segments, len(bodies))
+        self._chunks.append(pa.array(bodies, pa.binary()))
+        self.body_bytes += sum(map(len, bodies))
+
+    def add_runs(self, number: int, segments: list[Segment], runs: Sequence[Run]) -> None:
+        """Add the records of a message that are still in their blocks."""
+        self._add(number, segments, sum(map(len, runs)))
+        for run in runs:
+            self._chunks.append(_bodies_of(run))
+            self.body_bytes += run.starts[-1] - run.starts[0]
+
+    def columns(self) -> RecordColumns:
+        """All that was added."""
+        of_message = _repeated(self._records)
+        firsts = pa.array(list(accumulate(self._records, initial=0))[:-1], pa.int32())
+        indexes = pc.subtract(pa.array(np.arange(len(of_message), dtype=np.int32)), firsts.take(of_message))
+        of_segment = _repeated([segment.records for segment in self._segments])
+        origins = [segment.origin for segment in self._segments]
+        return RecordColumns(
+            pa.array(self._messages, pa.int32()).take(of_message),
+            indexes,
+            pa.array([origin.group_id for origin in origins], pa.string()).take(of_segment),
+            pa.array([origin.stream_id for origin in origins], pa.string()).take(of_segment),
+            pa.array([origin.data_time_ms for origin in origins], pa.int64()).take(of_segment),
+            pa.concat_arrays(self._chunks) if self._chunks else pa.array([], pa.binary()),
+            self._segments,
+            self._bad,
+        )
+
+    def _add(self, number: int, segments: Iterable[Segment], count: int) -> None:
+        self._messages.append(number)
+        self._records.append(count)
+        self._segments += segments
+
+
+def _bodies_of(run: Run) -> pa.BinaryArray:
+    """The bodies of a run. Arrow reads each entry where it lies, with its length, and cuts that off."""
+    offsets = pa.py_buffer(np.array(run.starts, np.int32))
+    entries = pa.BinaryArray.from_buffers(pa.binary(), len(run.starts) - 1, [None, offsets, pa.py_buffer(run.block)])
+    bodies = pc.binary_slice(entries, LENGTH.size, _NO_STOP)
+    return bodies.take(pa.array(range(0, len(bodies), 2), pa.int32())) if run.has_own else bodies
+
+
+def _repeated(counts: list[int]) -> pa.Int32Array:
+    """Each number from 0 on as many times as its count says."""
+    return pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts))

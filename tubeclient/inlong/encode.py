@@ -1,0 +1,117 @@
+"""Making packs: what DataProxy and InLong's SDKs send, for tests, for demos, and to feed InLong's sort."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.inlong.attributes import GROUP_ID, STREAM_ID, attribute_text, write_java_text
+from tubeclient.inlong.bin_packs import END_MARK, FIXED_BYTES, HEAD, NAMES_NOT_NUMBERS, OWN_ATTRIBUTES, SNAPPY_TYPE
+from tubeclient.inlong.blocks import LENGTH, pack_gzip, pack_snappy
+from tubeclient.inlong.packs import HEADS, MAGIC, TEXT_LENGTH
+from tubeclient.wire.proto import inlong_pb2
+
+__all__ = ["OwnRecord", "RecordGroup", "encode_bin_pack", "encode_message_objs", "encode_pack"]
+
+_BIN_TYPE = 7
+"""A binary message of many records."""
+
+
+class OwnRecord(NamedTuple):
+    """A record with attributes of its own."""
+
+    body: bytes
+    attributes: Mapping[str, str]
+
+
+class RecordGroup(NamedTuple):
+    """Records that share attributes; `groupId`, `streamId` and `dt` (ms) should be among these."""
+
+    attributes: Mapping[str, str]
+    records: Sequence[bytes] | Sequence[OwnRecord]
+    """OwnRecord in version 3, and bytes in all others."""
+
+
+def encode_pack(
+    groups: Sequence[RecordGroup], version: Literal[1, 2, 3] = 1, *, snappy: bool = True, made_ms: int | None = None
+) -> bytes:
+    """Return an InLongMsg with these groups. ConfigurationError: attributes cannot be written, or are too long."""
+    if made_ms is None:
+        made_ms = time.time_ns() // 1_000_000
+    magic = bytes([MAGIC, version])
+    count = sum(len(group.records) for group in groups)
+    parts = [magic, HEADS[version].pack(made_ms, *([count] if version > 1 else []), len(groups))]
+    for group in groups:
+        text = write_java_text(attribute_text(group.attributes))
+        parts += [_text_length(text), text]
+        if version == 2:
+            parts.append(LENGTH.pack(len(group.records)))
+        entries = [_pair(one) for one in group.records] if version == 3 else group.records  # type: ignore[arg-type]
+        block = b"".join(map(_entry, entries))  # type: ignore[arg-type]
+        block = pack_snappy(block) if snappy else block
+        parts += [LENGTH.pack(len(block) + 1), bytes([snappy]), block]
+    return b"".join([*parts, magic])
+
+
+def encode_bin_pack(
+    records: Sequence[bytes] | Sequence[OwnRecord],
+    attributes: Mapping[str, str],
+    *,
+    data_time_s: int,
+    numbers: tuple[int, int] | None = None,
+    snappy: bool = True,
+    unique: int = 0,
+) -> bytes:
+    """Return an InLongMsg of version 4. `numbers` are groupId and streamId as numbers; else the attributes name them.
+
+    All records are bytes, or all are OwnRecord. ConfigurationError: attributes cannot be written, or are too long.
+    """
+    if numbers is None and not {GROUP_ID, STREAM_ID} <= attributes.keys():
+        raise ConfigurationError(f"a pack without numbers needs {GROUP_ID} and {STREAM_ID} among its attributes")
+    own = any(isinstance(one, OwnRecord) for one in records)
+    body = b"".join(_pair(one) if isinstance(one, OwnRecord) else _entry(one) for one in records)
+    body = pack_snappy(body) if snappy else body
+    text = attribute_text(attributes).encode()
+    flags = (OWN_ATTRIBUTES if own else 0) | (NAMES_NOT_NUMBERS if numbers is None else 0)
+    kind = _BIN_TYPE | (SNAPPY_TYPE if snappy else 0)
+    total = FIXED_BYTES - 4 + len(body) + len(text)
+    count = len(records)
+    if count > 0xFFFF:
+        raise ConfigurationError(f"a pack of version 4 holds at most 65 535 records; these are {count}")
+    head = HEAD.pack(total, kind, *(numbers or (0, 0)), flags, data_time_s, count, unique, len(body))
+    magic = bytes([MAGIC, 4])
+    return b"".join([magic, head, body, _text_length(text), text, TEXT_LENGTH.pack(END_MARK), magic])
+
+
+def encode_message_objs(
+    records: Sequence[OwnRecord],
+    times_ms: Sequence[int],
+    compression: Literal["none", "gzip", "snappy"] = "snappy",
+    source_ip: str = "",
+) -> bytes:
+    """Return a protobuf pack. Its message needs the attributes `version=1` and `compressType` 0, 1 or 2."""
+    objs = inlong_pb2.MessageObjs()
+    for record, time_ms in zip(records, times_ms, strict=True):
+        one = objs.msgs.add(msgTime=time_ms, sourceIp=source_ip, body=record.body)
+        for key, value in record.attributes.items():
+            one.params.add(key=key, value=value)
+    data = objs.SerializeToString()
+    if compression == "none":
+        return data
+    return pack_gzip(data) if compression == "gzip" else pack_snappy(data)
+
+
+def _entry(body: bytes) -> bytes:
+    return LENGTH.pack(len(body)) + body
+
+
+def _pair(record: OwnRecord) -> bytes:
+    return _entry(record.body) + _entry(attribute_text(record.attributes).encode())
+
+
+def _text_length(text: bytes) -> bytes:
+    if len(text) > 0xFFFF:
+        raise ConfigurationError(f"attributes of {len(text)} bytes do not fit a pack; at most 65 535 do")
+    return TEXT_LENGTH.pack(len(text))

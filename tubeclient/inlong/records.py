@@ -1,0 +1,96 @@
+"""From messages to records, in columns: no Python object for each record unless its attributes are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, tzinfo
+
+from tubeclient.errors import CorruptMessage
+from tubeclient.inlong.attributes import Origin, parse_pairs
+from tubeclient.inlong.bin_packs import run_of_bin_pack
+from tubeclient.inlong.blocks import Limits
+from tubeclient.inlong.columns import ColumnBuilder, Record, RecordColumns, Segment
+from tubeclient.inlong.message_objs import records_of_objs
+from tubeclient.inlong.packs import Run, runs_of_pack, version_of
+from tubeclient.inlong.wrapping import Payload, Wrapping, wrapping_of
+
+__all__ = ["RecordDecoder", "records_of"]
+
+
+class RecordDecoder:
+    """Takes messages apart. `zone` is that of data times written as text (attribute `t`)."""
+
+    def __init__(
+        self,
+        payload: Payload = "inlong",
+        *,
+        zone: tzinfo = UTC,
+        limits: Limits | None = None,
+        batch_bytes: int = 32 << 20,
+    ) -> None:
+        self._payload: Payload = payload
+        self._zone = zone
+        self._limits = limits or Limits()
+        self._batch_bytes = batch_bytes
+
+    def decode(self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]]) -> Iterator[RecordColumns]:
+        """Yield the records of messages, in their order and that of their bytes, some `batch_bytes` of bodies at once.
+
+        `attributes` are those of the messages themselves. A message that cannot be taken apart gives no record and is
+        in `bad`; a message is never cut in two.
+        """
+        builder = ColumnBuilder()
+        for number, (body, own) in enumerate(zip(bodies, attributes, strict=True)):
+            try:
+                self._add(builder, number, body, own)
+            except CorruptMessage as error:
+                builder.add_bad(number, str(error))
+            if builder.body_bytes >= self._batch_bytes:
+                yield builder.columns()
+                builder = ColumnBuilder()
+        if builder.used:
+            yield builder.columns()
+
+    def _add(self, builder: ColumnBuilder, number: int, body: bytes, message: Mapping[str, str]) -> None:
+        wrapping = wrapping_of(message, body, self._payload)
+        if wrapping is Wrapping.RAW:
+            builder.add_plain(number, [Segment(Origin.of_message(message), {}, 1)], [body])
+        elif wrapping is Wrapping.MESSAGE_OBJS:
+            found = records_of_objs(message, body, self._limits)
+            segments = [
+                Segment(Origin.of(message, message, self._zone)._replace(data_time_ms=time_ms), own, 1)
+                for time_ms, own in zip(found.times_ms, found.attributes, strict=True)
+            ]
+            builder.add_plain(number, segments, found.bodies)
+        else:
+            version = version_of(body)
+            if version is None:
+                raise CorruptMessage(
+                    f"the message of {len(body)} bytes is no InLong pack: it does not begin and end with 0F 01 to 0F 04"
+                )
+            runs = [run_of_bin_pack(body, self._limits)] if version == 4 else list(runs_of_pack(body, self._limits))
+            builder.add_runs(number, [segment for run in runs for segment in self._segments(run, message)], runs)
+
+    def _segments(self, run: Run, message: Mapping[str, str]) -> Iterator[Segment]:
+        if not run.has_own:
+            yield Segment(Origin.of(run.attributes, message, self._zone), run.attributes, len(run))
+            return
+        texts = run.block
+        for start, end in zip(run.starts[1::2], run.starts[2::2], strict=True):
+            raw = texts[start + 4 : end]
+            try:
+                own = parse_pairs(raw.decode())
+            except UnicodeDecodeError as error:
+                raise CorruptMessage(f"the own attributes of a record are not UTF-8: {error}") from error
+            both = {**run.attributes, **own} if run.own_counts else {**own, **run.attributes}
+            yield Segment(Origin.of(both, message, self._zone), both, 1)
+
+
+def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecoder | None = None) -> list[Record]:
+    """Return the records of one message, which has these attributes. CorruptMessage: it cannot be taken apart."""
+    records: list[Record] = []
+    for columns in (decoder or RecordDecoder()).decode([body], [attributes]):
+        if columns.bad:
+            raise CorruptMessage(columns.bad[0].reason)
+        records += columns.records()
+    return records
