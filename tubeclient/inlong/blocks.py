@@ -29,7 +29,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 class Limits:
     """What one message may unpack to. More is a CorruptMessage, raised before the memory is taken."""
 
-    max_bytes: int = 256 << 20
+    max_bytes: int = 64 << 20
     max_records: int = 1_000_000
 
     def less(self, count: int, records: int) -> Limits:

@@ -79,7 +79,9 @@ class ColumnBuilder:
         self._records: list[int] = []
         """How many records each of the messages has."""
         self._segments: list[Segment] = []
-        self._chunks: list[pa.BinaryArray] = []
+        self._chunks: list[pa.BinaryArray] = [pa.array([], pa.binary())]
+        self._runs: list[Run] = []
+        """Whose bodies come behind the chunks."""
         self._bad: list[BadMessage] = []
 
     @property
@@ -94,15 +96,18 @@ class ColumnBuilder:
     def add_plain(self, number: int, segments: list[Segment], bodies: list[bytes]) -> None:
         """Add the records of a message as they are."""
         self._add(number, segments, len(bodies))
-        self._chunks.append(pa.array(bodies, pa.binary()))
+        self._add_bodies(bodies)
         self.body_bytes += sum(map(len, bodies))
 
     def add_runs(self, number: int, segments: list[Segment], runs: Sequence[Run]) -> None:
         """Add the records of a message that are still in their blocks."""
         self._add(number, segments, sum(map(len, runs)))
         for run in runs:
-            self._chunks.append(_bodies_of(run))
             self.body_bytes += run.starts[-1] - run.starts[0]
+            if run.has_own:
+                self._add_bodies(run.bodies())
+            else:
+                self._runs.append(run)
 
     def columns(self) -> RecordColumns:
         """All that was added."""
@@ -117,10 +122,23 @@ class ColumnBuilder:
             pa.array([origin.group_id for origin in origins], pa.string()).take(of_segment),
             pa.array([origin.stream_id for origin in origins], pa.string()).take(of_segment),
             pa.array([origin.data_time_ms for origin in origins], pa.int64()).take(of_segment),
-            pa.concat_arrays(self._chunks) if self._chunks else pa.array([], pa.binary()),
+            self._bodies(),
             self._segments,
             self._bad,
         )
+
+    def _add_bodies(self, bodies: list[bytes]) -> None:
+        self._end_runs()
+        self._chunks.append(pa.array(bodies, pa.binary()))
+
+    def _end_runs(self) -> None:
+        if self._runs:
+            self._chunks.append(_bodies_of(self._runs))
+            self._runs = []
+
+    def _bodies(self) -> pa.BinaryArray:
+        self._end_runs()
+        return pa.concat_arrays(self._chunks)
 
     def _add(self, number: int, segments: Iterable[Segment], count: int) -> None:
         self._messages.append(number)
@@ -128,12 +146,16 @@ class ColumnBuilder:
         self._segments += segments
 
 
-def _bodies_of(run: Run) -> pa.BinaryArray:
-    """The bodies of a run. Arrow reads each entry where it lies, with its length, and cuts that off."""
-    offsets = pa.py_buffer(np.array(run.starts, np.int32))
-    entries = pa.BinaryArray.from_buffers(pa.binary(), len(run.starts) - 1, [None, offsets, pa.py_buffer(run.block)])
-    bodies = pc.binary_slice(entries, LENGTH.size, _NO_STOP)
-    return bodies.take(pa.array(range(0, len(bodies), 2), pa.int32())) if run.has_own else bodies
+def _bodies_of(runs: Sequence[Run]) -> pa.BinaryArray:
+    """The bodies of runs that fill their blocks: Arrow reads each entry with its length, and cuts that off."""
+    ends = list(accumulate((len(run.block) for run in runs), initial=0))
+    starts = [np.array(run.starts[:-1], np.int32) + np.int32(at) for run, at in zip(runs, ends, strict=False)]
+    offsets = np.concatenate([*starts, np.array(ends[-1:], np.int32)])
+    block = b"".join(run.block for run in runs)
+    entries = pa.BinaryArray.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(block)]
+    )
+    return pc.binary_slice(entries, LENGTH.size, _NO_STOP)
 
 
 def _repeated(counts: list[int]) -> pa.Int32Array:

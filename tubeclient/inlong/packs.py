@@ -49,6 +49,12 @@ class Run:
         entries = len(self.starts) - 1
         return entries // 2 if self.has_own else entries
 
+    def bodies(self) -> list[bytes]:
+        """The records one by one."""
+        step = 2 if self.has_own else 1
+        begin, end, size = self.starts[:-1:step], self.starts[1::step], LENGTH.size
+        return [self.block[start + size : stop] for start, stop in zip(begin, end, strict=True)]
+
 
 def version_of(message: bytes) -> int | None:
     """Return the version that the magic at both ends of a message names, or None where there is none.
