@@ -48,14 +48,14 @@ class TubeSource(DataSource):
     def schema(self) -> StructType:
         from spark_source.read.schema import spark_schema
 
-        return spark_schema(self._read_options().include_attributes)
+        return spark_schema(self._read_options())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
         from spark_source.stream.batch_reader import TubeBatchReader
 
         options = self._read_options()
-        check_schema(schema, options.include_attributes)
+        check_schema(schema, options)
         options.check_batch()
         self._planned = True
         return TubeBatchReader(options)
@@ -66,7 +66,7 @@ class TubeSource(DataSource):
         from spark_source.stream.stream_reader import TubeStreamReader
 
         options = self._read_options()
-        check_schema(schema, options.include_attributes)
+        check_schema(schema, options)
         options.check_stream(read_limits=HAS_READ_LIMITS)
         self._planned = True
         return TubeStreamReader(options)

@@ -83,7 +83,9 @@ class TubeCluster:
     def fetch_view(self) -> ClusterView:
         read = self._subscription
         topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
-        return fetch_view(self._settings, topics, read.reader_groups, read.filters) if topics else NOTHING
+        if not topics:
+            return NOTHING
+        return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
 
     def membership(self, source_count: int) -> Membership:
         read = self._subscription
@@ -94,7 +96,7 @@ class TubeCluster:
                 read.consumer_group,
                 topics,
                 source_count,
-                filters=read.filters,
+                filters=read.tags_by_topic(topics),
                 client_name="spark",
                 refresh_interval_ms=read.partition_refresh_interval_ms,
             )

@@ -1,4 +1,4 @@
-"""What a batch holds: how many rows, whether any may be missing, and which columns."""
+"""What a batch holds: how many rows, and whether any may be missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BatchOptions", "MessageTimeOptions"]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions:
-    """How many rows a batch has, and what is in them."""
+    """How many rows a batch has, and whether any may be missing."""
 
     max_offsets_per_trigger: int | None = optional(
         "maxOffsetsPerTrigger",
@@ -47,12 +47,6 @@ class BatchOptions:
         "true",
         "What to do where the brokers no longer hold what is to be read: end with an error that names partition "
         "and range, or (`false`) write a warning that counts what is lost and go on.",
-    )
-    include_attributes: bool = option(
-        "includeAttributes",
-        to.boolean,
-        "false",
-        "Add the column `attributes map<string,string>`: what the producer attached besides tag and time.",
     )
 
     def check_limits(self) -> None:

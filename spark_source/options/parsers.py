@@ -198,6 +198,11 @@ def partition_keys(value: str) -> tuple[PartitionKey, ...]:
     return tuple(sorted({PartitionKey.parse(key) for key in keys}))
 
 
+def streams(value: str) -> frozenset[str]:
+    """InLong stream ids separated by commas; they are tags on the brokers."""
+    return frozenset(_names(tag_name, value))
+
+
 def filters(value: str) -> Mapping[str, frozenset[str]]:
     """JSON from topics to lists of tags."""
     entries = json_object(value, "filters")

@@ -10,6 +10,7 @@ from spark_source.options.batch_options import BatchOptions, MessageTimeOptions
 from spark_source.options.node_options import NodeOptions, Slicing
 from spark_source.options.option import Masked, options_of
 from spark_source.options.progress_options import ProgressOptions
+from spark_source.options.row_options import RowOptions
 from spark_source.options.start_and_end import PlaceRules, StartAndEnd
 from spark_source.options.subscription import Subscription
 from tubeclient.assignment import NO_HINTS
@@ -28,6 +29,7 @@ class SourceOptions(
     NodeOptions,
     MessageTimeOptions,
     BatchOptions,
+    RowOptions,
     StartAndEnd,
     Subscription,
     ConnectingOptions,
@@ -65,6 +67,10 @@ class SourceOptions(
                 "regular expression, or which partitions"
             )
         self.check_filters()
+        if self.streams and self.payload == "raw":
+            raise ConfigurationError("streams picks InLong streams, and payload is raw; set payload to inlong or auto")
+        if self.streams and self.filters:
+            raise ConfigurationError("streams and filters both pick messages by tag; give one of them")
         self.check_assignment()
         check_access(self)
         for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):

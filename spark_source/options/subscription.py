@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from spark_source.options import parsers as to
@@ -73,6 +73,14 @@ class Subscription:
         "How often to ask the master for new partitions, and with `subscribePattern` for new topics.",
         only="stream",
     )
+    streams: frozenset[str] = optional(
+        "streams",
+        to.streams,
+        frozenset(),
+        "all",
+        "InLong stream ids, separated by commas: only their records are read. Brokers pick them by tag, which "
+        "DataProxy sets to the stream id. With `payload` `inlong` or `auto`, and without `filters`.",
+    )
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -104,6 +112,14 @@ class Subscription:
         if self.assigned:
             return frozenset(self.assigned).__contains__
         return lambda key: self.reads_topic(key.topic)
+
+    def tags_of(self, topic: str) -> frozenset[str]:
+        """The tags that are read of a topic; none for all its messages."""
+        return self.streams or self.filters.get(topic, frozenset())
+
+    def tags_by_topic(self, topics: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """The tags that are read of each of these topics, without the topics that are read as a whole."""
+        return {topic: tags for topic in topics if (tags := self.tags_of(topic))}
 
     def check_filters(self) -> None:
         """Raise ConfigurationError where there is a filter for a topic that is not read."""

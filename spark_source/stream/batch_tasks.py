@@ -61,7 +61,7 @@ def _offset_rules(subscription: Subscription, end: Offsets, view: ClusterView) -
         return {}  # other partitions may share the store
     rules = {}
     for store, runs in end.runs.items():
-        if len(runs) == len(runs[0].ids) == 1 and not subscription.filters.get(store.topic):
+        if len(runs) == len(runs[0].ids) == 1 and not subscription.tags_of(store.topic):
             layout = view.layout_of(store)
             alone_now = layout is not None and layout.partitions_per_store == 1
             rules[store] = OffsetRule.ALWAYS if alone_now else OffsetRule.IF_COMPLETE

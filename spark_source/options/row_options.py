@@ -1,0 +1,40 @@
+"""What a row is: a message or a record of one, and which columns it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_source.options import parsers as to
+from spark_source.options.option import option
+
+__all__ = ["RowOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """What rows are made of messages."""
+
+    payload: Literal["raw", "inlong", "auto"] = option(
+        "payload",
+        to.choice("raw", "inlong", "auto"),
+        "raw",
+        "What messages hold. `raw`: a row each. `inlong`: packs of records as InLong's DataProxy writes them; a row for "
+        "each record, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and `recordIndex`. `auto`: packs "
+        "by DataProxy's attributes or by their magic, and all other messages raw. Limits and lag count messages in any "
+        "case.",
+    )
+    bad_messages: Literal["fail", "keep"] = option(
+        "badMessages",
+        to.choice("fail", "keep"),
+        "fail",
+        "What to do with a message that cannot be parsed: end with an error that names its place, or (`keep`) give a "
+        "row with its bytes in `value` and the reason in the column `badReason`, which is null in all other rows.",
+    )
+    include_attributes: bool = option(
+        "includeAttributes",
+        to.boolean,
+        "false",
+        "Add the column `attributes map<string,string>`: what the producer attached besides tag and time. With "
+        "`payload` `inlong` or `auto` also `recordAttributes`: those of the record.",
+    )
