@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from spark_source.offsets.json_object import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient.names import checked_filters, group_name, topic_name, why_no_group
+from tubeclient.names import checked_filters, group_name, tag_name, topic_name, why_no_group
 from tubeclient.settings import parse_master_servers
 from tubeclient.time_zones import zone_named
 
@@ -30,6 +30,7 @@ __all__ = [
     "password",
     "pattern",
     "servers",
+    "streams",
     "text",
     "topic",
     "topics",

@@ -19,10 +19,10 @@ class RowOptions:
         "payload",
         to.choice("raw", "inlong", "auto"),
         "raw",
-        "What messages hold. `raw`: a row each. `inlong`: packs of records as InLong's DataProxy writes them; a row for "
-        "each record, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and `recordIndex`. `auto`: packs "
-        "by DataProxy's attributes or by their magic, and all other messages raw. Limits and lag count messages in any "
-        "case.",
+        "What messages hold. `raw`: each message is a row. `inlong`: packs of records as InLong's DataProxy writes "
+        "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and "
+        "`recordIndex`. `auto`: packs by DataProxy's attributes or by their magic, and all other messages raw. Limits "
+        "and lag always count messages.",
     )
     bad_messages: Literal["fail", "keep"] = option(
         "badMessages",

@@ -7,14 +7,15 @@ runs per message unless it has attributes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_source.options.row_options import RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.attribute_columns import AttributeColumns, split_alike
 from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
@@ -25,10 +26,25 @@ from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.payload import ATTRIBUTE_FLAG
 
+if TYPE_CHECKING:
+    from spark_source.read.records import RecordRows
+
 __all__ = ["PackDecoder"]
 
 _ROWS_FOR_COLUMNS: Final = 64
 """With fewer rows, per-payload code is faster than whole-column code."""
+
+
+class _Parts(NamedTuple):
+    """What payloads hold, all columns of one length."""
+
+    tags: pa.StringArray
+    times_us: pa.Int64Array
+    values: pa.BinaryArray
+    attributes: pa.MapArray | None = None
+    """Where they are wanted and there are any."""
+    bad: pa.StringArray | None = None
+    """Why a payload cannot be parsed; None where all can."""
 
 
 class PackDecoder:
@@ -41,42 +57,81 @@ class PackDecoder:
     def __init__(
         self,
         *,
-        include_attributes: bool,
+        rows: RowOptions,
         time_zone: str,
+        streams: frozenset[str] = frozenset(),
         fail_on_data_loss: bool = True,
         is_alone: Callable[[PartitionKey], bool] = lambda _: True,
     ) -> None:
-        self.schema: pa.Schema = arrow_schema(include_attributes)
+        # Records are found by the attributes of their messages, so those are always among the columns of messages.
+        self._of_messages = RowOptions(
+            include_attributes=rows.include_attributes or rows.payload != "raw", bad_messages=rows.bad_messages
+        )
+        self.schema: pa.Schema = arrow_schema(self._of_messages)
+        self._records: RecordRows | None = None
+        if rows.payload != "raw":
+            from spark_source.read.records import RecordRows  # costs workers time, which raw messages need not pay
+
+            self._records = RecordRows(rows, streams, ZoneInfo(time_zone))
         self.missing: Counter[PartitionKey] = Counter()
         """Messages missing from packs with known offsets, where that is no error."""
         self.corrupt: tuple[Pack, int, str] | None = None
         """The first corrupt message: its pack, its number in the pack from 0, and the fault."""
-        self._include_attributes = include_attributes
+        self._include_attributes = self._of_messages.include_attributes
+        self._keep_bad = rows.bad_messages == "keep"
         self._fail_on_data_loss = fail_on_data_loss
         self._is_alone = is_alone
         self._joined: set[PartitionKey] = set()
         """Partitions whose store gained partitions after the batch was planned."""
-        self._texts = AttributeTexts(ZoneInfo(time_zone), with_others=include_attributes)
+        self._texts = AttributeTexts(ZoneInfo(time_zone), with_others=self._include_attributes)
         self._time_type = self.schema.field("messageTime").type
         self._partition: PartitionKey | None = None
         self._same: list[pa.Array] = []
+
+    def batches(
+        self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition's packs: their messages as `decode` returns them, or the records of these.
+
+        Raises what `decode` raises.
+        """
+        if self._records is None:
+            yield self.decode(packs, rule, tags)
+            return
+        messages = self._messages(packs, rule)
+        wanted = pc.indices_nonzero(self._has_tag(messages, tags))
+        try:
+            yield from self._records.of(messages.take(wanted), lambda rows: self._columns_of(packs[0].partition, rows))
+        except CorruptMessage as error:
+            raise self._at(packs, wanted[error.number or 0].as_py(), error) from error
 
     def decode(self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
         """Return the messages of one partition's packs as one batch; only those with `tags`, if there are any.
 
         CorruptMessage: a message cannot be parsed. DataLoss: messages are missing.
         """
+        messages = self._messages(packs, rule)
+        return messages.filter(self._has_tag(messages, tags)) if tags else messages
+
+    def _has_tag(self, messages: pa.RecordBatch, tags: frozenset[str]) -> pa.BooleanArray:
+        """Brokers compare only 32-bit hashes of tags, so other tags can be among them. A bad message's is not known."""
+        if not tags:
+            return pa.repeat(pa.scalar(True), messages.num_rows)
+        found = pc.is_in(messages.column("messageType"), pa.array(tags, pa.string()))
+        return pc.or_(found, pc.is_valid(messages.column("badReason"))) if self._keep_bad else found
+
+    def _messages(self, packs: Sequence[Pack], rule: OffsetRule) -> pa.RecordBatch:
         ids = list(chain.from_iterable(pack.columns.ids for pack in packs))
         rows = len(ids)
-        tagged, times_us, values, attributes = self._parts(packs)
+        found = self._parts(packs)
         columns = [same.slice(0, rows) for same in self._columns_of(packs[0].partition, rows)]
         columns += [self._offsets(packs, rows, rule), pa.array(ids, pa.int64())]
-        columns += [tagged, times_us.cast(self._time_type), values]
+        columns += [found.tags, found.times_us.cast(self._time_type), found.values]
+        if self._keep_bad:
+            columns.append(pa.nulls(rows, pa.string()) if found.bad is None else found.bad)
         if self._include_attributes:
-            columns.append(self._maps([NO_ATTRIBUTES] * rows) if attributes is None else attributes)
-        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        # Brokers compare only 32-bit hashes of tags, so other tags can be among them.
-        return batch.filter(pc.is_in(tagged, pa.array(tags, pa.string()))) if tags else batch
+            columns.append(self._maps([NO_ATTRIBUTES] * rows) if found.attributes is None else found.attributes)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _columns_of(self, key: PartitionKey, rows: int) -> list[pa.Array]:
         """The columns that are constant within a partition, for at least `rows` rows."""
@@ -90,34 +145,46 @@ class PackDecoder:
             ]
         return self._same
 
-    def _parts(self, packs: Sequence[Pack]) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array | None]:
-        """Return the columns messageType, messageTime in microseconds, value and, if wanted and present, attributes."""
+    def _parts(self, packs: Sequence[Pack]) -> _Parts:
         payloads = list(chain.from_iterable(pack.columns.payloads for pack in packs))
         flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
         rows = len(payloads)
         if not any(flags):
-            return pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64()), pa.array(payloads, pa.binary()), None
+            return _Parts(pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64()), pa.array(payloads, pa.binary()))
         if rows >= _ROWS_FOR_COLUMNS and all(map(ATTRIBUTE_FLAG.__and__, flags)):
             alike = split_alike(payloads, self._texts.time_us)
             if alike is not None:
-                return alike.tags, alike.times_us, alike.bodies, self._alike_maps(alike, rows)
+                return _Parts(alike.tags, alike.times_us, alike.bodies, self._alike_maps(alike, rows))
         bodies: list[bytes] = []
         attributes: list[Attributes] = []
-        for pack in packs:
-            before = len(bodies)
+        reasons: dict[int, str] = {}
+        while len(bodies) < rows:
+            number = len(bodies)
             try:
-                self._texts.split(pack.columns.payloads, pack.columns.flags, bodies, attributes)
+                self._texts.split(payloads[number:], flags[number:], bodies, attributes)
             except CorruptMessage as error:
-                number = len(bodies) - before
-                self.corrupt = pack, number, str(error)
-                place = counted_place(pack.partition, pack.start, pack.end, len(pack), number)
-                raise corrupt_message(place, error) from error
-        return (
+                number = len(bodies)
+                if not self._keep_bad:
+                    raise self._at(packs, number, error) from error
+                reasons[number] = str(error)
+                bodies.append(payloads[number])
+                attributes.append(NO_ATTRIBUTES)
+        return _Parts(
             pa.array([found.tag for found in attributes], pa.string()),
             pa.array([found.time_us for found in attributes], pa.int64()),
             pa.array(bodies, pa.binary()),
             self._maps(attributes) if self._include_attributes else None,
+            pa.array(map(reasons.get, range(rows)), pa.string()) if reasons else None,
         )
+
+    def _at(self, packs: Sequence[Pack], row: int, error: CorruptMessage) -> CorruptMessage:
+        """The error for the message in this row of the packs; notes its place in its pack."""
+        for pack in packs:
+            if row < len(pack):
+                break
+            row -= len(pack)
+        self.corrupt = pack, row, str(error)
+        return corrupt_message(counted_place(pack.partition, pack.start, pack.end, len(pack), row), error)
 
     def _alike_maps(self, alike: AttributeColumns, rows: int) -> pa.Array | None:
         if not self._include_attributes:

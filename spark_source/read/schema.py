@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "Column", "arrow_schema", "check_schema", "spark_schema"]
 
+
 class Column(NamedTuple):
     """One column of the rows; nullable for Spark."""
 

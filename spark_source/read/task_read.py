@@ -50,7 +50,8 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         return not reader.has_partition(task.broker_of(key), key._replace(partition_id=key.partition_id + 1))
 
     decoder = PackDecoder(
-        include_attributes=options.include_attributes,
+        rows=options,
+        streams=options.streams,
         time_zone=options.message_time_zone,
         fail_on_data_loss=options.fail_on_data_loss,
         is_alone=is_alone,
@@ -65,7 +66,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     )
 
     wanted = [
-        WantedRange(task.broker_of(one.partition), one, options.filters.get(one.partition.topic, frozenset()))
+        WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic))
         for one in task.ranges
     ]
 
@@ -73,7 +74,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         with closing(reader.read_all(wanted)) as found:
             for number, packs in gathered(found):
                 one = wanted[number]
-                yield decoder.decode(packs, task.offset_rule_of(one.range.partition), one.filters)
+                yield from decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters)
 
     try:
         yield from regroup(batches())
@@ -81,7 +82,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         if decoder.corrupt is None:
             raise
         pack, number, what = decoder.corrupt
-        tags = options.filters.get(pack.partition.topic, frozenset())
+        tags = options.tags_of(pack.partition.topic)
         place = reader.place_of(task.broker_of(pack.partition), pack, number, tags)
         raise corrupt_message(place, what) from error
     finally:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import arrow_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.range_reader import Pack
@@ -24,7 +25,7 @@ def plain_table(packs: Sequence[Pack], *, include_attributes: bool, with_offsets
         for pack in packs
         for number, message in enumerate(pack)
     ]
-    return pa.Table.from_pylist(rows, arrow_schema(include_attributes))
+    return pa.Table.from_pylist(rows, arrow_schema(RowOptions(include_attributes=include_attributes)))
 
 
 def _row(pack: Pack, message: Message, offset: int | None, zone: ZoneInfo) -> dict[str, Any]:

@@ -62,6 +62,14 @@ class RecordColumns(NamedTuple):
     """The attributes, and how many records in a row have them."""
     bad: list[BadMessage]
 
+    def attribute_maps(self) -> pa.MapArray:
+        """The attributes as a column of maps from text to text."""
+        maps = [segment.attributes for segment in self.segments]
+        ends = pa.array(list(accumulate(map(len, maps), initial=0)), pa.int32())
+        keys = pa.array(list(chain.from_iterable(maps)), pa.string())
+        values = pa.array([value for one in maps for value in one.values()], pa.string())
+        return pa.MapArray.from_arrays(ends, keys, values).take(_repeated([one.records for one in self.segments]))
+
     def records(self) -> list[Record]:
         """One object for each record."""
         segments = chain.from_iterable(repeat(segment, segment.records) for segment in self.segments)

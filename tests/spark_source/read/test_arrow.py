@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_source.options.row_options import RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read import arrow, attribute_texts
 from spark_source.read.arrow import PackDecoder
@@ -26,6 +27,7 @@ from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import TransferedMessage
 
 KEY = PartitionKey(7, "clicks", 10_003)
+ALL = RowOptions(include_attributes=True)
 
 
 def message(body: bytes, tag: str = "", time: str = "", number: int = 1, **attributes: str) -> TransferedMessage:
@@ -45,7 +47,8 @@ def pack(*messages: TransferedMessage, start: int = 280, end: int | None = None)
 
 
 def decoder(**changes: Any) -> PackDecoder:
-    return PackDecoder(**{"include_attributes": True, "time_zone": "UTC", **changes})
+    rows = RowOptions(include_attributes=changes.pop("include_attributes", True))
+    return PackDecoder(**{"rows": rows, "time_zone": "UTC", **changes})
 
 
 def rows(one: Pack, rule: OffsetRule = OffsetRule.UNKNOWN, **changes: Any) -> list[dict[str, Any]]:
@@ -56,8 +59,8 @@ def rows(one: Pack, rule: OffsetRule = OffsetRule.UNKNOWN, **changes: Any) -> li
 @pytest.mark.parametrize("include_attributes", [False, True])
 def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
     """Spark compares with its own conversion and refuses a batch that differs in a name, a type, a zone or a null."""
-    expected = to_arrow_schema(spark_schema(include_attributes), timezone="UTC")
-    assert arrow_schema(include_attributes).equals(expected)
+    expected = to_arrow_schema(spark_schema(RowOptions(include_attributes=include_attributes)), timezone="UTC")
+    assert arrow_schema(RowOptions(include_attributes=include_attributes)).equals(expected)
     for one in (pack(message(b"x")), pack(message(b"x", "a", "202401020304", k="v")), pack()):
         batch = decoder(include_attributes=include_attributes).decode([one], OffsetRule.ALWAYS)
         assert expected.equals(batch.schema)
@@ -65,18 +68,18 @@ def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
 
 
 def test_columns_are_those_of_the_documentation() -> None:
-    assert spark_schema(False).simpleString() == (
+    assert spark_schema(RowOptions()).simpleString() == (
         ""
         "struct<topic:string,partitionKey:string,brokerId:int,partition:int,offset:bigint,messageId:bigint,messageType:string,messageTime:timestamp,value:binary>"
     )
-    assert spark_schema(True).simpleString().endswith(",attributes:map<string,string>>")
-    assert all(doc.endswith(".") for _, _, doc in COLUMNS)
+    assert spark_schema(ALL).simpleString().endswith(",attributes:map<string,string>>")
+    assert all(doc.endswith(".") for _, _, doc, _ in COLUMNS)
 
 
 def test_a_given_schema_has_to_be_ours() -> None:
-    check_schema(spark_schema(True), True)
+    check_schema(spark_schema(ALL), ALL)
     with pytest.raises(ConfigurationError, match=r"fixed schema; leave \.schema"):
-        check_schema(spark_schema(True), False)
+        check_schema(spark_schema(ALL), RowOptions())
 
 
 def test_every_column() -> None:

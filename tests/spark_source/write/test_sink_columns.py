@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.write.sink_columns import SinkColumns, find_columns
 from tubeclient.errors import ConfigurationError
@@ -82,7 +83,7 @@ def test_a_value_may_be_text() -> None:
         ),
         (schema(value=BinaryType(), messageType=StringType()), "column messageType .*; rename messageType to tag"),
         (schema(key=BinaryType(), value=BinaryType()), "column key .*; TubeMQ has no keys"),
-        (spark_schema(True), "column partitionKey cannot be written"),
+        (spark_schema(RowOptions(include_attributes=True)), "column partitionKey cannot be written"),
     ],
 )
 def test_other_columns_are_refused(columns: StructType, message: str) -> None:

@@ -1,0 +1,96 @@
+"""From messages to the records that InLong packed into them, in Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_source.options.row_options import RowOptions
+from spark_source.read.schema import arrow_schema
+from tubeclient.errors import CorruptMessage
+from tubeclient.inlong import RecordColumns, RecordDecoder
+
+__all__ = ["RecordRows"]
+
+_OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "attributes")
+"""Columns that records have from their message. Those before are the same for a whole partition."""
+
+
+class RecordRows:
+    """Turns batches of messages into batches of records; `rows.payload` is not raw, `zone` that of times as text.
+
+    Of records, those of `streams` only, unless there are none.
+
+    Messages come with their attributes, and with `badReason` where bad messages are kept.
+    """
+
+    def __init__(self, rows: RowOptions, streams: frozenset[str], zone: ZoneInfo) -> None:
+        assert rows.payload != "raw"
+        self.schema: pa.Schema = arrow_schema(rows)
+        self._keep_bad = rows.bad_messages == "keep"
+        self._streams = pa.array(sorted(streams), pa.string())
+        self._decoder = RecordDecoder(rows.payload, zone=zone)
+        self._time_type = self.schema.field("dataTime").type
+
+    def of(self, messages: pa.RecordBatch, same: Callable[[int], list[pa.Array]]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of messages, in their order; bad messages come behind.
+
+        `same` gives so many rows of the first columns. CorruptMessage, with the row in `number`: a message cannot be
+        taken apart, and bad ones are not kept.
+        """
+        good = messages
+        if self._keep_bad:
+            is_good = pc.is_null(messages.column("badReason"))
+            good = messages.filter(is_good)
+            bad = messages.filter(pc.invert(is_good))
+            if bad.num_rows:
+                yield self._bad_rows(bad, bad.column("badReason"), same)
+        attributes = [dict(pairs) for pairs in good.column("attributes").to_pylist()]
+        for columns in self._decoder.decode(good.column("value").to_pylist(), attributes):
+            if columns.bad and not self._keep_bad:
+                raise CorruptMessage(columns.bad[0].reason, number=columns.bad[0].number)
+            yield self._rows(good, columns, same)
+            if columns.bad:
+                numbers, reasons = zip(*columns.bad, strict=True)
+                yield self._bad_rows(good.take(pa.array(numbers)), pa.array(reasons, pa.string()), same)
+
+    def _rows(
+        self, messages: pa.RecordBatch, columns: RecordColumns, same: Callable[[int], list[pa.Array]]
+    ) -> pa.RecordBatch:
+        count = len(columns.bodies)
+        times_us = pc.multiply(columns.data_times_ms, 1_000)
+        own = {
+            "value": columns.bodies,
+            "inlongGroupId": columns.group_ids,
+            "inlongStreamId": columns.stream_ids,
+            "dataTime": times_us.cast(self._time_type),
+            "recordIndex": columns.record_indexes,
+        }
+        if "recordAttributes" in self.schema.names:
+            own["recordAttributes"] = columns.attribute_maps()
+        rows = self._batch(messages.take(columns.message_numbers), own, count, same)
+        return rows.filter(pc.is_in(columns.stream_ids, self._streams)) if len(self._streams) else rows
+
+    def _bad_rows(
+        self, messages: pa.RecordBatch, reasons: pa.StringArray, same: Callable[[int], list[pa.Array]]
+    ) -> pa.RecordBatch:
+        own = {"value": messages.column("value"), "badReason": reasons}
+        return self._batch(messages, own, messages.num_rows, same)
+
+    def _batch(
+        self, messages: pa.RecordBatch, own: dict[str, pa.Array], count: int, same: Callable[[int], list[pa.Array]]
+    ) -> pa.RecordBatch:
+        """Columns of the partition, of `own`, of the messages; null where none of these has them."""
+        arrays = [column.slice(0, count) for column in same(count)]
+        for field in list(self.schema)[len(arrays) :]:
+            if field.name in own:
+                arrays.append(own[field.name].cast(field.type))
+            elif field.name in _OF_MESSAGES:
+                arrays.append(messages.column(field.name))
+            else:
+                arrays.append(pa.nulls(count, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

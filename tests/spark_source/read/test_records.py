@@ -1,0 +1,173 @@
+"""Records of InLong packs as rows: one each, bad messages by the user's choice, the same rows however packs come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_source.options.row_options import RowOptions
+from spark_source.plan.offset_rule import OffsetRule
+from spark_source.read.arrow import PackDecoder
+from spark_source.read.schema import arrow_schema, spark_schema
+from tests.tubeclient.inlong.packs import GROUPS, Group
+from tubeclient.errors import CorruptMessage
+from tubeclient.inlong import OwnRecord, RecordGroup, encode_message_objs, encode_pack
+from tubeclient.keys import PartitionKey
+from tubeclient.range_reader import Pack
+from tubeclient.wire.messages import Columns
+from tubeclient.wire.payload import encode_attributes, encode_payload
+
+KEY = PartitionKey(7, "clicks", 10_003)
+ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000123"}
+AT = datetime.fromtimestamp(1_700_000_000.123, UTC)
+
+
+def packs_of(sent: Sequence[tuple[bytes, int]], *, of_a_pack: int = 2) -> list[Pack]:
+    """Payloads and flags, so many to a pack."""
+    packs = []
+    for start, end in pairwise([*range(0, len(sent), of_a_pack), len(sent)]):
+        payloads, flags = zip(*sent[start:end], strict=True)
+        packs.append(Pack(KEY, 28 * start, 28 * end, Columns(list(range(start, end)), list(payloads), list(flags))))
+    return packs
+
+
+def sent(body: bytes, tag: str = "", **attributes: str) -> tuple[bytes, int]:
+    return encode_payload(body, encode_attributes(attributes, tag))
+
+
+def read(messages: Sequence[tuple[bytes, int]], tags: frozenset[str] = frozenset(), **options: Any) -> pa.Table:
+    of_a_pack = options.pop("of_a_pack", 2)
+    streams = options.pop("streams", frozenset())
+    rows = RowOptions(**{"payload": "inlong", **options})
+    decoder = PackDecoder(rows=rows, time_zone="UTC", streams=streams)
+    batches = decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS, tags)
+    return pa.Table.from_batches(batches, arrow_schema(rows))
+
+
+def a_pack(*bodies: bytes, **attributes: str) -> bytes:
+    return encode_pack([RecordGroup({**ATTRIBUTES, **attributes}, bodies)], made_ms=1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        RowOptions(payload="inlong"),
+        RowOptions(payload="auto", include_attributes=True, bad_messages="keep"),
+        RowOptions(bad_messages="keep"),
+    ],
+)
+def test_schema_is_what_spark_makes_of_ours(rows: RowOptions) -> None:
+    assert arrow_schema(rows).equals(to_arrow_schema(spark_schema(rows), timezone="UTC"))
+    batches = PackDecoder(rows=rows, time_zone="UTC").batches(packs_of([sent(a_pack(b"x"))]), OffsetRule.ALWAYS)
+    assert [batch.schema for batch in batches] == [arrow_schema(rows)]
+
+
+def test_a_row_for_each_record_with_what_its_message_has() -> None:
+    table = read([sent(a_pack(b"one", b"two"), "s", via="dp"), sent(a_pack(b"", k="v"))], include_attributes=True)
+    same = {"topic": "clicks", "partitionKey": str(KEY), "brokerId": 7, "partition": 10_003, "messageTime": None}
+    origin = {"inlongGroupId": "g", "inlongStreamId": "s", "dataTime": AT}
+    one = {**same, **origin, "offset": 0, "messageId": 0, "messageType": "s", "attributes": [("via", "dp")]}
+    two = {**same, **origin, "offset": 28, "messageId": 1, "messageType": None, "attributes": []}
+    own = list(ATTRIBUTES.items())
+    assert table.to_pylist() == [
+        {**one, "value": b"one", "recordIndex": 0, "recordAttributes": own},
+        {**one, "value": b"two", "recordIndex": 1, "recordAttributes": own},
+        {**two, "value": b"", "recordIndex": 0, "recordAttributes": [*own, ("k", "v")]},
+    ]
+
+
+@given(st.lists(GROUPS, min_size=1, max_size=6), st.integers(1, 6))
+def test_the_same_rows_however_messages_come(messages: list[list[Group]], of_a_pack: int) -> None:
+    """A replay gets other packs of the same messages."""
+    payloads = [
+        sent(encode_pack([RecordGroup(group.attributes, group.bodies) for group in groups])) for groups in messages
+    ]
+    table = read(payloads, of_a_pack=of_a_pack, include_attributes=True)
+    assert table.equals(read(payloads, of_a_pack=1, include_attributes=True))
+    bodies = [[body for group in groups for body in group.bodies] for groups in messages]
+    assert table.column("value").to_pylist() == [body for message in bodies for body in message]
+    assert table.column("messageId").to_pylist() == [n for n, message in enumerate(bodies) for _ in message]
+    assert table.column("recordIndex").to_pylist() == [n for message in bodies for n in range(len(message))]
+
+
+def test_auto_takes_packs_apart_and_leaves_the_rest() -> None:
+    objects = encode_message_objs([OwnRecord(b"three", {})], [1_700_000_000_123])
+    named = {"version": "1", "compressType": "INLONG_SNAPPY", "inlongGroupId": "g", "inlongStreamId": "s"}
+    table = read([sent(b"raw"), sent(a_pack(b"one", b"two")), sent(objects, **named)], payload="auto")
+    assert table.select(["value", "inlongStreamId", "dataTime", "recordIndex"]).to_pylist() == [
+        {"value": b"raw", "inlongStreamId": None, "dataTime": None, "recordIndex": 0},
+        {"value": b"one", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 0},
+        {"value": b"two", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 1},
+        {"value": b"three", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 0},
+    ]
+
+
+def test_streams_are_picked_exactly() -> None:
+    two = encode_pack(
+        [RecordGroup({**ATTRIBUTES, "streamId": name}, [name.encode()]) for name in ("a", "b")], made_ms=1
+    )
+    table = read([sent(two, "a"), sent(two, "b"), sent(two)], frozenset({"a"}), streams=frozenset({"a"}))
+    assert table.select(["messageId", "value"]).to_pylist() == [{"messageId": 0, "value": b"a"}]
+
+
+BAD = [
+    (b"\x0f\x01 cut off \x0f\x01", 0, "13 bytes, fewer than the head"),
+    (b"not a pack", 0, "does not begin and end with 0F 01"),
+    (b"\0\0\0\x63k=v", 1, "attributes of 99 bytes in a payload of 7"),
+    (b"\0\0\0\x02\xff\xffbody", 1, "not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("payload", "flag", "reason"), BAD)
+@pytest.mark.parametrize("of_a_pack", [1, 3])
+def test_a_bad_message_ends_the_read_and_its_place_is_known(
+    payload: bytes, flag: int, reason: str, of_a_pack: int
+) -> None:
+    decoder = PackDecoder(rows=RowOptions(payload="inlong"), time_zone="UTC")
+    messages = [sent(a_pack(b"one"), "other"), sent(a_pack(b"two"), "s"), (payload, flag), sent(a_pack(b"three"), "s")]
+    with pytest.raises(CorruptMessage, match=reason):
+        list(decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS))
+    assert decoder.corrupt is not None
+    pack, number, what = decoder.corrupt
+    assert pack.columns.ids[number] == 2
+    assert reason in what
+
+
+@pytest.mark.parametrize("payload", ["raw", "inlong"])
+def test_bad_messages_are_kept_as_they_came(payload: Any) -> None:
+    good = a_pack(b"one", b"two")
+    messages = [sent(good, "s", k="v"), *((raw, flag) for raw, flag, _ in BAD), sent(good)]
+    table = read(messages, payload=payload, bad_messages="keep", include_attributes=True)
+    rows = {(row["messageId"], row.get("recordIndex")): row for row in table.to_pylist()}
+    assert len(rows) == len(table)
+    expected = [n for n, (_, flag, _) in enumerate(BAD, 1) if flag or payload == "inlong"]
+    assert [number for (number, _), row in sorted(rows.items(), key=str) if row["badReason"]] == expected
+    for number in expected:
+        raw, _, reason = BAD[number - 1]
+        row = rows[number, None]
+        assert (row["value"], row["offset"], row["partitionKey"]) == (raw, 28 * number, str(KEY))
+        assert reason in row["badReason"]
+    assert table.equals(read(messages, payload=payload, bad_messages="keep", include_attributes=True, of_a_pack=6))
+
+
+def test_a_bad_message_is_kept_where_tags_are_picked() -> None:
+    """Its tag cannot be known, and the broker found it by one of them."""
+    table = read([(b"\0\0\0\x63k=v", 1), sent(a_pack(b"x"), "t")], frozenset({"s"}), bad_messages="keep")
+    assert [row["messageId"] for row in table.to_pylist()] == [0]
+
+
+def test_many_records_come_in_batches_of_a_bounded_size() -> None:
+    """What packs unpack to is not held at once."""
+    large = [sent(a_pack(bytes(20 << 20))) for _ in range(4)]
+    decoder = PackDecoder(rows=RowOptions(payload="inlong"), time_zone="UTC")
+    sizes = [batch.num_rows for batch in decoder.batches(packs_of(large), OffsetRule.ALWAYS)]
+    assert sizes == [2, 2]
+    assert list(accumulate(sizes)) == [2, 4]
