@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsets_store.schema import COLUMNS
+from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
 from tests.test_packaging import run_python
 from tools.generate_docs import PAGES as GENERATED
@@ -55,9 +56,12 @@ def table_rows(path: Path) -> dict[str, str]:
     return found
 
 
+EVERYTHING = RowOptions(payload="inlong", bad_messages="keep", include_attributes=True)
+
+
 def test_the_sources_columns_are_documented() -> None:
     documented = table_rows(ROOT / "docs" / "spark-source.md")
-    wanted = {field.name: field.dataType.simpleString() for field in spark_schema(True)}
+    wanted = {field.name: field.dataType.simpleString() for field in spark_schema(EVERYTHING)}
     assert {name: kind.replace(" ", "") for name, kind in documented.items()} == wanted
 
 

@@ -21,11 +21,10 @@ _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "att
 
 
 class RecordRows:
-    """Turns batches of messages into batches of records; `rows.payload` is not raw, `zone` that of times as text.
+    """Turns batches of messages into batches of records; `rows.payload` is not raw.
 
-    Of records, those of `streams` only, unless there are none.
-
-    Messages come with their attributes, and with `badReason` where bad messages are kept.
+    With `streams`, only their records. `zone` is the time zone of times written as text. Messages come with their
+    attributes, and with `badReason` if bad messages are kept.
     """
 
     def __init__(self, rows: RowOptions, streams: frozenset[str], zone: ZoneInfo) -> None:

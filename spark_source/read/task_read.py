@@ -66,8 +66,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     )
 
     wanted = [
-        WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic))
-        for one in task.ranges
+        WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic)) for one in task.ranges
     ]
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
@@ -84,7 +83,8 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         pack, number, what = decoder.corrupt
         tags = options.tags_of(pack.partition.topic)
         place = reader.place_of(task.broker_of(pack.partition), pack, number, tags)
-        raise corrupt_message(place, what) from error
+        told = corrupt_message(place, what)
+        raise CorruptMessage(f"{told}. With badMessages=keep the message is a row, with the reason") from error
     finally:
         reader.close()
     within: Counter[PartitionKey] = Counter()
