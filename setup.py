@@ -54,6 +54,12 @@ DELTA = [
     "pyarrow>=21,<27",
 ]
 
+INLONG = [
+    # Unpacks snappy blocks, and holds the records of packs in columns. The extra spark brings both.
+    "pyarrow>=21,<27",
+    "numpy>=1.26,<3",
+]
+
 EMBEDDED = [
     # The HTTP pages of the embedded master and broker.
     "aiohttp>=3.10,<4",
@@ -149,12 +155,13 @@ setup(
         "speed": SPEED,
         "spark": SPARK,
         "delta": DELTA,
+        "inlong": INLONG,
         "embedded": EMBEDDED,
         "cli": CLI,
         "demo": DEMO,
         "bench": BENCH,
         "dev": DEV,
-        "all": union(SPEED, SPARK, DELTA, EMBEDDED, CLI, DEMO, BENCH, DEV),
+        "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, DEMO, BENCH, DEV),
     },
     entry_points={"console_scripts": ["tubeclient = tubeclient_cli.app:main"]},
     zip_safe=False,

@@ -142,7 +142,7 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
-    assert extras == {"speed", "spark", "delta", "embedded", "cli", "demo", "bench", "dev", "all"}
+    assert extras == {"speed", "spark", "delta", "inlong", "embedded", "cli", "demo", "bench", "dev", "all"}
     of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
     for item in metadata.get_all("Requires-Dist", []):
         requirement, mark, extra = item.partition('; extra == "')
@@ -170,7 +170,8 @@ sys.meta_path.insert(0, Block())
 package = importlib.import_module(sys.argv[1])
 if "--all" in sys.argv:
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith(".__main__"):
+        # tubeclient.inlong has an extra of its own.
+        if not module.name.endswith(".__main__") and not module.name.startswith("tubeclient.inlong"):
             importlib.import_module(module.name)
 loaded = {name.partition(".")[0] for name in sys.modules}
 assert not loaded & blocked, loaded & blocked
@@ -201,6 +202,8 @@ def test_the_source_imports_without_delta() -> None:
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
     [
+        ("tubeclient.inlong", "pyarrow", "inlong"),
+        ("tubeclient.inlong", "numpy", "inlong"),
         ("embedded_tubemq", "aiohttp", "embedded"),
         ("embedded_tubemq", "numpy", "embedded"),
         ("tubeclient_cli.app", "typer", "cli"),
@@ -277,8 +280,12 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # isal and orjson are optional.
-    "tubeclient": Layer({"google.protobuf", "isal", "orjson"}, {"asyncio"}),
+    # isal and orjson are optional; pyarrow and numpy are for tubeclient.inlong alone.
+    "tubeclient": Layer({"google.protobuf", "isal", "orjson", "pyarrow", "numpy"}, {"asyncio"}),
+    "tubeclient/inlong": Layer(
+        {"google.protobuf", "pyarrow", "numpy", "tubeclient.wire", "tubeclient.errors", "tubeclient.extras"},
+        OUTSIDE_WORLD | {"random"},
+    ),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
         {"google.protobuf", "isal", "orjson", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}

@@ -14,9 +14,10 @@ import offsets_store
 import pyspark_tubeclient
 import tubeclient
 import tubeclient.assignment
+import tubeclient.inlong
 
 ROOT = Path(__file__).resolve().parents[1]
-PUBLIC = {"pyspark_tubeclient", "tubeclient", "tubeclient.assignment", "embedded_tubemq"}
+PUBLIC = {"pyspark_tubeclient", "tubeclient", "tubeclient.assignment", "tubeclient.inlong", "embedded_tubemq"}
 OTHERS = {"pyspark", "delta", "deltalake", "pyarrow", "pandas"}
 
 
@@ -59,5 +60,5 @@ def test_the_documents_import_public_names_only(path: Path) -> None:
 
 
 def test_the_clients_names_are_there() -> None:
-    for module in (tubeclient, tubeclient.assignment):
+    for module in (tubeclient, tubeclient.assignment, tubeclient.inlong):
         assert all(hasattr(module, name) for name in module.__all__)

@@ -28,7 +28,7 @@ def send(feed: Feed, stream_id: str, packs: int, records: int = 50) -> list[str]
     for number in range(packs):
         bodies = [f"{stream_id}-{len(feed.sent)}-{number}-{record}".encode() for record in range(records)]
         attributes = {"groupId": "g", "streamId": stream_id, "dt": str(1_700_000_000_000 + number)}
-        body = encode_pack([RecordGroup(attributes, bodies)])
+        body = encode_pack([RecordGroup(attributes, bodies)], made_ms=5)
         messages.append(message(feed, body, stream_id, number))
         sent += [body.decode() for body in bodies]
     feed.tube.load(feed.topic, messages)

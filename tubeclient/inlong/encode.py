@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -35,11 +34,9 @@ class RecordGroup(NamedTuple):
 
 
 def encode_pack(
-    groups: Sequence[RecordGroup], version: Literal[1, 2, 3] = 1, *, snappy: bool = True, made_ms: int | None = None
+    groups: Sequence[RecordGroup], version: Literal[1, 2, 3] = 1, *, made_ms: int, snappy: bool = True
 ) -> bytes:
     """Return an InLongMsg with these groups. ConfigurationError: attributes cannot be written, or are too long."""
-    if made_ms is None:
-        made_ms = time.time_ns() // 1_000_000
     magic = bytes([MAGIC, version])
     count = sum(len(group.records) for group in groups)
     parts = [magic, HEADS[version].pack(made_ms, *([count] if version > 1 else []), len(groups))]

@@ -88,7 +88,8 @@ def test_a_row_for_each_record_with_what_its_message_has() -> None:
 def test_the_same_rows_however_messages_come(messages: list[list[Group]], of_a_pack: int) -> None:
     """A replay gets other packs of the same messages."""
     payloads = [
-        sent(encode_pack([RecordGroup(group.attributes, group.bodies) for group in groups])) for groups in messages
+        sent(encode_pack([RecordGroup(group.attributes, group.bodies) for group in groups], made_ms=5))
+        for groups in messages
     ]
     table = read(payloads, of_a_pack=of_a_pack, include_attributes=True)
     assert table.equals(read(payloads, of_a_pack=1, include_attributes=True))

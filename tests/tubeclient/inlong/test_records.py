@@ -82,7 +82,7 @@ def test_protobuf_packs_are_what_any_protobuf_writer_writes() -> None:
 def test_groups_with_equal_attributes_lose_nothing(groups: list[Group], version: Any, snappy: bool) -> None:
     # Apache's parser keeps the last of them only.
     twice = [RecordGroup(group.attributes, group.bodies) for group in [*groups, *groups]]
-    found = records_of(encode_pack(twice, version, snappy=snappy), {})
+    found = records_of(encode_pack(twice, version, snappy=snappy, made_ms=5), {})
     assert [one.body for one in found] == [body for group in twice for body in group.records]
     assert [one.record_index for one in found] == list(range(len(found)))
 
@@ -168,7 +168,7 @@ def test_bombs_end_at_the_limits() -> None:
     assert "at most 50" in reason(encode_message_objs(many, [1] * 51, "gzip"), objects, limits)
     assert "more than 50 entries" in reason(a_pack(bodies=(b"",) * 51), None, limits)
     assert "at most 1000" in reason(a_pack(bodies=(b"x" * 1000,)), None, limits)
-    two = encode_pack([RecordGroup(ATTRIBUTES, [b"x" * 600])] * 2)
+    two = encode_pack([RecordGroup(ATTRIBUTES, [b"x" * 600])] * 2, made_ms=5)
     assert "at most" in reason(two, None, limits)
     assert len(records_of(a_pack(bodies=(b"",) * 50), {}, limits)) == 50
 
@@ -192,11 +192,11 @@ def test_gzip_that_is_cut_off_or_followed_by_more() -> None:
     ],
 )
 def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -> None:
-    assert said in reason(encode_pack([RecordGroup(attributes, [b"x"])]))
+    assert said in reason(encode_pack([RecordGroup(attributes, [b"x"])], made_ms=5))
 
 
 def test_the_message_names_what_the_records_do_not() -> None:
-    pack = encode_pack([RecordGroup({"a": "b"}, [b"x"])])
+    pack = encode_pack([RecordGroup({"a": "b"}, [b"x"])], made_ms=5)
     [found] = records_of(pack, {"inlongGroupId": "g", "inlongStreamId": "s"})
     assert found.origin == Origin("g", "s", None)
 
@@ -213,7 +213,7 @@ def test_the_message_names_what_the_records_do_not() -> None:
     ],
 )
 def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: datetime) -> None:
-    pack = encode_pack([RecordGroup({**ATTRIBUTES, "t": text}, [b"x"])])
+    pack = encode_pack([RecordGroup({**ATTRIBUTES, "t": text}, [b"x"])], made_ms=5)
     for zone in (UTC, ZoneInfo("Asia/Shanghai")):
         [found] = records_of(pack, {}, RecordDecoder(zone=zone))
         assert found.origin.data_time_ms == int(time.replace(tzinfo=zone).timestamp() * 1000)
@@ -221,7 +221,7 @@ def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: dateti
 
 def test_own_attributes_count_before_shared_ones_but_in_version_4() -> None:
     own = [OwnRecord(b"x", {"dt": "7", "streamId": "own"})]
-    [third] = records_of(encode_pack([RecordGroup(ATTRIBUTES, own)], 3), {})
+    [third] = records_of(encode_pack([RecordGroup(ATTRIBUTES, own)], 3, made_ms=5), {})
     assert third.origin == Origin("g", "own", 7)
     [fourth] = records_of(encode_bin_pack(own, ATTRIBUTES, data_time_s=1_700_000_000), {})
     assert fourth.origin == ORIGIN
@@ -237,7 +237,7 @@ def test_numbers_of_version_4_are_unsigned() -> None:
 )
 def test_attributes_that_would_not_come_back_are_refused(attributes: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError):
-        encode_pack([RecordGroup(attributes, [b"x"])])
+        encode_pack([RecordGroup(attributes, [b"x"])], made_ms=5)
 
 
 def test_columns_of_good_and_bad_messages_together() -> None:
