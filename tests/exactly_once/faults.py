@@ -72,26 +72,17 @@ def kill_in_batch_0(scene: Scene) -> str:
 
 def kill_executor(scene: Scene) -> str:
     """SIGKILL in the middle of a batch; Spark starts another one."""
-    executor = _one_of(scene, scene.spark.executors, "an executor")
-    state = _stop_in_batch(scene, executor, 0.5, 2)
-    send_signal(executor, signal.SIGKILL)
-    return f"process {executor.pid}, {state}"
+    return _stop_in_batch(scene, scene.spark.executors, "an executor", 0.5, 2, signal.SIGKILL)
 
 
 def kill_python_worker(scene: Scene) -> str:
     """SIGKILL in the middle of a batch; Spark runs its task again."""
-    worker = _one_of(scene, scene.spark.python_workers, "a Python worker")
-    state = _stop_in_batch(scene, worker, 0.5, 2)
-    send_signal(worker, signal.SIGKILL)
-    return f"process {worker.pid}, {state}"
+    return _stop_in_batch(scene, scene.spark.python_workers, "a Python worker", 0.5, 2, signal.SIGKILL)
 
 
 def hold_up_python_worker(scene: Scene) -> str:
     """Its task becomes the slow one that speculation is for, and goes on when another attempt was first."""
-    worker = _one_of(scene, scene.spark.python_workers, "a Python worker")
-    state = _stop_in_batch(scene, worker, 4, 7)
-    send_signal(worker, signal.SIGCONT)
-    return f"process {worker.pid}, {state}"
+    return _stop_in_batch(scene, scene.spark.python_workers, "a Python worker", 4, 7, signal.SIGCONT)
 
 
 def restart_master(scene: Scene) -> str:
@@ -252,14 +243,20 @@ def _one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
     return scene.rng.choice(found)
 
 
-def _stop_in_batch(scene: Scene, process: Found, least: float, most: float) -> str:
-    """SIGSTOP, so that the running or the next batch gets stuck with it; returns some seconds into that batch."""
+def _stop_in_batch(
+    scene: Scene, find: Callable[[], list[Found]], what: str, least: float, most: float, then: signal.Signals
+) -> str:
+    """SIGSTOP for one of the processes of a kind, so that the running or the next batch gets stuck with it; and another
+    signal some seconds into that batch."""
     job = scene.job
+    process = _one_of(scene, find, what)
     send_signal(process, signal.SIGSTOP)
     job.wait_for(lambda: job.planned > job.committed, "a batch to run")
     seconds = scene.rng.uniform(least, most)
     time.sleep(seconds)
-    return f"held up for {seconds:.1f} s, {_state(job)}"
+    state = _state(job)
+    send_signal(process, then)
+    return f"process {process.pid}, held up for {seconds:.1f} s, {state}"
 
 
 def _in_mid_batch(scene: Scene) -> str:

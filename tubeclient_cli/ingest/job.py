@@ -137,8 +137,11 @@ class _Batches:
         check_cluster(state, where, self._masters, self._settings.former_master_servers)
         state = state.without_topics(self._settings.begin_anew, self._query_id)
         state = trusted(state, where, group, chosen, goes_on=batch_id > 0)
-        start = self._checkpoint.start_of_running_batch() or self._checkpoint.end_of(batch_id - 1) or end
-        batch = Batch(self._query_id, batch_id, start, end)
+        # Not by their truth: with no offset at all, {}, a batch begins while all partitions wait for their brokers.
+        start = self._checkpoint.start_of_running_batch()
+        if start is None:
+            start = self._checkpoint.end_of(batch_id - 1)
+        batch = Batch(self._query_id, batch_id, end if start is None else start, end)
         if check_batch(state, batch, self._known, skips=self._skips, may_lose=self._may_lose):
             # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
             ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
