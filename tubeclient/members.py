@@ -19,11 +19,11 @@ from tubeclient.flows import hold_group
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import ClientSettings
 
-__all__ = ["Membership", "Sharing", "share_of", "to_hold"]
+__all__ = ["MembershipKind", "Sharing", "share_of", "to_hold"]
 
 _log = logging.getLogger(__name__)
 
-Membership = Literal["fixed", "dynamic"]
+MembershipKind = Literal["fixed", "dynamic"]
 """Whether a client's place in its group is given to it (source_count, node_id), or found among the live clients."""
 
 _SETTLING_BEATS = 1.5

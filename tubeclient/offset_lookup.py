@@ -24,7 +24,7 @@ from tubeclient.errors import ConfigurationError, ConnectError, NotAvailable, Tr
 from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
-from tubeclient.flows.patience import Doubt
+from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
@@ -244,7 +244,7 @@ class OffsetLookup(ProcessBound):
         found: dict[StoreKey, StoreBounds] = {}
         failures: dict[int, TubeError] = {}
         left = dict(stores)
-        doubts = {broker_id: Doubt() for broker_id in stores}
+        faults = {broker_id: FaultHistory() for broker_id in stores}
         attempt = 0
         while left:
             asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in left.items()]
@@ -258,7 +258,7 @@ class OffsetLookup(ProcessBound):
             left = {broker_id: stores[broker_id] for broker_id in failures}
             now = time.monotonic()
             lasting = any(
-                not failure.retriable or doubts[broker_id].is_over(failure, now * 1000)
+                not failure.retriable or faults[broker_id].lasts(failure, now * 1000)
                 for broker_id, failure in failures.items()
             )
             if lasting or (now - began) * 1000 >= limit_ms:

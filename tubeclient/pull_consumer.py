@@ -18,7 +18,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.registrar import CHANGED, BootstrapOffset, StartFrom
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey, TopicLayout
-from tubeclient.members import Membership, Sharing
+from tubeclient.members import MembershipKind, Sharing
 from tubeclient.metadata import ClusterView
 from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
@@ -83,7 +83,7 @@ class PullConsumer(ClientBalanceConsumer):
         *,
         source_count: int = 1,
         node_id: int = 0,
-        membership: Membership = "fixed",
+        membership: MembershipKind = "fixed",
         strategy: str | Choose = "modulo",
         hints: Hints = NO_HINTS,
         start_offsets: Mapping[PartitionKey, int] | None = None,

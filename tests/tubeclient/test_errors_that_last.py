@@ -21,7 +21,7 @@ from tubeclient import (
 )
 from tubeclient.errors import ConnectionLost
 from tubeclient.flows import patience
-from tubeclient.flows.patience import LASTING_GRACE_MS, Doubt
+from tubeclient.flows.patience import LASTING_GRACE_MS, FaultHistory
 from tubeclient.identity import host_name
 from tubeclient.net.pool import ConnectionPool
 
@@ -84,10 +84,10 @@ def test_which_faults_of_a_connection_last(
 
 def test_a_fault_is_beyond_doubt_when_nothing_else_came_for_the_grace() -> None:
     lasting, passing = ConnectError("x", lasting=True), ConnectionLost("y")
-    doubt = Doubt()
-    assert not doubt.is_over(lasting, 0)
-    assert not doubt.is_over(lasting, LASTING_GRACE_MS - 1)
-    assert not doubt.is_over(passing, LASTING_GRACE_MS)
-    assert not doubt.is_over(lasting, LASTING_GRACE_MS + 1)
-    assert not doubt.is_over(lasting, 2 * LASTING_GRACE_MS)
-    assert doubt.is_over(lasting, 2 * LASTING_GRACE_MS + 1)
+    faults = FaultHistory()
+    assert not faults.lasts(lasting, 0)
+    assert not faults.lasts(lasting, LASTING_GRACE_MS - 1)
+    assert not faults.lasts(passing, LASTING_GRACE_MS)
+    assert not faults.lasts(lasting, LASTING_GRACE_MS + 1)
+    assert not faults.lasts(lasting, 2 * LASTING_GRACE_MS)
+    assert faults.lasts(lasting, 2 * LASTING_GRACE_MS + 1)

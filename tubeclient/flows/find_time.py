@@ -26,7 +26,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
-from tubeclient.flows.patience import Doubt
+from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.stay import Stay
 from tubeclient.flows.time_search import TimeSearch
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
@@ -76,7 +76,7 @@ class TimedLook:
     def run(self) -> Flow[int | None]:
         search = TimeSearch(self._task.bounds, self._task.minute)
         self._progress_ms = yield Now()
-        doubt = Doubt()
+        faults = FaultHistory()
         attempt = 0
         while (offset := search.to_look_at) is not None:
             try:
@@ -89,7 +89,7 @@ class TimedLook:
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
                 now_ms = yield Now()
-                if doubt.is_over(error, now_ms):
+                if faults.lasts(error, now_ms):
                     raise
                 idle_ms = now_ms - self._progress_ms
                 if idle_ms >= self._task.retry_limit_ms:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from tubeclient.errors import TubeError
 
-__all__ = ["LASTING_GRACE_MS", "Doubt", "Patience"]
+__all__ = ["LASTING_GRACE_MS", "FaultHistory", "Patience"]
 
 LASTING_GRACE_MS = 5_000
 """For so long a fault that no waiting mends is tried again: servers of names have hiccups, and entries come late."""
 
 
-class Doubt:
-    """Whether it is beyond doubt that a fault lasts."""
+class FaultHistory:
+    """The faults of one call or reader: whether only such came lately as no waiting mends."""
 
     def __init__(self) -> None:
         self._since_ms: float | None = None
 
-    def is_over(self, error: TubeError, now_ms: float) -> bool:
-        """Note a fault; whether nothing but lasting ones came for `LASTING_GRACE_MS`."""
+    def lasts(self, error: TubeError, now_ms: float) -> bool:
+        """Note a fault. True if only lasting ones came for `LASTING_GRACE_MS`."""
         if not error.lasting:
             self._since_ms = None
             return False

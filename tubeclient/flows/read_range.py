@@ -35,7 +35,7 @@ from tubeclient.errors import (
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.corrupt_place import corrupt_message, counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
-from tubeclient.flows.patience import Doubt, Patience
+from tubeclient.flows.patience import FaultHistory, Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.flows.stay import Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
@@ -148,7 +148,7 @@ class RangeRead:
 
     def run(self) -> Flow[None]:
         self._patience.progress((yield Now()))
-        doubt = Doubt()
+        faults = FaultHistory()
         attempt = 0
         while True:
             before = self.position
@@ -163,7 +163,7 @@ class RangeRead:
                 if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
                     raise
                 now_ms = yield Now()
-                if doubt.is_over(error, now_ms):
+                if faults.lasts(error, now_ms):
                     raise ConnectError(
                         f"{self.task.range} cannot be read from broker {self.task.broker}: {error}",
                         address=self.task.broker.address,

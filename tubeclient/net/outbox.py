@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError
 from tubeclient.flows.effects import backoff_ms, checked
 from tubeclient.flows.partition_choice import Routes
-from tubeclient.flows.patience import Doubt
+from tubeclient.flows.patience import FaultHistory
 from tubeclient.keys import PartitionKey
 from tubeclient.net.connection import Connection
 from tubeclient.net.courier import Courier, fault_of
@@ -74,7 +74,7 @@ class Sending:
     attempts: int = 0
     tried: PartitionKey | None = None  # by the last attempt
     fault: TubeError | None = None  # of the last attempt
-    doubt: Doubt = field(default_factory=Doubt)  # whether faults are permanent
+    faults: FaultHistory = field(default_factory=FaultHistory)
 
 
 class _Parcel(NamedTuple):
@@ -267,7 +267,7 @@ class Outbox:
             now = monotonic()
             if sending.tried is not None:
                 self._routes.failed(sending.tried, error, now * 1000)
-            lasts = sending.doubt.is_over(error, now * 1000)
+            lasts = sending.faults.lasts(error, now * 1000)
             if again and now < sending.deadline and not self._closed and not lasts:
                 pause = backoff_ms(sending.attempts - 1, random.random()) / 1000
                 at = min(now + pause, sending.deadline)
