@@ -1,4 +1,4 @@
-"""Who a client is, as its requests say it: user and signature where there is a user, and the master's visit token."""
+"""How requests prove who the client is: user and signature, if there is a user, and the master's visit token."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NO_TOKEN = -2  # TBaseConstants.META_VALUE_UNDEFINED
 
 
 class Authority:
-    """What proves who we are, shared by all calls of one client.
+    """The proof of who we are, shared by all calls of one client.
 
-    `sign` makes a signature of now; None is a client without a user. Masters hand out `visit_token`, a number they
-    renew every few minutes; brokers that check it remember the last ones.
+    `sign` makes a signature with the present time; None for a client without a user. Masters hand out `visit_token`, a
+    number that they renew every few minutes. Brokers that check it remember the last ones.
 
     Every request that can carry the user's signature does. (Apache's Java clients leave it out until a server asks
     for it, and servers never ask: with authentication on they refuse such a request with 415 instead.)

@@ -1,4 +1,4 @@
-"""One round of balancing: give back what is not ours any more, then take what is and is not held yet."""
+"""One round of balancing: give back the partitions that are no longer ours, then take those that are not held yet."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def balance_once(
     release_wait_ms: float,
     doubtful: Collection[int] = (),
 ) -> Flow[dict[PartitionKey, TubeError]]:
-    """Make the partitions held those of `ours` that take readers now; the others keep what they are doing.
+    """Give back what is not in `ours` or takes no readers now, then take what is missing.
 
-    A partition begins at its offset in `offsets`, or where the group stands. All releases together wait up to
-    `release_wait_ms` for packs that are out. Brokers whose ids are `doubtful` come last, since each that does not
-    answer costs the time of one call. Returns the partitions that could not be had for now, and why; raises what no
-    further round would change.
+    A partition begins at its offset in `offsets`, else where the group stands. All releases together wait up to
+    `release_wait_ms` for packs that are out. Brokers whose ids are `doubtful` come last, since each one that does not
+    answer costs the time of one call. Returns the partitions that could not be had this time, and why. Raises errors
+    that no further round would change.
     """
     wanted = {key for key in ours if view.is_subscribable(key)}
     held = set(registrations.holdings.registered())

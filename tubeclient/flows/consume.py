@@ -3,8 +3,8 @@
 One `Consumption` is shared by all threads of a consumer; its methods are flows, run one step at a time.
 
 What the broker does with a fetch (auto mode): it notes how far it read, and the next commit adds that to the group's
-position. A fetch that is repeated without a commit gives the same pack again, so a lost answer costs nothing. A lost
-answer to a commit leaves open whether it was done; a second commit that gives up what was noted since tells.
+position. A fetch that is repeated without a commit gives the same pack again, so a lost answer costs nothing. After a
+lost answer to a commit it is not known if the commit was done; registering the partition anew shows that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Consumption", "Unconfirmed"]
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:
-    """Emitted: a pack whose commit was not waited for was not confirmed, or may not have been; it may come again."""
+    """Emitted: an asynchronous commit failed, or may have failed. Its pack may come again."""
 
     delivery: Delivery
     error: TubeError
@@ -47,7 +47,7 @@ class _Commit(NamedTuple):
     lease: Lease
     ticket: Ticket
     failure: TransportError | None = None
-    """Why it could not be sent; then there is nothing behind the ticket."""
+    """Why it could not be sent. Then the ticket has no answer."""
 
 
 class Consumption:
@@ -59,13 +59,13 @@ class Consumption:
         self._registrar = registrations.registrar
         self._holdings = registrations.holdings
         self._unsettled: dict[Holding, _Commit] = {}
-        """Commits that nobody waits for."""
+        """Open asynchronous commits."""
 
     def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
-        """The next pack of any partition, or None where there was nothing for `timeout_ms`.
+        """The next pack of any partition. None if there was none for `timeout_ms`.
 
-        Raises DataLoss (once) where messages expired before they were read, CorruptMessage. Settles the commits that
-        nobody waited for.
+        Raises DataLoss, once, if messages expired before they were read, and CorruptMessage. Settles asynchronous
+        commits that were answered.
         """
         deadline = (yield Now()) + timeout_ms
         with self.fetching.waiting():
@@ -84,9 +84,9 @@ class Consumption:
                 yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
 
     def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
-        """Commit a pack, or have it read again; returns the group's position afterwards, the pack's end.
+        """Commit a pack, or have it read again. Returns the group's position then: the pack's end, or its beginning.
 
-        StalePack where it does not count any more.
+        StalePack if the pack does not count any more.
         """
         now: float = yield Now()
         holding = self._begin(delivery, now)
@@ -103,8 +103,8 @@ class Consumption:
         return position
 
     def confirm_async(self, delivery: Delivery, *, consumed: bool) -> Flow[None]:
-        """Send the commit of a pack; what becomes of it is looked at by a later `get`, which emits `Unconfirmed` where
-        it failed. StalePack where the pack does not count any more.
+        """Send the commit of a pack. A later `get` takes the answer, and emits `Unconfirmed` if it failed. StalePack if
+        the pack does not count any more.
         """
         now: float = yield Now()
         holding = self._begin(delivery, now)
@@ -116,7 +116,7 @@ class Consumption:
         yield Notify(CHANGED)
 
     def wait_confirmed(self, timeout_ms: float) -> Flow[bool]:
-        """Wait until each commit that was sent has been answered, or given up; whether they have."""
+        """Wait until every asynchronous commit was answered or given up. False if that takes longer."""
         deadline = (yield Now()) + timeout_ms
         while True:
             yield from self._settle()
@@ -136,7 +136,7 @@ class Consumption:
         return holding
 
     def _settle(self) -> Flow[None]:
-        """Look at the commits that nobody waits for."""
+        """Take the answers of asynchronous commits."""
         for holding, commit in list(self._unsettled.items()):
             answered = commit.failure is not None or (yield Done(commit.ticket))
             if not answered or self._unsettled.get(holding) is not commit:
@@ -151,9 +151,8 @@ class Consumption:
             yield Notify(CHANGED)
 
     def _send(self, holding: Holding, delivery: Delivery, consumed: bool, now_ms: float) -> Flow[_Commit]:
-        """Send a commit, and with it the next fetch, of whatever partition: the caller comes back for another pack, so
-        the broker is kept at work meanwhile. It may be the fetch that follows this commit; its answer is not looked
-        at before the commit's.
+        """Send a commit, and in the same write the next fetch, of any partition of that broker: the caller will come
+        back for another pack. If it is a fetch of the same partition, its answer is taken after the commit's.
         """
         lease = holding.lease
         request = self._registrar.reader(holding.key).commit(holding.key, consumed=consumed)
@@ -172,7 +171,7 @@ class Consumption:
         return _Commit(delivery, consumed, lease, ticket)
 
     def _outcome(self, holding: Holding, commit: _Commit) -> Flow[int]:
-        """The position after a commit, once it has been answered; StalePack or what befell it otherwise."""
+        """Wait for the answer to a commit. Returns the group's position; raises StalePack or the commit's error."""
         key = holding.key
         try:
             if commit.failure is not None:
@@ -192,10 +191,10 @@ class Consumption:
         return position
 
     def _find_out(self, holding: Holding, commit: _Commit, error: TubeError) -> Flow[int]:
-        """A commit's answer was lost, or the registration was: find out where the group stands.
+        """The answer to a commit was lost, or the registration: find out where the group stands.
 
-        Giving the partition back and registering anew tells, and ends what else may come late, as long as the broker
-        has not forgotten us; where it has, the messages of the pack may come again.
+        Giving the partition back and registering anew shows it, and no earlier request can come late then. If the
+        broker has forgotten us, the messages of the pack may come again.
         """
         while holding.phase is Phase.REGISTERING and holding.is_under(commit.lease):  # somebody else does
             yield Sleep(WAIT_SLICE_MS, CHANGED)

@@ -1,5 +1,5 @@
-"""What the partitions of a store have from an offset on, asked of the broker: register there, under a reader group as
-every register moves its group's position, and fetch.
+"""What the partitions of a store have from an offset on. It registers there and fetches, under a reader group since
+every registration moves its group's position.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NOT_FOUND = 404
 
 
 class DataLook:
-    """Looks into one store of `broker`. `partitions` are all of the store's, those first that are likely to have much.
+    """Looks into one store of `broker`. `partitions` are all partitions of the store, first those likely to have much.
 
-    `new_client_id` gives an id that nobody has, or ever had, at each call. Methods raise the StatusError of a refusal,
-    PartitionOccupied where a partition is read in all `reader_groups`, and what an answer fails with. Run `release()`
-    afterwards however they ended.
+    `new_client_id` makes a client id at each call, one that nobody ever had. Methods raise the StatusError of a
+    refusal, PartitionOccupied if a partition is read in all `reader_groups`, and the error of a call. Run `release()`
+    afterwards, however they ended.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class DataLook:
         return (yield from first_with_data(self._look, len(self._stays), bounds))
 
     def first_if_behind(self, offset: int, patience: Patience, rng: random.Random) -> Flow[tuple[int, int]]:
-        """Where the index begins, and the first offset that has data, if that is behind `offset`; else both are any
+        """Where the index begins, and the first offset that has data, if that is after `offset`. Else both are some
         numbers up to `offset`.
 
-        Faults are tried again, and turns waited for, with `patience`; then it is a DeadlineExceeded.
+        Faults are tried again as long as `patience` says, then a DeadlineExceeded is raised.
         """
         patience.progress((yield Now()))
         attempt = 0

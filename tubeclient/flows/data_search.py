@@ -1,10 +1,10 @@
-"""Which index entry is the first that still has its message, found by looking at some of them.
+"""The search for the first index entry that still has its message.
 
-Brokers drop old segments of the index and of the data each by its own age, so the oldest entries may have no message
-any more; readers pass over them in silence. Entries say nothing about that, but messages do: a look is the first
-message of one partition from an entry on, as long as the broker walks for one answer. Where no partition of the store
-has a message, there is no data. Where one has, the place of that message is found by looking from later entries, as
-long as it stays the first.
+Brokers drop old segments of the index and of the data each by its own age. So the oldest entries may have no message
+any more, and readers skip them without notice. Entries do not show that, but messages do. A look finds the first
+message of one partition from an entry on, as far as the broker goes for one answer. If no partition of the store has a
+message there, there is no data. If one has, looks from later entries find the place of that message: the last entry
+from which it is still the first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _STEP_BACK = 100 * INDEX_ENTRY_BYTES
 
 
 class Seen(NamedTuple):
-    """What a partition has from an offset on."""
+    """What a look found."""
 
     message_id: int | None
-    """The first message; None: there is none before `end`."""
+    """The first message. None if there is none before `end`."""
     end: int
-    """How far the broker looked. With a message: the last offset that the message can have."""
+    """How far the broker looked; with a message, the last offset that it can have."""
 
 
 Look = Callable[[int, int, int], Flow[Seen]]
@@ -36,7 +36,7 @@ for one answer of the broker at least.
 
 
 def has_data_before(look: Look, partitions: int, offset: int) -> Flow[bool]:
-    """Whether a message just before `offset` is there: then those behind it are. False says nothing."""
+    """Whether a message just before `offset` is there. Then all after it are, too. False says nothing."""
     start = max(0, offset - _STEP_BACK)
     if start == offset:
         return False
@@ -48,9 +48,9 @@ def has_data_before(look: Look, partitions: int, offset: int) -> Flow[bool]:
 
 
 def first_with_data(look: Look, partitions: int, bounds: StoreBounds, enough: int = -1) -> Flow[int]:
-    """The first offset within the index's `bounds` with a message, `bounds.max_offset` where none has any.
+    """The first offset within the index's `bounds` that has a message, `bounds.max_offset` if there is none.
 
-    Where that is `enough` or smaller, any offset is returned that it does not exceed: fewer looks may do.
+    If that offset is at most `enough`, any offset from there to `enough` may be returned, which takes fewer looks.
     """
     low, high = bounds  # before low nothing has data; high has some, or is the end
     at = low
@@ -68,7 +68,7 @@ def first_with_data(look: Look, partitions: int, bounds: StoreBounds, enough: in
 
 
 def _any(look: Look, partitions: int, at: int) -> Flow[Seen]:
-    """A message of whatever partition, as near as one answer shows."""
+    """A message of any partition, as near as one answer shows."""
     ends = []
     for partition in range(partitions):
         seen = yield from look(partition, at, at)
@@ -79,7 +79,7 @@ def _any(look: Look, partitions: int, at: int) -> Flow[Seen]:
 
 
 def _first_place(look: Look, partitions: int, low: int, high: int, enough: int) -> Flow[int]:
-    """The place of the first message from `low` on, of all partitions, or `high` where there is none before that."""
+    """The place of the first message of all partitions from `low` on, or `high` if there is none before that."""
     for partition in range(partitions):
         if high <= max(low, enough):
             break
@@ -103,7 +103,7 @@ def _first_place(look: Look, partitions: int, low: int, high: int, enough: int) 
 
 
 def _stays_first(look: Look, partition: int, first: Seen, offset: int) -> Flow[bool]:
-    """Whether the message seen from an earlier offset lies at `offset` or behind it."""
+    """Whether the message that was seen from an earlier offset lies at or after `offset`."""
     if first.end < offset:
         return False
     seen = yield from look(partition, offset, first.end + INDEX_ENTRY_BYTES)

@@ -1,9 +1,9 @@
-"""What a consumer does where it does not know whether the messages from its position on are still there.
+"""What a consumer does if it does not know whether the messages from its position on are still there.
 
-A broker passes over index entries without data in silence, as it does over those of other partitions. Data expires only
-while nobody reads it: between two runs of a group, or in a long pause. So after a registration, and after a pause, the
-first answer is looked at: as many messages as index entries say that nothing is missing. Otherwise the broker is asked,
-under a reader group, where its data begins.
+A broker skips index entries without data and says nothing, as it skips those of other partitions. Data expires unread
+only between two runs of a group, or in a long pause. So the first answer after a registration or a pause is counted: if
+it has as many messages as index entries, nothing is missing. Otherwise a look under a reader group shows where the
+broker's data begins.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["lost_before"]
 _log = logging.getLogger(__name__)
 
 _LOOK_MS = 5_000.0
-"""How long a look may take: the application waits for its packs."""
+"""Time limit of a look, since the application waits for its packs."""
 
 
 def lost_before(
     holding: Holding, plan: ReadPlan, rng: random.Random, *, messages: int, end: int | None
 ) -> Flow[OffsetRange | None]:
-    """What had expired before it was read, where `holding.doubt` says from where on that is not known; then it is.
+    """Settle `holding.doubt`. Returns the range that expired before it was read, None if none did.
 
-    So many `messages` came of the entries up to `end`, None where that is not known. A look that fails leaves the doubt
-    to the next answer.
+    So many `messages` came of the entries up to `end`, None if the end is not known. If the look fails, the doubt
+    stays for the next answer.
     """
     doubt = holding.doubt
     if doubt is None or not plan.reader_groups:

@@ -1,7 +1,7 @@
-"""The effects a flow may ask for, and the small flows that others are made of.
+"""The effects that a flow may ask for, and small flows that others use.
 
-Flows that share state are run one step at a time. A step ends where a flow sends, receives, sleeps or emits; the other
-effects are answered at once and do not let anybody else in between.
+Flows that share state are run one step at a time. A step ends when a flow sends, receives, sleeps or emits. The other
+effects are answered at once, and no other flow runs in between.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Ticket = NewType("Ticket", object)
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request and go on; the result is a `Ticket`. Requests to one address are served in the order sent."""
+    """Send a request and go on. The result is a `Ticket`. Requests to one address are served in the order sent."""
 
     address: str
     method: Method
@@ -51,14 +51,14 @@ class Send:
     signal: str = ""
     """Wakes flows that sleep on this signal when the answer comes, or fails to."""
     answer: type[Message] | None = None
-    """What the answer's bytes are read as, where that is not the class that the method's `spec` names."""
+    """The class to parse the answer as, if it is not the one in the method's `spec`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendAll:
-    """Send requests to one address with one write, in this order, and go on; the result is their tickets.
+    """Send requests to one address with one write, in this order, and go on. The result is their tickets.
 
-    Where the write fails none of them counts as sent.
+    If the write fails, none of them counts as sent.
     """
 
     sends: tuple[Send, ...]
@@ -66,23 +66,23 @@ class SendAll:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Wait for the answer to a ticket; the result is the response message."""
+    """Wait for the answer to a ticket. The result is the response message."""
 
     ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result is whether the answer to a ticket is there, or will not come any more: `Receive` returns at once."""
+    """The result is whether `Receive` returns at once: the answer is there, or its time is over."""
 
     ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait so many milliseconds; the result is True where somebody cut the wait short.
+    """Wait so many milliseconds. The result is True if the wait was cut short.
 
-    With a `signal`, a `Notify` of it does. Whatever the flow saw in the same step still holds when the wait begins.
+    With a `signal`, a `Notify` of it cuts it short, also one that comes between this step and the wait.
     """
 
     delay_ms: float
@@ -108,8 +108,8 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTo:
-    """The result is the number of the live connection to an address, None where there is none. A server that is
-    stopped ends its connections: over the same one the same run of it is met.
+    """The result is the number of the live connection to an address, None if there is none. A server that stops ends
+    its connections, so the same connection means the same run of the server.
     """
 
     address: str
@@ -117,7 +117,7 @@ class ConnectionTo:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Hand a value to whoever runs the flow; the flow goes on when they ask for more."""
+    """Hand a value to whoever runs the flow. The flow goes on when they ask for more."""
 
     value: Any
 
@@ -137,10 +137,10 @@ def call(address: str, method: Method, request: Message) -> Flow[Any]:
 
 
 def checked(response: Any, context: str, *, address: str = "", partition: str = "", topic: str = "") -> Any:
-    """Return a response whose code is 200; any other code is the StatusError that stands for it.
+    """Return a response whose code is 200. Any other code raises its StatusError.
 
-    `context` says who wanted what; the others go into the error where they are known. ProtocolError for an offset that
-    no index has: callers search by offsets, and count on each answer to bring them further.
+    `context` says who wanted what. The others go into the error if they are known. ProtocolError for an offset that no
+    index has: callers search by offsets and need each answer to bring them further.
     """
     if response.errCode != 200:
         raise status_error(
@@ -157,8 +157,8 @@ def checked(response: Any, context: str, *, address: str = "", partition: str = 
 
 
 def backoff_ms(attempt: int, fraction: float, *, first_ms: float = 100, limit_ms: float = 3_000) -> float:
-    """The wait before retry `attempt` (from 0): doubling up to `limit_ms`, of which `fraction` (0 to 1, random)
-    takes up to half off.
+    """The wait before retry `attempt`, counted from 0. It doubles up to `limit_ms`; `fraction` (random, 0 to 1) takes
+    up to half of it off.
     """
     ceiling: float = min(limit_ms, first_ms * 2 ** min(attempt, 30))
     return ceiling * (1 - fraction / 2)

@@ -1,8 +1,8 @@
 """Fetching, as a client of a group that balances itself.
 
-A partition has one fetch in the air at most, or one pack out that waits to be confirmed. Fetches are sent ahead for
-partitions whose turn comes next, so that the broker reads while the application works; what was sent ahead and not used
-is rolled back when the partition is given back.
+A partition has at most one open fetch, or one pack that waits to be confirmed. Fetches are sent ahead for partitions
+whose turn comes next, so that the broker reads while the application works. If such a fetch is not used, it is rolled
+back when the partition is given back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _LONG_SILENCE_MS = 60_000.0
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Emitted: these offsets of a partition were gone before they were read; reading went on behind them."""
+    """Emitted: these offsets of a partition expired before they were read. Reading went on after them."""
 
     lost: OffsetRange
 
@@ -76,7 +76,7 @@ class Fetching:
 
     def __init__(self, registrations: Registrations) -> None:
         self.orders = GroupOrders()
-        """What the master wants; replaced as a whole."""
+        """The master's orders; replaced as a whole."""
         self._registrations = registrations
         self._registrar = registrations.registrar
         self._holdings = registrations.holdings
@@ -84,11 +84,11 @@ class Fetching:
         self._deliveries = itertools.count(1)
         self._waiting = 0
         self._lost: list[tuple[Holding, OffsetRange]] = []
-        """Not told yet."""
+        """Losses that were not reported yet."""
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While somebody waits for a pack, one more may be asked for."""
+        """As long as somebody waits for a pack, one more fetch may be open."""
         self._waiting += 1
         try:
             yield
@@ -96,7 +96,7 @@ class Fetching:
             self._waiting -= 1
 
     def next_pack(self) -> Flow[tuple[Delivery | None, bool]]:
-        """Ask for packs and take the answer that came first: a pack if it was one, and whether there was an answer."""
+        """Send fetches and take the first answer. Returns the pack, if it was one, and if there was an answer."""
         yield from self._tell_losses()
         now: float = yield Now()
         self._give_up_overdue(now)
@@ -107,27 +107,27 @@ class Fetching:
         return (yield from self._take_answer(answered)), True
 
     def _give_up_overdue(self, now_ms: float) -> None:
-        """A pack that nobody confirms does not block its partition for ever: it will be read again."""
+        """Give up packs that were not confirmed in time. Their partitions are read again from there."""
         for holding in list(self._holdings.turns.delivered):
             if holding.out is None or holding.out.overdue_ms > now_ms:
                 break
             holding.pack_given_up()
 
     def _answered(self) -> Flow[Holding | None]:
-        """The partition whose fetch was answered first, or cannot be any more."""
+        """The first partition whose fetch was answered, or ran out of time."""
         for holding in self._holdings.turns.fetching:
             if holding.answer is not None and (yield Done(holding.answer)):
                 return holding
         return None
 
     def send_fetches(self, now_ms: float, more: int = 0) -> Flow[None]:
-        """Ask for as many packs as may be on their way, and so many `more`."""
+        """Send as many fetches as may be open at once, and so many `more`."""
         while (fetch := self.next_fetch(now_ms, more)) is not None:
             yield from self.send_fetch(fetch)
 
     def next_fetch(self, now_ms: float, more: int = 0, line: BrokerLine | None = None) -> Fetch | None:
-        """The fetch of the partition whose turn it is, to be sent in this very step; None where enough packs are on
-        their way, no partition is free, or it is the turn of one that is not on `line`.
+        """The fetch of the partition whose turn it is; it must be sent in this step. None if enough fetches are open,
+        if no partition is free, or if it is the turn of one that is not on `line`.
         """
         if len(self._holdings.turns.fetching) >= self._plan.prefetch + self._waiting + more:
             return None
@@ -141,9 +141,9 @@ class Fetching:
         return Fetch(outgoing, holding.fetches())
 
     def send_fetch(self, fetch: Fetch, *before: Outgoing) -> Flow[list[Ticket]]:
-        """Send a fetch, together with what is to leave `before` it; returns the tickets of that.
+        """Send a fetch, and requests `before` it in the same write. Returns the tickets of those requests.
 
-        Where the broker cannot be reached the fetch is forgotten, and that raises only if something was before it.
+        If the broker cannot be reached, the fetch is forgotten; that raises only if there were requests before it.
         """
         holding = fetch.outgoing.holding
         try:
@@ -160,7 +160,7 @@ class Fetching:
         return tickets
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
-        """Deal with the answer to a fetch; None where it is no pack to hand out."""
+        """Handle the answer to a fetch. None if it is no pack to hand out."""
         fetch = holding.fetch
         assert fetch is not None
         ticket = fetch.take()
@@ -185,10 +185,10 @@ class Fetching:
             fetch.let_go()
 
     def _expected(self, holding: Holding) -> Flow[int | None]:
-        """Where a pack must begin at the latest if nothing expired; None where that cannot be, or need not be, known.
+        """Where a pack begins at the latest if nothing expired. None if that is not known.
 
-        After an empty answer the group may stand further on than we know. What it passed over then was of others; but
-        where nobody asked for long after that, messages may have expired since.
+        After an empty answer the group may stand further on than we know: it passed over entries of other partitions.
+        But if there was no fetch for long after that, messages may have expired.
         """
         if holding.expected is not None:
             return holding.expected
@@ -196,9 +196,9 @@ class Fetching:
         return holding.confirmed if 0 < holding.empty_ms < now - _LONG_SILENCE_MS else None
 
     def _explain_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
-        """A pack begins behind where the group stood: messages expired, or somebody moved the group on purpose.
+        """A pack begins after the group's position: messages expired, or somebody moved the group on purpose.
 
-        Registering at the old position shows which: it is still there, or not.
+        Registering at the old position shows which: its message is still there, or not.
         """
         try:
             found = yield from self._registrar.seek(holding, expected)
@@ -215,7 +215,7 @@ class Fetching:
         yield from self._tell_losses()
 
     def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
-        """After so many messages up to `end`: note what had expired before it was read."""
+        """So many messages came up to `end`. Find and note what expired before it was read."""
         lost = yield from lost_before(holding, self._plan, self._rng, messages=messages, end=end)
         if lost is not None:
             self._lost.append((holding, lost))

@@ -1,8 +1,8 @@
 """The first offset of a partition from a minute on, by the times that producers wrote on its messages.
 
-Brokers map no time to an offset of a topic (their by-time calls look into the history of groups), so messages are
-looked at: register at an offset, under a reader group as every register moves its group's position, and fetch. The
-first message of the answer is the partition's first at that offset or behind it.
+Brokers map no time to an offset of a topic: their calls by time look into the history of groups. So the search looks at
+messages. It registers at an offset, under a reader group since every registration moves its group's position, and
+fetches. The first message of the answer is the partition's first one at or after that offset.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True)
 class TimeTask:
-    """What to find, and as whom. `reader_groups` are tried in order, as for ranges."""
+    """What to find, and under which names. `reader_groups` are tried in order, as for ranges."""
 
     broker: BrokerInfo
     partition: PartitionKey
@@ -52,18 +52,17 @@ class TimeTask:
     """Of the producers' clocks."""
     reader_groups: tuple[str, ...]
     new_client_id: Callable[[], str]
-    """Gives an id that nobody has, or ever had, at each call."""
+    """Makes a client id at each call, one that nobody ever had."""
     retry_limit_ms: float = 60_000
-    """How long to go on without any progress."""
+    """How long to go on without progress."""
     authority: Authority = field(default_factory=Authority)
 
 
 class TimedLook:
-    """One search. `run()` is the flow: it returns the offset, or None where no message is of the minute or later.
+    """One search. The flow `run()` returns the offset, or None if no message is of that minute or later.
 
-    `release()` is the flow that gives the partition back; run it afterwards however `run()` ended. Raises
-    NoMessageTime, CorruptMessage, DeadlineExceeded where no progress was made for `retry_limit_ms`, and the StatusError
-    of a refusal.
+    The flow `release()` gives the partition back; run it afterwards, however `run()` ended. Raises NoMessageTime,
+    CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
     def __init__(self, task: TimeTask, rng: random.Random) -> None:
@@ -104,11 +103,11 @@ class TimedLook:
         return search.found
 
     def release(self) -> Flow[None]:
-        """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
+        """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
     def _look(self, search: TimeSearch, offset: int) -> Flow[None]:
-        """Tell `search` what is at `offset` or behind it."""
+        """Tell `search` what is at or after `offset`."""
         answer = yield from self._stay.seek(offset, self._doing)
         if answer.currOffset > offset:
             search.expired(answer.currOffset)
@@ -120,7 +119,7 @@ class TimedLook:
         while passed < search.limit:
             response = yield from self._stay.receive((yield from self._stay.send_fetch()))
             if response.errCode == _NOT_FOUND:
-                # Also where a buffer of the broker holds nothing of the partition but the next one may.
+                # Brokers answer so too if their present buffer has nothing of the partition, but the next one may.
                 position, end = yield from self._stay.commit(self._doing)
                 if position >= end:
                     break
@@ -145,7 +144,7 @@ class TimedLook:
         search.saw_nothing(offset)
 
     def _minute_of(self, messages: Any) -> int:
-        """The minute of the first of these."""
+        """The minute of the first of these messages."""
         try:
             (first,) = map(Message, *checked_columns(messages, 1))
         except CorruptMessage as error:

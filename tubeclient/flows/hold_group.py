@@ -39,16 +39,16 @@ __all__ = [
 ]
 
 HEARTBEAT_INTERVAL_MS = 13_000
-"""As Apache's clients beat."""
+"""The same as in Apache's clients."""
 
 MASTER_LEASE_MS = 30_000
-"""After so long without a heartbeat a master forgets a client (consumerHeartbeatTimeoutMs)."""
+"""A master forgets a client after this time without a heartbeat (consumerHeartbeatTimeoutMs)."""
 
 _JOIN_RETRY_MS = 1_000
 _TELL_MS = 15_000
-"""So often a wait for others is told of."""
+"""Time between two `Waiting` events."""
 _REPORT_INTERVAL_MS = 500
-"""Partitions are connected one by one, a thousand of them perhaps; the master need not be told of each."""
+"""Partitions are connected one by one, perhaps a thousand of them. The master is not told of each."""
 
 HELD_BY_OTHERS = (SourceCountConflict, NodeIdConflict)
 _CHANGING_OVER = (GroupConflict, TopicNotDeployed, *HELD_BY_OTHERS)
@@ -56,25 +56,25 @@ _CHANGING_OVER = (GroupConflict, TopicNotDeployed, *HELD_BY_OTHERS)
 
 @dataclass
 class MembershipWishes:
-    """What the owner of a membership wants of it; read by the flow each time it wakes."""
+    """What the owner of a membership wants. The flow reads it each time it wakes."""
 
     leave: bool = False
     held: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
-    """Node id to the partitions that node was assigned; the heartbeats tell the master."""
+    """The partitions that each node id was assigned, for the heartbeats."""
     looks: int = 0
-    """How often the owner wished for a new look at the layout; one more makes the flow look at once."""
+    """How many looks at the layout the owner asked for. One more makes the flow look at once."""
     looks_heard: int = 0
-    """For the owner: the `looks` that the flow knew when it asked for the view that it emitted last."""
+    """For the owner: the value of `looks` when the flow asked for the view that it emitted last."""
     fault: TubeError | None = None
-    """For the owner: what keeps the flow from its next look; None while all is well."""
+    """For the owner: the error that keeps the flow from its next look. None while all is well."""
     topics: tuple[str, ...] | None = None
-    """Read these topics instead; the same as now where None."""
+    """Read these topics instead. None: no change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Emitted at once and every 15 s while the nodes are still held by somebody else, who may be dead, and once while
-    the group's other clients still read other topics: `error` is the master's answer. `left_ms` is how long is waited.
+    """Emitted at once, and then every 15 s, while another client holds the nodes, which may be dead. Emitted once while
+    the group's other clients read other topics. `error` is the master's answer, `left_ms` the time left to wait.
     """
 
     error: TubeError
@@ -83,7 +83,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Emitted before `node`, which the master does not know any more, is registered again."""
+    """Emitted before `node` is registered again, since the master has forgotten it."""
 
     node: GroupNode
 
@@ -97,11 +97,11 @@ def join_group(
     patience_ms: float,
     wishes: MembershipWishes | None = None,
 ) -> Flow[ClusterView]:
-    """Register all nodes and return the cluster's view; on failure none stays registered.
+    """Register all nodes and return the cluster's view. On failure none stays registered.
 
     A run that was killed holds its nodes until the master's lease ends, so conflicts over nodes are tried again for
-    `patience_ms`. Node 0 comes first: of two runs that start together, the one that has it wins, the other
-    holds nothing meanwhile. Ends early, with the last conflict, where `wishes.leave` is set.
+    `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the other one holds
+    nothing meanwhile. With `wishes.leave`, the last conflict is raised at once.
     """
     deadline = (yield Now()) + patience_ms
     tell_at = 0.0
@@ -134,13 +134,13 @@ def change_topics(
     *,
     patience_ms: float,
 ) -> Flow[tuple[Sequence[GroupNode], ClusterView]]:
-    """Leave the group and join it for other topics; returns the nodes as they are now, and the view.
+    """Leave the group and join it for other topics. Returns the new nodes and the view.
 
-    The group's other clients read the old topics until they change over too, so it is tried until they have, with
-    the topics that `wishes` names last. Where these nodes are all that the group has, there is nobody to wait for:
-    whoever holds one of them then has taken the group over, unless it is the master's memory of ourselves, and after
-    `patience_ms` and its lease that is raised. Ends early, with the last refusal, where `wishes.leave` is set. Every
-    other fault is raised; calling it again is safe.
+    The group's other clients read the old topics until they change over too. So this is tried until they have, with
+    the newest topics in `wishes`. If these nodes are all nodes of the group, there is nobody to wait for. Then whoever
+    holds one of them has taken the group over, or the master still remembers ourselves: after `patience_ms`, and at
+    least its lease, the refusal is raised. With `wishes.leave`, the last refusal is raised at once. Every other fault
+    is raised; calling it again is safe.
     """
     yield from close_nodes(masters, nodes)
     patient_until = (
@@ -172,16 +172,15 @@ def hold_group(
     patience_ms: float,
     refresh_interval_ms: float,
 ) -> Flow[None]:
-    """Join the group and stay in it until `wishes.leave`; emits every `ClusterView` it gets, the first one when all
-    nodes are in, the master's `GroupOrders` when they change, and `Forgotten`.
+    """Join the group and stay in it until `wishes.leave`. Emits every `ClusterView`, the first one when all nodes are
+    registered, the master's `GroupOrders` when they change, and `Forgotten`.
 
-    The layout is looked at every `refresh_interval_ms`, when the owner wishes for it, and at once when the answer to a
-    heartbeat or to a registration has brought another version of the lists.
+    The layout is asked for every `refresh_interval_ms`, when the owner wishes for it, and at once when an answer to a
+    heartbeat or a registration brought another version of the lists.
 
-    Passing faults are retried with growing waits while the master may still know the nodes; after its lease has run
-    out without an answer they go on too (a cluster without its master still serves readers), and the nodes are
-    registered again once it is back. Ends with the StatusError of a master that refuses a node, for example because
-    another run took it over.
+    Faults that may pass are tried again with growing waits, also after the master's lease has ended: a cluster without
+    its master still serves readers. When the master is back, the nodes are registered again. Ends with the StatusError
+    of a master that refuses a node, for example because another run took it over.
     """
     cache = MetadataCache()
     view = yield from join_group(masters, nodes, cache, rng, patience_ms=patience_ms, wishes=wishes)
@@ -201,7 +200,7 @@ def hold_group(
         if wishes.leave:
             yield from close_nodes(masters, nodes)
             return
-        # Before the topics: who wishes for other topics and then for a look wants to see those topics.
+        # Before the topics: whoever wishes for other topics and then for a look wants to see those topics.
         looks = wishes.looks
         try:
             if wishes.topics is not None and wishes.topics != nodes[0].topics:

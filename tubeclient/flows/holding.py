@@ -36,7 +36,7 @@ class BrokerLine:
     info: BrokerInfo
     up: bool = True
     kept: bool = False
-    """Somebody keeps the leases of the partitions on it."""
+    """A thread keeps the leases of the partitions on it."""
 
     @property
     def signal(self) -> str:
@@ -48,7 +48,7 @@ class Lease(NamedTuple):
     """A registration."""
 
     number: int = 0
-    """Counts the registrations: what was asked for under an earlier one does not count any more. 0 before the first."""
+    """Counts the registrations, from 1; requests from before the present one do not count any more."""
     connection: int | None = None
     """The connection over which the broker last said that the partition is ours."""
 
@@ -58,7 +58,7 @@ class Doubt(NamedTuple):
 
     start: int
     may_be_new: bool = False
-    """The group may have had no position before: then what is older than the first message was never its to read."""
+    """The group may have had no position before. Then it was never to read what is older than the first message."""
 
 
 class PackOut(NamedTuple):
@@ -66,7 +66,7 @@ class PackOut(NamedTuple):
 
     number: int
     end: int
-    """Where it ends at the earliest."""
+    """The index offset where it ends at the earliest."""
     overdue_ms: float
     """When it is given up."""
     resume_ms: float = 0.0
@@ -75,7 +75,7 @@ class PackOut(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenFetch:
-    """A fetch that counts for as long as its partition has it."""
+    """A fetch that was not dealt with. It counts as long as its holding has it."""
 
     ticket: Ticket | None = None
     """None until it was sent."""
@@ -109,7 +109,7 @@ class Holding:
     turns: Turns[Holding]
     phase: Phase = Phase.REGISTERING
     leaving: bool = False
-    """Is being given back: nothing more is asked for."""
+    """It is being given back. No more fetches are sent."""
     lease: Lease = field(default_factory=Lease)
     confirmed: int = -1
     """Where the group stands, -1 before the first registration."""
@@ -117,21 +117,21 @@ class Holding:
     updated_ms: float = 0.0
     doubt: Doubt | None = None
     expected: int | None = None
-    """Where the next pack must begin if nothing expired; None where the position can have moved without our seeing."""
+    """Where the next pack must begin if nothing expired. None if the position may have moved unseen."""
     commit_next: bool = False
     """The next fetch commits what the last one passed over."""
     noted: bool = False
-    """The broker may have noted a fetch of messages that are not confirmed."""
+    """The broker may have noted a fetch whose messages are not confirmed."""
     fetch: OpenFetch | None = None
     """While FETCHING."""
     out: PackOut | None = None
     """While DELIVERED."""
     committing: bool = False
-    """A commit is on its way: until it is known what became of it, no answer to a fetch counts."""
+    """A commit is open. No answer to a fetch is taken before the commit's."""
     sent_over: int | None = None
-    """The connection over which something was last asked for, None where that is not sure."""
+    """The connection over which the last request went. None if that is not sure."""
     sending: int = 0
-    """Fetches and commits that may not have reached the socket yet."""
+    """How many fetches and commits are being written to the socket."""
     empty_ms: float = 0.0
     """When the last answer without messages came."""
     empty_at: int = -1
@@ -157,12 +157,12 @@ class Holding:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether a fetch or a commit of it has no answer that was dealt with."""
+        """Whether a fetch or a commit of it is open."""
         return self.committing or (self.fetch is not None and self.fetch.ticket is not None)
 
     @property
     def answer(self) -> Ticket | None:
-        """What the answer to its fetch comes by, where that is to be taken by whoever sees it first."""
+        """The ticket of its open fetch. None if nobody else may take the answer now."""
         return None if self.fetch is None or self.fetch.taken or self.committing else self.fetch.ticket
 
     # Registering, and the end
@@ -242,7 +242,7 @@ class Holding:
             self.rest()
 
     def lost_track(self, rest_until_ms: float = 0.0) -> None:
-        """How far a fetch has moved the group is not known: the next one repeats it."""
+        """It is not known how far a fetch has moved the group. The next one repeats it."""
         self.expected, self.commit_next = None, False
         self.rest(rest_until_ms)
 

@@ -19,7 +19,7 @@ class Holdings:
         self.lines: dict[int, BrokerLine] = {}
         self.turns: Turns[Holding] = Turns()
         self.unanswered: set[PartitionKey] = set()
-        """Those whose broker may still get what was asked for under their present client id, and not be waited for."""
+        """Partitions with requests that were not answered and may still reach the broker."""
 
     def line(self, broker: BrokerInfo) -> BrokerLine:
         """The line to a broker, made when it is first wanted; it follows a change of the broker's address."""
@@ -53,8 +53,8 @@ class Holdings:
             holding.ends()
 
     def next_idle(self, now_ms: float, line: BrokerLine | None = None) -> Holding | None:
-        """The partition whose turn it is; None where all are busy, resting or unreachable, and where it is the turn of
-        one that is not on `line`.
+        """The partition whose turn it is. None if all are busy, resting or unreachable, or if it is the turn of one
+        that is not on `line`.
         """
         holding = self.turns.next(now_ms, self._is_usable)
         return holding if holding is None or line is None or holding.line is line else None

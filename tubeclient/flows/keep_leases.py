@@ -20,10 +20,10 @@ __all__ = ["keep_leases"]
 
 
 def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
-    """Beat until no partition on this broker is held; emits `Lost` for those that went to somebody else."""
+    """Send heartbeats until no partition on this broker is held. Emits `Lost` for those that another client got."""
     attempt = 0
     while True:
-        # Before the wait: a signal that came while this thread was about to start is not heard.
+        # Before the wait, since a signal is not heard that came while this thread was starting.
         if not registrations.holdings.of_line(line):
             line.kept = False
             return
@@ -71,13 +71,13 @@ def _still_meant(registrations: Registrations, holding: Holding, lease: Lease) -
 
 
 def _is_to_register_anew(registrations: Registrations, holding: Holding) -> bool:
-    """Whether it has to be registered anew before it is read on, and nobody else does that."""
+    """Whether it must be registered anew before the next fetch, and nobody is doing that."""
     idle = holding.phase is Phase.IDLE and not holding.committing
     return idle and holding.is_registered and holding.key in registrations.holdings.unanswered
 
 
 def _beat(registrar: Registrar, line: BrokerLine, keys: list[PartitionKey]) -> Flow[dict[PartitionKey, int]]:
-    """Send a heartbeat for each client id; returns the code of each partition that is not ours any more."""
+    """Send a heartbeat for each client id. Returns the code of each partition that is no longer ours."""
     plan = registrar.plan
     by_reader: dict[Reader, list[PartitionKey]] = {}
     for key in keys:

@@ -1,4 +1,4 @@
-"""Calls to the master: the list of masters is walked until one answers."""
+"""Calls to the master. The masters are tried in turn until one answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNDEFINED = -2
 class MasterList:
     """The addresses of the masters, beginning with the one that answered last.
 
-    `authority` goes with every call; `tls` says that they, and so the brokers they name, are reached over TLS.
+    Every call carries `authority`. With `tls`, the masters and the brokers that they name are reached over TLS.
     """
 
     def __init__(self, addresses: Sequence[str], authority: Authority | None = None, *, tls: bool = False) -> None:
@@ -57,7 +57,7 @@ class MasterList:
 
 @dataclass(frozen=True, slots=True)
 class GroupNode:
-    """One client of a consumer group as the master knows it. `source_count` -2 leaves nodeId unchecked."""
+    """One client of a consumer group as the master knows it. With a `source_count` of -2 nodeId is not checked."""
 
     client_id: str
     group: str
@@ -74,18 +74,18 @@ class GroupNode:
 
 @dataclass(frozen=True, slots=True)
 class GroupOrders:
-    """What the master wants of a group's clients."""
+    """The master's orders to a group's clients."""
 
     group_rules: FlowRules = NO_RULES
     default_rules: FlowRules = NO_RULES
-    """The cluster's, for what the group's own leave open."""
+    """The cluster's rules, for what the group's own rules leave open."""
     jump_id: int = UNDEFINED
-    """Another number than before: go to the latest messages (csmFrmMaxOffsetCtrlId)."""
+    """If it changes, the clients go on with the latest messages (csmFrmMaxOffsetCtrlId)."""
 
 
 class MetadataCache:
-    """The lists and orders a master sent last, with their version ids: it sends them again only to those who know
-    another version.
+    """The lists and orders that a master sent last, with their version ids. It sends them again only to clients that
+    have another version.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class MetadataCache:
         self._view: ClusterView | None = None
 
     def take(self, response: Any, *, tls: bool = False) -> None:
-        """Keep what a response to a register, heartbeat or metadata call carries; `tls` says over what it came."""
+        """Keep the lists and orders in an answer to a register, heartbeat or metadata call; `tls`: it came over TLS."""
         if response.HasField("brokerConfigId") and response.brokerConfigId != self.broker_config_id:
             self._brokers = [parse_broker(text, tls=tls) for text in response.brokerConfigList]
             self.broker_config_id = response.brokerConfigId
@@ -114,17 +114,17 @@ class MetadataCache:
 
     @property
     def versions(self) -> tuple[int, int]:
-        """Of the lists of brokers and of layouts."""
+        """The version ids of the lists of brokers and of layouts."""
         return self.broker_config_id, self.topic_meta_id
 
     def forget_topics(self) -> None:
-        """Drop the layouts: they are of other topics than those read from now on."""
+        """Drop the layouts, since other topics are read from now on."""
         self.topic_meta_id = UNDEFINED
         self._layouts = []
         self._view = None
 
     def known_orders(self) -> master_pb2.OpsTaskInfo | None:
-        """The version ids of the orders, for a request; None where there are none yet."""
+        """The version ids of the orders, for a request. None if there are none yet."""
         if max(self._group_rules_id, self._default_rules_id, self.orders.jump_id) < 0:
             return None
         return master_pb2.OpsTaskInfo(
@@ -146,10 +146,10 @@ class MetadataCache:
         self.orders = replace(self.orders, **changes)
 
     def view(self, visit_token: int | None = None) -> ClusterView:
-        """The cluster as these lists show it, with the token that its caller was given.
+        """The cluster by these lists, with this visit token.
 
-        It is the same object until something of it changes, so that what was made of it, as the sorted list of its
-        partitions, need not be made again.
+        It is the same object until something changes, so that what it caches, as the sorted list of its partitions, is
+        kept.
         """
         if self._view is None:
             self._view = ClusterView.of(self._brokers, self._layouts)
@@ -159,8 +159,8 @@ class MetadataCache:
 
 
 def call_master(masters: MasterList, method: Method, request: Message) -> Flow[Any]:
-    """Ask the masters in turn and return the first answer; ConnectError naming each address and its fault where
-    none answers. All of them together have the time of one call.
+    """Ask the masters in turn and return the first answer. If none answers, a ConnectError names each address and its
+    fault. All of them together have the time of one call.
     """
     faults: list[str] = []
     lasting = True
@@ -185,7 +185,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
 
 
 def register_node(masters: MasterList, node: GroupNode, cache: MetadataCache) -> Flow[None]:
-    """Make `node` a live member of its group; StatusError of the class that says why the master refuses."""
+    """Make `node` a live member of its group. The class of the StatusError says why the master refuses."""
     request = master_pb2.RegisterRequestC2MV2(
         clientId=node.client_id,
         groupName=node.group,
@@ -203,9 +203,7 @@ def register_node(masters: MasterList, node: GroupNode, cache: MetadataCache) ->
 
 
 def query_view(masters: MasterList, node: GroupNode, cache: MetadataCache) -> Flow[ClusterView]:
-    """Ask for brokers and layouts as a registered `node`; RegistrationLost where the master does not know it (any
-    more).
-    """
+    """Ask for brokers and layouts as a registered `node`. RegistrationLost if the master does not know it."""
     request = master_pb2.GetPartMetaRequestC2M(
         clientId=node.client_id,
         groupName=node.group,
@@ -223,8 +221,8 @@ def heartbeat_nodes(
     cache: MetadataCache,
     held: Mapping[int, Sequence[PartitionKey]],
 ) -> Flow[list[GroupNode]]:
-    """Keep the nodes alive and report which partitions each holds (`held`, by node id); return those the master has
-    forgotten.
+    """Keep the nodes alive and report which partitions each holds (`held`, by node id). Returns the nodes that the
+    master has forgotten.
     """
     forgotten = []
     for node in nodes:
@@ -245,7 +243,7 @@ def heartbeat_nodes(
 def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
     """Take the nodes out of their group.
 
-    The master forgets them by itself within its lease, so a failure is not an error.
+    The master forgets them when their leases end, so a failure is not an error.
     """
     for node in nodes:
         request = master_pb2.CloseRequestC2M(clientId=node.client_id, groupName=node.group)
@@ -269,7 +267,7 @@ def _known(version: int) -> int | None:
 
 
 def _rules(text: str, before: FlowRules) -> FlowRules:
-    """The rules of a text; those of before where it cannot be read, for the reader can do nothing about it."""
+    """The rules of a text. If it cannot be read, the former rules: a client can do nothing about it."""
     try:
         return FlowRules.parse(text)
     except ProtocolError:

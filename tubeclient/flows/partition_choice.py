@@ -1,7 +1,7 @@
 """Where the next message goes: round robin over the writable partitions, resting those that fail.
 
-No I/O; the clock is handed in, and whoever changes an object from several threads brings the lock. What Routes tells of
-its topics needs none.
+No I/O, no clock: times are passed in. Callers that change an object from several threads need a lock; the properties of
+Routes need none.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["PartitionChoice", "Routes"]
 FAILURES_BEFORE_REST = 3
 PARTITION_REST_MS = 3_000
 BROKER_REST_MS = 50_000
-"""For a broker that answered 503; the three figures are those of Apache's producer (Partition, TubeClientConfig)."""
+"""Rest of a broker that answered 503. Apache's producer has the same numbers (Partition, TubeClientConfig)."""
 
 UNREACHABLE_REST_MS = 3_000
-"""For a broker that takes no connection: trying may cost a connection's time limit each time."""
+"""Rest of a broker that takes no connection: each try may cost the time limit of connecting."""
 
 _UNAVAILABLE = 503
 
@@ -52,8 +52,8 @@ class PartitionChoice:
         self._resting_until_ms = {key: until for key, until in self._resting_until_ms.items() if key in known}
 
     def choose(self, now_ms: float, avoid: PartitionKey | None = None) -> PartitionKey:
-        """Return the next partition that does not rest, another one than `avoid` if there is one; where all rest the
-        next one all the same, again not `avoid` if it can be helped; PartitionUnavailable where there is none.
+        """Return the next partition that does not rest. If all rest, the next one. `avoid` is taken only if there is no
+        other. PartitionUnavailable if there are no partitions.
         """
         if not self._partitions:
             raise PartitionUnavailable(

@@ -1,4 +1,4 @@
-"""How long a reader goes on without any progress."""
+"""How long a reader goes on without progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tubeclient.errors import TubeError
 __all__ = ["LASTING_GRACE_MS", "FaultHistory", "Patience"]
 
 LASTING_GRACE_MS = 5_000
-"""For so long a fault that no waiting mends is tried again: servers of names have hiccups, and entries come late."""
+"""How long a lasting fault is tried again. Name servers fail for moments, and entries come late."""
 
 
 class FaultHistory:
@@ -27,8 +27,8 @@ class FaultHistory:
 
 
 class Patience:
-    """Two limits. A fault is put up with for `retry_limit_ms`. A turn, where others read the partition in every reader
-    group, is waited for up to `turn_limit_ms`: they take as long as their consumers do, and those that died lose the
+    """Two limits. Faults are tried again for `retry_limit_ms`. While others read the partition in every reader group,
+    the wait for a turn ends after `turn_limit_ms`: live readers take as long as their consumers do, dead ones lose the
     partition when their lease ends. All times in ms, of one clock.
     """
 
@@ -43,13 +43,13 @@ class Patience:
         self._progress_ms = self._alive_ms = now_ms
 
     def must_wait(self, now_ms: float) -> None:
-        """The broker has said that others read the partition: nothing is wrong with it, or with the way to it."""
+        """The broker said that others read the partition. So neither the broker nor the way to it is at fault."""
         self._alive_ms = now_ms
 
     def spent_ms(self, now_ms: float) -> float:
-        """How long nothing was read."""
+        """Time since something was read."""
         return now_ms - self._progress_ms
 
     def is_over(self, now_ms: float) -> bool:
-        """Whether either limit is reached. However faults and waits follow each other, it ends with the longer one."""
+        """Whether a limit is reached. In any order of faults and waits, that is so after the longer limit."""
         return now_ms - self._alive_ms >= self._retry_limit_ms or self.spent_ms(now_ms) >= self._turn_limit_ms

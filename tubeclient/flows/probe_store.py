@@ -1,7 +1,7 @@
-"""Where a store begins and ends, asked of the broker by registering one of its partitions at 0.
+"""Where a store begins and ends, found by registering one of its partitions at 0.
 
-The broker moves the registration to its first message and says both ends in its answer. That moves the position of the
-group it is done under, so it is done under a reader group, whose position means nothing.
+The broker moves the registration to its first message and answers with both ends. This moves the group's position, so
+it is done under a reader group, whose position means nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def probe_store(
     client_id: str,
     authority: Authority,
 ) -> Flow[StoreBounds]:
-    """Ask `broker` for the bounds of the store of `partitions`, through the first partition that is free in one of
-    the groups.
+    """Ask `broker` for the bounds of the store of `partitions`. It uses the first partition that is free in one of the
+    groups.
     """
 
     def register(key: PartitionKey, group: str) -> Flow[Any]:

@@ -1,4 +1,4 @@
-"""A producer's talk with the master: register, and by heartbeats learn where its topics can be written."""
+"""A producer's calls to the master: register, and ask by heartbeats where its topics can be written."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ProducerSession"]
 _NOT_READY = 201
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
-"""A cluster's limit for a payload, where it names no other (maxMsgSizeInMB = 1)."""
+"""A cluster's limit for a payload if it names no other (maxMsgSizeInMB = 1)."""
 
 
 class ProducerSession:
-    """What a producer knows of the cluster; its methods are flows that bring it up to date."""
+    """What a producer knows of the cluster. Its methods are flows that refresh it."""
 
     def __init__(self, masters: MasterList, client_id: str, host_name: str) -> None:
         self.brokers: dict[int, BrokerInfo] = {}

@@ -1,16 +1,16 @@
 """Reading an exact range: the messages of one partition in [start, end), the same ones in the same order each time.
 
-How: register at `start` under a reader group (which moves that group's position, so never under the user's group),
-then fetch with lastPackConsumed=true. A fetch says where its pack starts, not where it ends: a pack's end is the
-next pack's start, so a pack is handed on when the next fetch has been answered, while the one after it is already
-on its way. Where nothing follows (404), or nothing more is wanted, a commit tells the position.
+It registers at `start` and fetches with lastPackConsumed=true. Registering moves the group's position, so it is done
+under a reader group, never under the user's group. An answer says where its pack starts, not where it ends: the end is
+the start of the next pack. So a pack is handed on when the next fetch was answered, and the fetch after that is already
+sent. If nothing follows (404), or nothing more is wanted, a commit tells the position.
 
-Pack borders depend on what the broker holds at the moment, so the last pack may run past `end`. Messages carry no
-offset; where every index entry of the pack is one of its messages they can be counted. Else registering at `end` and
-fetching gives the first message from there on, and its id says where to cut.
+Where packs end depends on what the broker holds at that moment, so the last pack may go past `end`. Messages carry no
+offset. If every index entry of the pack is one of its messages, they can be counted. Else it registers at `end` and
+fetches the first message from there on, whose id says where to cut.
 
-After any trouble: register again at the end of the last pack handed on. Nothing handed on is read twice, and what was
-asked before cannot come late in between: see `Stay`.
+After a fault it registers again at the end of the last pack handed on. Nothing is handed on twice, and earlier requests
+cannot come late in between: see `Stay`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LostRange:
     start: int
     end: int
     within_packs: bool = False
-    """Packs were handed on over these offsets: what they lack is lost, the rest of them was read."""
+    """Packs over these offsets were handed on. What they lack is lost, the rest was read."""
 
     @property
     def max_messages(self) -> int:
@@ -80,23 +80,23 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """What to read, and as whom.
+    """What to read, and under which names.
 
-    `reader_groups` are tried in order, the first in which the partition is free is taken.
+    `reader_groups` are tried in order; the first one in which the partition is free is taken.
     """
 
     broker: BrokerInfo
     range: OffsetRange
     reader_groups: tuple[str, ...]
     new_client_id: Callable[[], str]
-    """Gives an id that nobody has, or ever had, at each call."""
+    """Makes a client id at each call, one that nobody ever had."""
     filters: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     retry_limit_ms: float = 60_000
-    """How long to go on without any progress."""
+    """How long to go on without progress."""
     authority: Authority = field(default_factory=Authority)
     turn_limit_ms: float = 600_000
-    """How long to wait, if that is longer, while others read the partition in all of `reader_groups`."""
+    """How long to wait while others read the partition in all of `reader_groups`, if that is longer."""
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -116,17 +116,16 @@ def _least_end(start: int, messages: broker_pb2.MessageColumns) -> int:
 
 
 class _LookAgain(TubeError):
-    """What the broker said looks like data loss; it is one only if it says so again."""
+    """The answer looks like data loss. It is one only if the broker says so again."""
 
     retriable = True
 
 
 class RangeRead:
-    """One reading of a range. `run()` is the flow: it emits `Pack` and `LostRange`, in order and without gaps from
-    start to end.
+    """One reading of a range. The flow `run()` emits `Pack` and `LostRange`, in order and without gaps.
 
-    `release()` is the flow that gives the partition back; run it afterwards however `run()` ended. Raises DataLoss
-    for what the broker no longer holds, DeadlineExceeded without progress for its limits, StatusError if refused.
+    The flow `release()` gives the partition back; run it afterwards, however `run()` ended. Raises DataLoss for what
+    the broker no longer holds, DeadlineExceeded after the task's limits without progress, StatusError for a refusal.
     """
 
     def __init__(self, task: RangeTask, rng: random.Random) -> None:
@@ -143,7 +142,7 @@ class RangeRead:
 
     @property
     def reader(self) -> Reader | None:
-        """Who has the partition now; None while nobody does."""
+        """The reader that has the partition now. None if none has it."""
         return self._stay.reader
 
     def run(self) -> Flow[None]:
@@ -185,7 +184,7 @@ class RangeRead:
             yield from self._hand_on(LostRange(self.task.range.partition, self._end, self.task.range.end))
 
     def release(self) -> Flow[None]:
-        """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
+        """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
     def _seek(self, offset: int) -> Flow[Any]:
@@ -196,7 +195,7 @@ class RangeRead:
         return f"reading {self.task.range}"
 
     def _check_bounds(self, answer: Any) -> Flow[None]:
-        """Compare where the broker put us, and where its data ends, with what the range needs."""
+        """Compare the position and the end of the broker's data with what the range needs."""
         if answer.currOffset > self.position:
             self._decide(answer.currOffset, "its first messages have expired")
             yield from self._hand_on(
@@ -210,7 +209,7 @@ class RangeRead:
         self._suspicion = None
 
     def _decide(self, found: int, reason: str) -> None:
-        """Return where the reader may go on without what is lost; raise to look once more, and then for good."""
+        """Return if the reader may go on without what is lost. Else raise: first to look again, then the DataLoss."""
         loss = DataLoss(
             f"{self.task.range} can no longer be read from {self.position} on: {reason}; "
             f"broker {self.task.broker} has {found}. "
@@ -275,7 +274,7 @@ class RangeRead:
                 held = _Held(start, response.messages)
                 if not reaches_end:
                     continue
-                # The broker need not read a pack that nobody wants to say where this one ends.
+                # A commit says where this pack ends; a fetch would make the broker read a pack that nobody wants.
                 position, _ = yield from self._stay.commit(self._reading)
                 if not (yield from self._settle(held, position)):
                     raise _LookAgain(f"the broker ends a pack at {position} that goes on to {end} at least")
@@ -283,9 +282,7 @@ class RangeRead:
             ticket = yield from self._stay.send_fetch()
 
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
-        """Hand on a pack that ends at `bound`, or earlier with nothing of ours between; true where the range is
-        done.
-        """
+        """Hand on a pack that ends at `bound`, or earlier with no message of ours between. True if the range is done."""
         end = self._end
         if bound < _least_end(held.start, held.messages):
             raise _LookAgain(f"the broker ends a pack from {held.start} on at {bound}, before its messages do")
@@ -311,8 +308,8 @@ class RangeRead:
         return (yield from find_place(self._stay, ids, number, counted, self._reading))
 
     def _cut(self, ids: Sequence[int], bound: int) -> Flow[int]:
-        """Count the messages with these `ids` that lie before `end`, of a pack that may reach up to `bound`: see the
-        module's text.
+        """How many of the messages with these `ids` lie before `end`; their pack may go up to `bound`. See the module's
+        docstring.
         """
         end = self._end
         answer = yield from self._seek(end)
@@ -348,7 +345,7 @@ class RangeRead:
             self._patience.progress((yield Now()))
 
     def _wait(self, response: Any, pause_ms: float) -> Flow[None]:
-        """Ask again after a while for what did not come with `response`, as long as there is patience left."""
+        """Wait before the next fetch, as `response` brought nothing. Raises when the patience is over."""
         if self._patience.is_over((yield Now())):
             code = response.errCode
             what = response.errMsg if code != 200 else "no message and no end, again and again"

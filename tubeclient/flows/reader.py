@@ -1,4 +1,4 @@
-"""What a reader asks of a broker about its partitions: the requests, as they go out."""
+"""The requests of a reader to a broker."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = [
 ]
 
 LEASE_BEAT_MS = 8_000.0
-"""How often to beat: a broker's lease of a partition is 30 s, 20 s at the least (consumerRegTimeoutMs)."""
+"""Time between heartbeats. A broker's lease of a partition is 30 s, at least 20 s (consumerRegTimeoutMs)."""
 
 LIVE_DATA_PRIORITY = 303
-"""qryPriorityId: read memory too, filtered or not; filtered readers otherwise see flushed data only."""
+"""qryPriorityId for readers with filters: read from memory too. Without it they get flushed data only."""
 
 REGISTER = 31
 UNREGISTER = 32
 
 AT_MIN_IF_NEW, AT_MAX = 0, 2
-"""readStatus of a registration: where a group without a position begins, or that it goes to the end in any case."""
+"""readStatus of a registration: begin at the first message if the group has no position, or at the end always."""
 _ROLL_BACK = 1
-"""readStatus of an unregister whose last pack is not to be committed."""
+"""readStatus of an unregister that does not commit the last pack."""
 
 FREE = 411
-"""The code for a partition that no client has."""
+"""The code if no client has the partition."""
 
 TAKEN = 412
-"""The code for a partition that another client has."""
+"""The code if another client has the partition."""
 
 
 T = TypeVar("T")
@@ -52,20 +52,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads: brokers know the owner of a partition by `client_id`, and positions by `group`."""
+    """Who reads. To a broker, `client_id` owns partitions and `group` has positions."""
 
     group: str
     client_id: str
     authority: Authority = field(default_factory=Authority)
 
     def in_life(self, number: int) -> Reader:
-        """The same reader under another client id, one for each number; for 0 it is its own."""
+        """The same reader under the client id of that number. 0 is its own."""
         return replace(self, client_id=f"{self.client_id}.{number}") if number else self
 
     def register(
         self, key: PartitionKey, offset: int | None, *, status: int = AT_MIN_IF_NEW, filters: Collection[str] = ()
     ) -> broker_pb2.RegisterRequestC2B:
-        """Own a partition and move the group to `offset`; None leaves it where `status` says."""
+        """Take a partition and move the group to `offset`. None: begin where `status` says."""
         request = broker_pb2.RegisterRequestC2B(
             opType=REGISTER,
             clientId=self.client_id,
@@ -81,7 +81,7 @@ class Reader:
         return request
 
     def unregister(self, key: PartitionKey) -> broker_pb2.RegisterRequestC2B:
-        """Give a partition back; what was fetched and not committed is rolled back."""
+        """Give a partition back. What was fetched and not committed is rolled back."""
         request = broker_pb2.RegisterRequestC2B(
             opType=UNREGISTER,
             clientId=self.client_id,
@@ -96,21 +96,21 @@ class Reader:
     def beat(
         self, broker: BrokerInfo, keys: Iterable[PartitionKey], *, filtered: bool
     ) -> broker_pb2.HeartBeatRequestC2B:
-        """Keep the leases of partitions; `filtered`: some of them are read by filters."""
+        """Keep the leases of partitions. `filtered`: some of them have filters."""
         request = broker_pb2.HeartBeatRequestC2B(
             clientId=self.client_id,
             groupName=self.group,
             readStatus=0,
             partitionInfo=[encode_subscription(broker, key) for key in keys],
-            # Each beat sets it anew for all of them; for those without a filter it is the default.
+            # Each heartbeat sets it for all of them. For those without a filter it is the default.
             qryPriorityId=LIVE_DATA_PRIORITY if filtered else None,
         )
         self.authority.to_broker(request)
         return request
 
     def fetch(self, key: PartitionKey, *, commit: bool, unlimited: bool) -> broker_pb2.GetMessageRequestC2B:
-        """Ask for a pack, and first (`commit`) commit what the last fetch noted; `unlimited` is for those whom the
-        broker's own flow control does not concern.
+        """Ask for a pack. `commit`: commit what the last fetch noted first. `unlimited`: the broker's own flow control
+        does not hold for this reader.
         """
         return broker_pb2.GetMessageRequestC2B(
             clientId=self.client_id,
@@ -123,7 +123,7 @@ class Reader:
         )
 
     def commit(self, key: PartitionKey, *, consumed: bool) -> broker_pb2.CommitOffsetRequestC2B:
-        """Commit what the last fetch noted, or give it up."""
+        """Commit what the last fetch noted, or drop it."""
         return broker_pb2.CommitOffsetRequestC2B(
             clientId=self.client_id,
             topicName=key.topic,
@@ -134,9 +134,9 @@ class Reader:
 
 
 def in_first_free(groups: Sequence[str], register: Callable[[str], Flow[T]]) -> Flow[tuple[str, T]]:
-    """Register a partition in the first of these reader groups where it is free: the group, and what `register` gave.
+    """Register a partition in the first of these reader groups in which it is free. Returns the group and the answer.
 
-    Raises PartitionOccupied where others have it in all of them, and whatever else `register` raises.
+    Raises PartitionOccupied if other clients have it in all of them, and every other error of `register`.
     """
     *others, last = groups
     for group in others:

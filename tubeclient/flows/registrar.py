@@ -1,12 +1,12 @@
 """Registering and unregistering one partition at its broker, for a consumer's group.
 
-A registration is a seek too: it moves the group to an offset, or tells where it stands, and drops what the broker had
-noted of earlier fetches. So nothing that was asked for under an earlier one may reach the broker behind it: a late
-fetch would be noted on top of the pack that is out, and the commit of that one would cover messages nobody was handed.
+A registration is a seek too. It moves the group to an offset, or tells where the group stands, and the broker drops
+what it had noted of earlier fetches. So no request from before a registration may reach the broker after it. A late
+fetch would be noted on top of the pack that is out, and the commit of that pack would cover messages nobody was handed.
 
-Over one connection requests are served in the order sent. But they may reach the broker long after their connection
-broke, or after a time-out. Where something was not answered, nothing more is asked of its partition before it
-has been given back and registered anew, with another client id. What comes late under the former one is refused.
+Requests on one connection are served in the order sent. But they may reach the broker long after their connection
+broke, or after a time-out. If a request was not answered, the partition is given back and registered anew under another
+client id before anything else is asked. The broker refuses what comes late under the former id.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class BootstrapOffset(IntEnum):
-    """Where a partition may be connected besides an index offset."""
+    """Where reading a partition may begin, besides at an index offset."""
 
     STORED = -1
     """Go on where the group stands."""
@@ -70,21 +70,21 @@ class BootstrapOffset(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Emitted: a broker cannot be reached, or answers what it should not; its partitions wait and are tried again."""
+    """Emitted: a broker cannot be reached, or gives a wrong answer. Its partitions wait and are tried again."""
 
     broker: BrokerInfo
     error: TubeError
 
 
 CHANGED: Final = "partitions changed"
-"""The signal on which calls wait for partitions; sent whenever one may have become usable, or free."""
+"""The signal on which calls wait for partitions. It is sent when one may have become usable, or free."""
 
 StartFrom = Literal["earliest", "latest", "always_latest"]
 
 T = TypeVar("T")
 
 WAIT_SLICE_MS: Final = 250.0
-"""Waits look again that often, whatever happens."""
+"""A wait looks again at least this often."""
 
 _SENDING_SLICE_MS = 10.0
 _STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
@@ -98,17 +98,17 @@ class ReadPlan:
     client_id: str = ""
     filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
     start_from: StartFrom = "latest"
-    """Where a partition begins that the group has no position for; "always_latest": whether it has one or not."""
+    """Where a partition begins if the group has no position in it. "always_latest": even if it has one."""
     prefetch: int = 2
-    """Packs that are asked for ahead of the calls that wait for one."""
+    """How many packs are asked for before anybody waits for them."""
     confirm_timeout_ms: float = 60_000
-    """A pack that is not confirmed for so long is given up, and read again."""
+    """A pack that is not confirmed within this time is given up and read again."""
     fail_on_data_loss: bool = True
     authority: Authority = field(default_factory=Authority)
     reader_groups: tuple[str, ...] = ()
-    """Under which to look whether data has expired where that is in doubt."""
+    """Groups under which to look whether data has expired, where that is in doubt."""
     new_client_id: Callable[[], str] = lambda: "look"
-    """For these looks; one that nobody has, or ever had, at each call."""
+    """Makes a client id for each of these looks, one that nobody ever had."""
     names_this_process: Callable[[str], bool] = lambda _: False
     """Whether a text quotes the id of a client of this process."""
 
@@ -147,29 +147,29 @@ class Registrar:
         self._reader = Reader(plan.group, plan.client_id, plan.authority)
         self._lives: dict[PartitionKey, int] = {}
         self._perhaps_registered: set[PartitionKey] = set()
-        """Those whose last registration was not answered."""
+        """Partitions whose last registration was not answered."""
         self.holdings = Holdings()
         self.closed = False
         self.failure: TubeError | None = None
-        """What ended it for good."""
+        """The error that ended this consumer for good."""
         self.rng = rng
         self.left: dict[PartitionKey, Standing] = {}
-        """Where partitions stood that were given back without their brokers' knowing, or are being taken up again."""
+        """Where partitions stood that were given back without the broker's answer, or are being taken up again."""
         self._seen: set[PartitionKey] = set()
 
     def check_open(self) -> None:
-        """ClientClosed once the consumer was closed; or its failure."""
+        """Raise ClientClosed if the consumer was closed, or the error that ended it."""
         if self.closed:
             raise ClientClosed("this consumer is closed")
         if self.failure is not None:
             raise self.failure
 
     def reader(self, key: PartitionKey) -> Reader:
-        """Who has the partition, or is about to."""
+        """The reader that has the partition, or is about to have it."""
         return self._reader.in_life(self._lives.get(key, 0))
 
     def note_unanswered(self, holding: Holding) -> Flow[None]:
-        """Something asked for was not answered, and may reach the broker late. The keeper of the leases sees to it."""
+        """A request was not answered and may come late. Whoever keeps the lease registers the partition anew."""
         self.holdings.unanswered.add(holding.key)
         yield Notify(holding.line.signal)
 
@@ -250,7 +250,7 @@ class Registrar:
             raise
 
     def forget(self, holding: Holding, *, free_it: bool) -> Flow[None]:
-        """Drop a partition and tell the broker, best effort: it frees it by itself when the lease ends."""
+        """Drop a partition and tell the broker, best effort. Without that, it is free when the lease ends."""
         yield from self._note_open(holding)
         holding.ends()
         yield from self._all_sent(holding)
@@ -270,18 +270,18 @@ class Registrar:
         self.holdings.drop(holding)
 
     def on_same_run(self, holding: Holding) -> Flow[bool]:
-        """Whether the broker was surely not started anew since it said that the partition is ours.
+        """Whether the broker surely was not restarted since it said that the partition is ours.
 
-        One that has forgotten the partition nonetheless saw the lease end: what it had noted is rolled back then, or by
-        the registration that follows, and the group stands where somebody confirmed.
+        If such a broker has forgotten the partition, the lease ended. Then what it had noted is rolled back, at the
+        latest by the next registration, and the group stands where somebody confirmed.
         """
         connection = yield ConnectionTo(holding.line.info.address)
         return connection is not None and connection == holding.lease.connection
 
     def line_down(self, line: BrokerLine, error: TubeError) -> Flow[None]:
-        """The broker does not answer, or nonsense: nothing is asked of it until who keeps its leases has had an answer.
+        """The broker gives no answer, or a wrong one. Nothing more is asked of it until it answers a heartbeat.
 
-        What was asked for is forgotten, and with it how far a fetch may have moved: the next one repeats it.
+        Open requests are forgotten. How far a fetch moved the group is not known then, so the next fetch repeats it.
         """
         line.up = False
         yield Emit(Trouble(line.info, error))
@@ -313,8 +313,8 @@ class Registrar:
         return (yield from self._ask(holding, request))
 
     def _end_life(self, holding: Holding, deadline: float) -> Flow[bool]:
-        """Make sure that nothing comes late in what follows: where something was not answered, give the partition back
-        and take another client id. Whether the broker had it, and so has rolled back what it had noted.
+        """Make sure that no earlier request can come late. If one was not answered, give the partition back and take
+        another client id. True if the broker had the partition; then it has rolled back what it had noted.
         """
         yield from self._note_open(holding)
         holding.registers()
@@ -364,7 +364,7 @@ class Registrar:
             raise
 
     def _patiently(self, attempt: Callable[[], Flow[T]], deadline: float) -> Flow[T]:
-        """Try until `deadline`, where what it meets may pass."""
+        """Try again until `deadline`, as long as the errors are retriable."""
         failures = 0
         while True:
             try:
@@ -378,14 +378,14 @@ class Registrar:
                 self.check_open()
 
     def _note_open(self, holding: Holding) -> Flow[None]:
-        """What was asked for over another connection than the present one may come late, where nobody waits for it."""
+        """Open requests that were sent over an earlier connection may come late. Note that."""
         if holding.is_asked_for:
             live = yield ConnectionTo(holding.line.info.address)
             if live is None or live != holding.sent_over:
                 self.holdings.unanswered.add(holding.key)
 
     def _all_sent(self, holding: Holding) -> Flow[None]:
-        """What is being sent goes ahead of what follows."""
+        """Wait until all requests that are being sent have been written."""
         while holding.sending:
             yield Sleep(_SENDING_SLICE_MS)
 

@@ -34,7 +34,7 @@ _JUMP_RETRY_MS = 1_000.0
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Emitted: this partition is held from now on, and reading begins at `offset`."""
+    """Emitted: this partition is held from now on. Reading begins at `offset`."""
 
     partition: PartitionKey
     offset: int
@@ -42,21 +42,21 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Revoking:
-    """Emitted: this partition is about to be given back; a pack of it that is out may still be confirmed."""
+    """Emitted: this partition is about to be given back. A pack of it that is out may still be confirmed."""
 
     partition: PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Emitted: the broker says that this partition is closed, or missing, which the master's list did not show."""
+    """Emitted: the broker says that this partition is closed or missing, against the master's list."""
 
     partition: PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Emitted: this partition is gone; unconfirmed packs of it come again to whoever reads it next."""
+    """Emitted: this partition is no longer held. Its unconfirmed packs come again to whoever reads it next."""
 
     partition: PartitionKey
     error: TubeError
@@ -70,11 +70,11 @@ class Registrations:
         self.holdings = registrar.holdings
 
     def connect(self, view: ClusterView, key: PartitionKey, offset: int, *, timeout_ms: float) -> Flow[int]:
-        """Hold a partition from `offset` on, or move one that is held there; returns the offset it begins at.
+        """Hold a partition from `offset` on, or move it there if it is held. Returns the offset it begins at.
 
-        Passing refusals (410 above all) and faults are tried again for `timeout_ms`. Raises ConfigurationError,
-        PartitionUnavailable, DataLoss, or what the last attempt met. A partition that was held stays so after a
-        DataLoss or a TransportError.
+        Faults and refusals that may pass (410 above all) are tried again for `timeout_ms`. Raises ConfigurationError,
+        PartitionUnavailable, DataLoss, or the error of the last attempt. A partition that was held is still held after
+        a DataLoss or a TransportError.
         """
         self.registrar.check_open()
         self._check(view, key, offset)
@@ -121,10 +121,10 @@ class Registrations:
         return start
 
     def disconnect(self, key: PartitionKey, *, wait_ms: float, at_once: bool = False) -> Flow[bool]:
-        """Give a partition back; false where it is not held.
+        """Give a partition back. False if it is not held.
 
-        Emits `Revoking` first and then waits up to `wait_ms` for a pack that is out; unconfirmed, it is rolled back.
-        `at_once` ends somebody else's giving back too, which may be waiting.
+        Emits `Revoking`, then waits up to `wait_ms` until a pack that is out is confirmed, else rolls it back. With
+        `at_once`, a `disconnect` of another thread that still waits is cut short.
         """
         holding = self.holdings.by_key.get(key)
         if holding is None or holding.phase is Phase.GONE or (holding.leaving and not at_once):
@@ -147,7 +147,7 @@ class Registrations:
         return True
 
     def wait_registered(self, timeout_ms: float) -> Flow[bool]:
-        """Wait until any partition is held; whether one is."""
+        """Wait until any partition is held. True if one is."""
         deadline = (yield Now()) + timeout_ms
         while not self.holdings.registered():
             self.registrar.check_open()
@@ -158,9 +158,7 @@ class Registrations:
         return True
 
     def jump_to_latest(self) -> Flow[None]:
-        """The master's order: every partition goes on behind the last message there is. Ends when all have done so, or
-        are gone.
-        """
+        """The master's order: every partition goes on after its last message. Ends when all do, or are gone."""
         waiting = [self.holdings.by_key[key] for key in self.holdings.registered()]
         while waiting and not self.registrar.closed:
             left = []
@@ -172,8 +170,8 @@ class Registrations:
                 yield Sleep(_JUMP_RETRY_MS, CHANGED)
 
     def rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a partition anew that the broker has forgotten, or may still get former requests of. Emits `Lost`
-        where that fails for good.
+        """Register a partition anew that the broker has forgotten, or that earlier requests may still reach. Emits
+        `Lost` if that fails for good.
         """
         noted = holding.noted and not (yield from self.registrar.on_same_run(holding))
         # One that is left is of a taking up that did not come to its end.
@@ -181,12 +179,12 @@ class Registrations:
         yield from self._moved(holding, self.registrar.take_up(holding, standing, 0.0))
 
     def find_out(self, holding: Holding) -> Flow[int]:
-        """Where the group stands that something was asked for and not answered: register anew. Raises as `register`."""
+        """Register anew to find out where the group stands after a request without answer. Raises as `register`."""
         noted = not (yield from self.registrar.on_same_run(holding))
         return (yield from self.registrar.take_up(holding, Standing(holding.confirmed, noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
-        """The partition is somebody else's now, or not to be had."""
+        """Another client has the partition now, or it cannot be had."""
         if self.holdings.has(holding):
             self.holdings.drop(holding)
             yield Notify(CHANGED)
@@ -213,7 +211,7 @@ class Registrations:
             raise PartitionUnavailable(f"partition {key} takes no readers now", partition=str(key))
 
     def _settled(self, key: PartitionKey, deadline: float) -> Flow[Holding | None]:
-        """The holding of a partition, once nobody is about to take it or to give it back."""
+        """Wait until nobody is taking the partition or giving it back. Returns its holding, None if there is none."""
         while (holding := self.holdings.by_key.get(key)) is not None:
             if not holding.leaving and holding.phase is not Phase.REGISTERING:
                 return holding
@@ -227,7 +225,7 @@ class Registrations:
         return holding.phase in (Phase.DELIVERED, Phase.REGISTERING)
 
     def _moved(self, holding: Holding, move: Flow[int]) -> Flow[bool]:
-        """Register a held partition anew by `move`, and give it up where that fails for good; whether it was done."""
+        """Register a held partition anew by `move`, and drop it if that fails for good. True if it was registered."""
         if holding.leaving or holding.phase in (Phase.REGISTERING, Phase.GONE):
             return False
         done = False

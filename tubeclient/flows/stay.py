@@ -1,9 +1,9 @@
 """One reader at one partition, in whichever of its reader groups is free: register, fetch, commit, leave.
 
-A request may reach its broker long after the connection that carried it broke, or after its caller gave up waiting. A
-late fetch or commit moves the position, a late registration goes somewhere else, and a broker takes them for the
-reader's own: it knows a reader by its client id and group alone. So a client id has had its day as soon as anything
-asked under it was not answered. What comes later under it is refused (411, 412) or moves what nobody reads.
+A request may reach its broker long after its connection broke, or after its caller gave up waiting. A late fetch or
+commit moves the position, a late registration moves it elsewhere. The broker cannot tell them from new ones: it knows a
+reader by client id and group alone. So a client id is not used again once a request under it was not answered. What
+comes late under it is refused (411, 412), or moves a position that nobody reads from.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tubeclient.wire.proto import broker_pb2
 __all__ = ["Stay"]
 
 _NOT_HAD = (200, FREE, TAKEN)
-"""Answers to an unregister behind which the partition is not that client's."""
+"""Codes that answer an unregister if the client does not have the partition afterwards."""
 
 _FAILED = 500
-"""A broker notes who registers before it looks at the partition, and does not take that back where it fails."""
+"""The client may have the partition then: the broker notes who registers before it looks at the partition."""
 
 
 class Stay:
@@ -44,7 +44,7 @@ class Stay:
         filters: frozenset[str] = frozenset(),
     ) -> None:
         self.reader: Reader | None = None
-        """Who has the partition now; None while nobody does."""
+        """The reader that has the partition now. None if none has it."""
         self._broker = broker
         self._partition = partition
         self._groups = reader_groups
@@ -54,13 +54,13 @@ class Stay:
         self._client_id = new_client_id()
         self._unanswered: list[Reader] = []
         self._former: list[Reader] = []
-        """Readers that may still have the partition, and are not to be used any more."""
+        """Readers that may still have the partition and must not be used again."""
 
     def seek(self, offset: int, context: str) -> Flow[Any]:
-        """Move to `offset`, or the nearest that the broker holds; the answer to the registration, which says where.
+        """Move to `offset`, or to the nearest one that the broker holds. Returns the answer, which says where that is.
 
-        Keeps the reader group that the partition is had in, else takes the first in which it is free. Raises
-        PartitionOccupied where it is free in none, TransportError, or the StatusError of another refusal.
+        Keeps the present reader group, else takes the first one in which the partition is free. Raises
+        PartitionOccupied if it is free in none, TransportError, or the StatusError of another refusal.
         """
         if self._unanswered:
             self._part_with(self._unanswered)
@@ -90,24 +90,24 @@ class Stay:
         return response
 
     def commit(self, context: str) -> Flow[tuple[int, int]]:
-        """Return (position, end of the broker's data); what was fetched counts as read."""
+        """Commit what was fetched. Returns (position, end of the broker's data)."""
         reader = self._present()
         answer = yield from self._ask(reader, Method.COMMIT_OFFSET, reader.commit(self._partition, consumed=True))
         self.checked(answer, context)
         return answer.currOffset, answer.maxOffset
 
     def was_turned_away(self) -> None:
-        """Somebody else has the partition in this group: the next `seek` tries them all."""
+        """Another client has the partition in this group. The next `seek` tries all groups."""
         self.reader = None
 
     def leave(self) -> Flow[None]:
-        """Give the partition back, best effort: the broker frees it by itself when its lease ends."""
+        """Give the partition back, best effort. Without that, it is free when its lease ends."""
         self._part_with(self._unanswered)
         with contextlib.suppress(TubeError):
             yield from self._leave_former()
 
     def checked(self, answer: Any, context: str) -> Any:
-        """The answer where its code is 200; else it raises what the code stands for."""
+        """Return the answer if its code is 200, else raise the error of its code."""
         return checked(answer, context, address=self._broker.address, partition=str(self._partition))
 
     def _register(self, group: str, offset: int, context: str) -> Flow[Any]:
@@ -119,7 +119,7 @@ class Stay:
         return self.checked(answer, f"{context} as group {group} from broker {self._broker}")
 
     def _part_with(self, readers: Iterable[Reader]) -> None:
-        """Be none of these any more, nor who has the partition now."""
+        """Use none of these readers again, nor the present one."""
         present = () if self.reader is None else (self.reader,)
         self._former = list(dict.fromkeys([*self._former, *readers, *present]))
         self._unanswered.clear()

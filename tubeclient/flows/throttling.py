@@ -19,11 +19,11 @@ __all__ = ["NO_RULES", "DataLimit", "EmptyPolls", "FetchPauses", "FlowRules", "P
 _MIB = 1 << 20
 _MINUTE_MS = 60_000.0
 _WINDOW_MS = 5_000.0
-"""A minute's bytes are spread over twelve windows."""
+"""The bytes of a minute are spread over twelve windows."""
 
 _DAY_MINUTES = 24 * 60
 _OF_OLD = 2
-"""A type of rules that nobody follows any more."""
+"""A type of rules that clients no longer follow."""
 
 _MAX_PAUSE_MS = 300_000
 _MAX_NUMBER = 2**31 - 1
@@ -72,8 +72,8 @@ class FlowRules:
 
     @classmethod
     def parse(cls, text: str) -> FlowRules:
-        """Read a rule text; a blank one has no rules. ProtocolError for a text that is none: as Apache's clients do,
-        all of it is refused where one number is out of its range.
+        """Read a rule text. A blank one has no rules. ProtocolError for a text that cannot be read. As in Apache's
+        clients, one number out of its range makes all of it invalid.
         """
         if not text.strip():
             return NO_RULES
@@ -113,9 +113,9 @@ def minute_of_day(wall_ms: float) -> int:
 
 
 class PartitionPace:
-    """What one partition has had lately, and so how long it has to wait for more.
+    """How long one partition has to wait for its next fetch, by what it has read lately.
 
-    Rules are looked at anew each minute, as the brokers do. Times are milliseconds of a monotonic clock.
+    Rules are applied anew each minute, as brokers do. Times are milliseconds of a monotonic clock.
     """
 
     def __init__(self) -> None:

@@ -1,14 +1,14 @@
-"""Where in an index the messages of a minute begin, found by looking at some of its entries.
+"""The search for the place in an index where the messages of a minute begin.
 
-A look at an entry finds the time of the partition's first message there or behind it. The search keeps two entries, a
-look at the one of which found an older message, a look at the other none or one that is not older, and looks between
-them until they are neighbours. So whatever the times are, the message just before the place that is found is older
-than the minute sought, and the one just behind it is not. Where times are in order, that is the only such place.
+A look at an entry finds the time of the partition's first message at or after it. The search keeps two entries. A look
+at the first one found an older message; a look at the second one found none, or one that is not older. It looks between
+them until they are neighbours. So the message just before the found place is older than the minute, and the one just
+after it is not, whatever the order of the times. If times are in order, there is only one such place.
 
-Looks go to the entry between the two whose number has the most trailing zero bits, as in a trie, and not to the middle:
-so they go to the same entries as long as the answers are the same, however much the index has grown or lost meanwhile.
-Hence, in disorder too, a later search finds the same place if nothing older has come and nothing else has expired, and
-a search for a later minute finds no earlier place.
+The next look does not go to the middle. It goes to the entry between the two whose number has the most trailing zero
+bits, as in a trie. So looks go to the same entries as long as the answers are the same, however much the index has
+grown or lost meanwhile. Even if times are out of order, a later search finds the same place if nothing older has come
+and nothing else has expired, and a search for a later minute finds no earlier place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TimeSearch:
 
     @property
     def to_look_at(self) -> int | None:
-        """The offset to look at next; None where the search is over."""
+        """The offset to look at next. None if the search is over."""
         last = self._rest - 1
         if last == self._older:
             return None
@@ -40,16 +40,16 @@ class TimeSearch:
 
     @property
     def limit(self) -> int:
-        """How far to look: of what follows from this offset on, everything worth knowing is known."""
+        """How far to look. From this offset on, nothing more needs to be known."""
         return _offset(self._rest)
 
     @property
     def found(self) -> int | None:
-        """When it is over: the offset sought, or None where no message is of the minute or later."""
+        """The found offset, once the search is over. None if no message is of the minute or later."""
         return self.limit if self._matched else None
 
     def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
-        """At `looked_at` or behind it the partition's first message is one of `minute`, and not before `seen_from`."""
+        """The partition's first message at or after `looked_at` is of `minute`, and lies at or after `seen_from`."""
         if minute < self._minute:
             self._older = min(_number(seen_from), self._rest - 1)
         else:
@@ -60,7 +60,7 @@ class TimeSearch:
         self._rest = _number(looked_at)
 
     def expired(self, min_offset: int) -> None:
-        """What lies before `min_offset` is gone; it counts as older."""
+        """What lies before `min_offset` has expired. It counts as older."""
         self._older = max(self._older, min(min_offset // INDEX_ENTRY_BYTES, self._end - 1))
         if self._rest <= self._older:  # the place that was found so far is gone, too
             self._rest, self._matched = self._end, False

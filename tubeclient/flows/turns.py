@@ -1,4 +1,4 @@
-"""Whose turn it is: the idle ones queue, and those at work are kept in the order in which they began. No clock."""
+"""Whose turn it is. Idle ones wait in a queue, those at work are kept in the order in which they began. No clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Turns(Generic[T]):
 
     def __init__(self) -> None:
         self.fetching: dict[T, None] = {}
-        """Those with a fetch in the air or an answer nobody took, the oldest first."""
+        """Those with an open fetch, the oldest first."""
         self.delivered: dict[T, None] = {}
         """Those with an unconfirmed pack, the oldest first."""
         self._waiting: dict[T, int] = {}

@@ -1,4 +1,4 @@
-"""A short stay in one of several groups, to see the layout of topics: who visits needs no group of its own."""
+"""A short registration in one of several groups to see the layout of topics, without a group of one's own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LONGEST_WAIT_MS = 1_000
 def enter_any(
     masters: MasterList, nodes: Sequence[GroupNode], cache: MetadataCache, rng: random.Random, *, patience_ms: float
 ) -> Flow[GroupNode]:
-    """Register the first of `nodes`, each of another group, that its group's live clients leave room for; returns it.
+    """Register the first of `nodes` that its group accepts, and return it. Each node is of another group.
 
-    Clients of a group must agree on topics and filters, so other visitors of other topics are in the way for as long as
-    they stay, some round trips: the groups are tried again for `patience_ms`. Raises the last GroupConflict then, and
-    every other refusal at once.
+    Clients of a group must agree on topics and filters, so visitors of other topics block a group while they stay, for
+    some round trips. The groups are tried again for `patience_ms`; then the last GroupConflict is raised. Every other
+    refusal is raised at once.
     """
     deadline = (yield Now()) + patience_ms
     attempt = 0
