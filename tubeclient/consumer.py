@@ -41,28 +41,28 @@ T = TypeVar("T")
 
 
 class ClientBalanceConsumer(ProcessBound):
-    """One client of `consumer_group`; which partitions it reads, and from where, is said by `connect`.
+    """One client of `consumer_group`. `connect` says which partitions it reads, and from where.
 
-    `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern that
-    names match as a whole (asked of the master's web port at `start`). All clients of a group must agree on topics,
-    filters and `source_count`, and each must have a `node_id` of its own from 0 to source_count - 1; with a
-    `source_count` below 0 the master checks neither. Assigning partitions to nodes is up to the caller: see `assign`,
-    and `PullConsumer`, which does it.
+    `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern. A
+    pattern must match a whole name; `start` gets the names from the master's web port. All clients of a group must
+    agree on topics, filters and `source_count`, and each must have its own `node_id` from 0 to source_count - 1. With a
+    `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
+    `PullConsumer` does it by itself.
 
-    A partition that the group has no position for begins where `start_from` says; "always_latest" begins at the end
-    whenever this consumer connects it first. Packs must be confirmed: until then the partition gives no other, and
-    after `confirm_timeout_ms` it gives the same messages again. Up to `prefetch` packs are fetched ahead of `get`,
-    and one more behind each confirmation; none with a `prefetch` of 0.
-    With `fail_on_data_loss` false, messages that expired are passed over with a warning in the log.
+    If the group has no position in a partition, reading begins where `start_from` says. "always_latest" begins at the
+    end when this consumer first connects a partition, even if the group has a position. Packs must be confirmed. Until
+    then the partition gives no other pack, and after `confirm_timeout_ms` it gives the same messages again. Up to
+    `prefetch` packs are fetched ahead of `get`, and one more with each confirmation; none with a `prefetch` of 0. With
+    `fail_on_data_loss` false, messages that expired are skipped with a warning in the log.
 
-    Callbacks are called with one partition each: `on_assigned(partition, offset)` after it was connected,
-    `on_revoked(partition)` before it is given back, when packs of it may still be confirmed, and
-    `on_lost(partition, error)` after it went to another client, or cannot be had any more. They run on the thread that
-    did it, or found out; what they raise is logged.
+    Callbacks get one partition each: `on_assigned(partition, offset)` after it was connected, `on_revoked(partition)`
+    before it is given back, while its packs may still be confirmed, and `on_lost(partition, error)` after another
+    client got it, or when it cannot be had any more. They run on the thread that did it or found out. What they raise
+    is logged.
 
     `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
-    subclasses of TubeError; in particular ClientClosed after `close`. The calls of Apache's Java class of the same name
-    are all here; those that differ in more than case: `connect2Partition` is `connect`, `disconnectFromPartition`
+    subclasses of TubeError, and ClientClosed after `close`. All calls of Apache's Java class of the same name are here.
+    Those whose names differ in more than case: `connect2Partition` is `connect`, `disconnectFromPartition`
     `disconnect`, `getMessage` `get`, `confirmConsume` `confirm`, `getPartitionMetaInfo` `partitions`,
     `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos` `positions`, `isPartitionsReady` `wait_ready`,
     `isFilterConsume` `is_filtered`, `shutdown` `close`, `isShutdown` `closed`, `getConsumerConfig` `settings`,
@@ -127,11 +127,11 @@ class ClientBalanceConsumer(ProcessBound):
     # Its life
 
     def start(self, *, patience_ms: float = 0) -> Self:
-        """Register at the master; returns this consumer. `with` does it too.
+        """Register at the master. Returns this consumer. `with` does it too.
 
-        A run of the same node that died is believed alive for 30 s: 429 and 430 are tried again for `patience_ms`.
-        Raises what the master refuses with (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden, ...) or
-        ConnectError naming the masters that were tried.
+        The master takes a dead run of the same node for alive for 30 s, so 429 and 430 are tried again for
+        `patience_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden,
+        ...), or a ConnectError that names the masters.
         """
         self.check_process()
         what = f"a {type(self).__name__} of consumerGroup {self.consumer_group}"
@@ -142,7 +142,7 @@ class ClientBalanceConsumer(ProcessBound):
     def close(self, *, wait_ms: float = 0) -> None:
         """Give all partitions back, waiting up to `wait_ms` for packs that are out, and leave the group.
 
-        `on_revoked` is called for each partition before; unconfirmed packs are rolled back. No thread is left.
+        `on_revoked` is called for each partition before. Unconfirmed packs are rolled back. All threads end.
         """
         if not self.inherited:
             self._life.end(wait_ms, self._events.handle)
@@ -171,18 +171,18 @@ class ClientBalanceConsumer(ProcessBound):
     def partitions(self, *, refresh: bool = False) -> dict[PartitionKey, bool]:
         """All configured partitions of the topics, sorted, and whether each takes readers now.
 
-        As the master showed them last, which is at most `metadata_interval_ms` ago while it answers; `refresh` asks it
-        now, and waits for it up to 30 s (DeadlineExceeded).
+        They are as the master showed them last, at most `metadata_interval_ms` ago as long as it answers. `refresh`
+        asks it now, and waits up to 30 s (DeadlineExceeded).
         """
         membership = self._live().membership
         view = membership.refreshed_view() if refresh else membership.view()
         return {key: view.is_subscribable(key) for key in view.partitions()}
 
     def refresh_topics(self) -> bool:
-        """For a consumer by pattern: look for topics anew, and read those that match now; whether they changed.
+        """For a consumer by pattern: read the topics that match now. True if they changed.
 
-        The group's topics are the same for all its clients, so this one leaves the group and joins it again once the
-        others have changed over; partitions go on being read meanwhile. `partitions` shows the new ones then.
+        All clients of a group read the same topics. So this one leaves the group, and joins it again once the others
+        have changed over too. Meanwhile its partitions are read on. Then `partitions` shows the new ones.
         """
         membership = self._live().membership
         if self._pattern is None:
@@ -198,12 +198,12 @@ class ClientBalanceConsumer(ProcessBound):
         """Read a partition from now on; returns the index offset it begins at.
 
         `offset` >= 0 moves the group there, -1 (`BootstrapOffset.STORED`) goes on where the group stands,
-        `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is
-        connected already is moved; packs of it that are out do not count any more. Passing refusals are tried
-        again for `timeout_ms`: PartitionOccupied (410) while another client of the group has it, an unreachable
-        broker. Raises ConfigurationError for a partition that the topics do not have, PartitionUnavailable for
-        one that takes no readers, DataLoss for an offset outside of what the broker holds (where
-        `fail_on_data_loss`), and what the last attempt met.
+        `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is already
+        connected is moved; packs of it that are out do not count any more. PartitionOccupied (410), while another
+        client of the group has it, and an unreachable broker are tried again for `timeout_ms`. Raises
+        ConfigurationError for a partition that the topics do not have, PartitionUnavailable for one that takes no
+        readers, with `fail_on_data_loss` DataLoss for an offset that the broker does not hold, and the error of the
+        last attempt.
         """
         running = self._live()
         view = running.membership.view()
@@ -214,9 +214,9 @@ class ClientBalanceConsumer(ProcessBound):
         return start
 
     def disconnect(self, partition: PartitionKey, *, wait_ms: float = 3_000) -> bool:
-        """Give a partition back; false where it is not connected.
+        """Give a partition back. False if it is not connected.
 
-        A pack of it that is out may be confirmed for `wait_ms` more, by another thread or by `on_revoked`; then it is
+        For `wait_ms` more, a pack of it that is out may be confirmed, by another thread or by `on_revoked`. Then it is
         rolled back.
         """
         running = self._live()
@@ -229,12 +229,12 @@ class ClientBalanceConsumer(ProcessBound):
         return self._live().registered()
 
     def wait_ready(self, timeout_ms: float) -> bool:
-        """Wait until a partition is connected; false where none is after `timeout_ms`."""
+        """Wait until a partition is connected. False if none is after `timeout_ms`."""
         return self._run(self._live().registrations.wait_registered(timeout_ms))
 
     def positions(self) -> dict[PartitionKey, Position]:
-        """How far each connected partition was confirmed and fetched, and where its data ended when the broker said
-        so last.
+        """How far each connected partition was confirmed and fetched, and where its data ended by the broker's last
+        answer.
         """
         running = self._live()
         with self._monitor.lock:
@@ -244,40 +244,40 @@ class ClientBalanceConsumer(ProcessBound):
     # Messages
 
     def get(self, *, timeout_ms: float = 1_000) -> Delivery | None:
-        """Return the next pack of messages of any connected partition, or None where there was none for so long.
+        """Return the next pack of messages of any connected partition, None if there was none for `timeout_ms`.
 
-        Partitions take turns; one whose pack is not confirmed gives no other. Raises DataLoss once where messages
-        expired before they were read, CorruptMessage where one does not match its checksum, ClientClosed.
+        Partitions take turns; one whose pack is not confirmed gives no other. Raises DataLoss, once, if messages
+        expired before they were read, CorruptMessage if one does not match its checksum, and ClientClosed.
         """
         return self._run(self._live().consumption.get(timeout_ms=timeout_ms))
 
     def confirm(self, delivery: Delivery, *, consumed: bool = True) -> int:
-        """Say that a pack was dealt with, or (`consumed` false) that it is to be read again; returns the position of
-        the group afterwards, which is the exclusive end of the pack.
+        """Say that a pack was processed, or with `consumed` false, that it must be read again. Returns the position of
+        the group afterwards: for a processed pack its exclusive end.
 
-        StalePack where the pack does not count any more: confirmed before, given up after `confirm_timeout_ms`, or its
-        partition moved, given back or lost. A TransportError leaves open whether the messages come again; where the
-        broker refuses for now (ServerBusy, as one does that is about to stop) they do.
+        StalePack if the pack does not count any more: it was confirmed, it was given up after `confirm_timeout_ms`, or
+        its partition was moved, given back or lost. After a TransportError the messages may come again. If the broker
+        refuses for now (ServerBusy, for example because it is about to stop), they do.
         """
         return self._run(self._started().consumption.confirm(delivery, consumed=consumed))
 
     def confirm_async(self, delivery: Delivery, *, consumed: bool = True) -> None:
-        """As `confirm`, without waiting for the broker's answer: about a fifth faster where packs follow each other.
+        """As `confirm`, without waiting for the broker's answer. It is about a fifth faster if packs come all the time.
 
-        A later `get` or `wait_confirmed` looks at the answer; a failure is logged, and the messages come again, or may.
-        `positions` shows the new position then. StalePack where the pack does not count any more.
+        A later `get` or `wait_confirmed` takes the answer; then `positions` shows the new position. A failure is
+        logged, and the messages may come again. StalePack if the pack does not count any more.
         """
         self._run(self._started().consumption.confirm_async(delivery, consumed=consumed))
 
     def wait_confirmed(self, timeout_ms: float) -> bool:
-        """Wait until all that was confirmed without waiting has been answered; false where it is not in time."""
+        """Wait until all asynchronous confirmations were answered. False if that takes longer than `timeout_ms`."""
         return self._run(self._started().consumption.wait_confirmed(timeout_ms))
 
     def __iter__(self) -> Iterator[Delivery]:
         """Packs, without end until the consumer is closed.
 
-        Coming back for the next one confirms the last one, as `confirm_async` does, unless that was done; where it does
-        not count any more, its messages come again. Leaving the loop leaves the last one unconfirmed.
+        The next step of the loop confirms the last pack, as `confirm_async` does, unless that was done. If the pack
+        does not count any more, its messages come again. The pack at which the loop is left stays unconfirmed.
         """
         while not self._life.closed:
             try:

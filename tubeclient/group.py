@@ -58,8 +58,8 @@ class GroupMembership(ProcessBound):
     source_count - 1, or all of them. With a `source_count` below 0 it is one node that nobody counts.
 
     While they are held, the master refuses every other client that wants one of these nodes (430) or another
-    sourceCount (429): so a group has one reader at a time. The master's group page shows what `report` said each
-    node was assigned.
+    sourceCount (429). So a group has one reader at a time. The master's group page shows the partitions of each node as
+    `report` gave them.
 
     >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)  # doctest: +SKIP
     >>> membership.join()  # doctest: +SKIP
@@ -135,7 +135,7 @@ class GroupMembership(ProcessBound):
 
     @property
     def visit_token(self) -> int | None:
-        """What the master last gave this member to show to brokers: for readers elsewhere, see `RangeReader`."""
+        """The token that the master last gave this member to show to brokers. See `RangeReader`."""
         return self._masters.authority.visit_token
 
     @property
@@ -146,9 +146,9 @@ class GroupMembership(ProcessBound):
     def join(self, patience_ms: float = 0) -> ClusterView:
         """Register all nodes and return the first view; afterwards a thread keeps them.
 
-        A run that died holds its nodes for up to 30 s more: NodeIdConflict (430) and SourceCountConflict (429) are
-        tried again for `patience_ms`. Raises what the master answers (TopicNotDeployed, GroupConflict, ...) or
-        ConnectError naming the masters tried.
+        A run that died holds its nodes for up to 30 s more, so NodeIdConflict (430) and SourceCountConflict (429) are
+        tried again for `patience_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, ...), or a
+        ConnectError that names the masters.
         """
         self.check_process()
         if self._thread is None:
@@ -158,7 +158,7 @@ class GroupMembership(ProcessBound):
         return self.view()
 
     def view(self) -> ClusterView:
-        """The cluster as the master last showed it. Raises the error that ended the membership, where one did."""
+        """The cluster as the master last showed it. Raises the error that ended the membership, if one did."""
         self.check_process()
         if self._failure is not None:
             raise self._failure
@@ -167,7 +167,7 @@ class GroupMembership(ProcessBound):
         return self._view
 
     def look(self) -> None:
-        """Ask the master anew without waiting for it: `on_view` is told, and `view` shows what came."""
+        """Ask the master anew without waiting. `on_view` gets the new view, and `view` returns it."""
         self.check_process()
         with self._changed:
             self._wishes.looks += 1
@@ -176,7 +176,7 @@ class GroupMembership(ProcessBound):
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
         """Ask the master anew and return the view it gives.
 
-        An answer that was under way already does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
+        The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
         """
         self.view()
         with self._changed:
@@ -190,22 +190,22 @@ class GroupMembership(ProcessBound):
         return self.view()
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
-        """Tell the master, by the next heartbeat, which partitions each node id was assigned."""
+        """Tell the master with the next heartbeat which partitions each node id was assigned."""
         self.check_process()
         if held != self._wishes.held:
             self._wishes.held = dict(held)
             self._runner.wake()
 
     def check_in(self) -> None:
-        """Send the next heartbeat now: where the master has forgotten the nodes, they are registered again."""
+        """Send the next heartbeat now. If the master has forgotten the nodes, they are registered again."""
         self.check_process()
         self._wishes.held = dict(self._wishes.held)  # another report, if of the same
         self._runner.wake()
 
     def change_topics(self, topics: Sequence[str]) -> None:
-        """Read other topics from now on: the nodes leave the group and join it anew.
+        """Read other topics from now on. The nodes leave the group and join it anew.
 
-        Clients of the group that still read the old ones are waited for; the view changes when they are through.
+        That waits for clients of the group that still read the old topics; then the view changes.
         """
         self.check_process()
         self._wishes.topics = tuple(topic_names(topics))
@@ -312,11 +312,10 @@ def fetch_view(
     reader_groups: Sequence[str],
     filters: Mapping[str, frozenset[str]] | None = None,
 ) -> ClusterView:
-    """Return the cluster's view without joining the user's group: a short registration under a reader group, closed
-    right after.
+    """Return the cluster's view without joining the user's group, by a short registration under a reader group.
 
-    A reader group that live clients use for other topics (424 to 426) is passed over for the next one. Where all are in
-    use so, mostly by others who look at other topics, they are tried again for `retry_limit_ms` of the settings; then
+    If live clients use a reader group for other topics (424 to 426), the next one is tried. If they use all of them,
+    most of them for short looks too, the groups are tried again for `retry_limit_ms` of the settings. Then
     GroupConflict is raised.
     """
     names, wanted = tuple(topic_names(topics)), checked_filters(filters or {})

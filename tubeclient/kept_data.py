@@ -1,4 +1,4 @@
-"""Whether what was read was still there: brokers pass over expired messages in silence."""
+"""Whether all messages of a range were still there when it was read. Brokers skip expired messages without notice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KeptData"]
 
 
 class _Doubt:
-    """Ranges of one store that were read, and not each of their index entries was one of their messages."""
+    """Ranges of one store that were read and had fewer messages than index entries."""
 
     def __init__(self, broker: BrokerInfo) -> None:
         self.broker = broker
@@ -27,10 +27,10 @@ class _Doubt:
 
 
 class KeptData:
-    """Takes note of the packs of ranges, and finds out in the end what of the ranges had expired.
+    """Notes the packs of ranges, and finds at the end what of the ranges had expired.
 
-    A pack with as many messages as index entries lacks nothing. Entries of others, filtered ones and expired ones all
-    look the same, so otherwise the broker is asked where its data begins, once for each store.
+    A pack with as many messages as index entries lacks nothing. Else the missing ones may be of other partitions,
+    filtered out or expired, so the broker is asked where its data begins, once for each store.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class KeptData:
             doubt.with_messages.add(pack.partition)
 
     def losses(self, runner: FlowRunner, store_sizes: Mapping[tuple[int, str], int]) -> list[LostRange]:
-        """What of the ranges noted had expired, though it may have been read before it did; they are forgotten then.
+        """The parts of the noted ranges that have expired, perhaps after they were read. Forgets the ranges.
 
-        `store_sizes` say how many partitions the stores of a broker's topic have; the master is asked for others.
+        `store_sizes` says how many partitions the stores of a broker's topic have; the master is asked for others.
         """
         doubts, self._doubts = self._doubts, {}
         lost = []
@@ -69,7 +69,7 @@ class KeptData:
             place, start_of_doubt = (store.broker_id, store.topic), min(doubt.froms.values())
             size = store_sizes.get(place) or self._asked_size(place)
             first = self._first(runner, store, doubt, size)
-            # What a batch was planned by may be old: a partition that came since is not what expired.
+            # The sizes may be old, so a partition may have come since. That one is not what expired.
             if first > start_of_doubt and (now := self._asked_size(place)) > size:
                 first = self._first(runner, store, doubt, now)
             lost += [
@@ -80,7 +80,7 @@ class KeptData:
         return lost
 
     def _first(self, runner: FlowRunner, store: StoreKey, doubt: _Doubt, size: int) -> int:
-        """The first offset with data of a store of so many partitions, or any up to where the doubt begins."""
+        """The first offset with data of a store of `size` partitions, or any offset up to where the doubt begins."""
         first_id = store.store_id * MAX_STORE_PARTITIONS
         every = {PartitionKey(store.broker_id, store.topic, first_id + number) for number in range(size)}
         every |= {of.partition for of in doubt.froms}

@@ -29,7 +29,7 @@ __all__ = ["Choose", "PullConsumer"]
 _log = logging.getLogger(__name__)
 
 Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
-"""Takes all configured partitions, sorted, and returns those this client is to read."""
+"""Takes all configured partitions, sorted, and returns those that this client reads."""
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -46,29 +46,30 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 class PullConsumer(ClientBalanceConsumer):
-    """A `ClientBalanceConsumer` whose partitions are connected for it: take packs, confirm them, nothing else.
+    """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 
     A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`. It gives back
-    what is not this node's any more and connects what is: at the start, every `balance_interval_ms`, and at once when
-    the cluster's layout changes or a partition is lost. A partition that takes no readers for now keeps its place in
-    the assignment, so that no other one moves. `strategy` is a name that `tubeclient.assignment.assign` knows, with the
-    `hints` it needs, the same for all clients of the group; or a function from all partitions to those of this client.
-    With a function, `source_count` may be below 0, and then the master checks nothing.
+    the partitions that are no longer this node's and connects those that are: at the start, every
+    `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
+    no readers for now keeps its place in the assignment, so that no other one moves. `strategy` is a name that
+    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group. Or it
+    is a function from all partitions to those of this client. With a function, `source_count` may be below 0, and then
+    the master checks nothing.
 
-    With `membership` "dynamic" neither `source_count` nor `node_id` is given: the nodes are the group's live clients,
-    `members`, as the master's web port lists them at each look. A member that dies or stands still is replaced by the
-    others when its leases have ended (30 s) and they look again; one that comes back has its share when they have given
-    it back. All clients of the group must have it, and the same named strategy. A member that the master has forgotten
-    registers anew, and gives nothing back until the others had time to do so too.
+    With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
+    clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
+    read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
+    they have given it back. All clients of the group must have dynamic membership, and the same named strategy. A
+    member that the master has forgotten registers anew, and gives nothing back until the others had time to do so too.
 
-    `start_offsets` says where partitions begin that are named in it, when they are first connected (index offsets, or
-    of `BootstrapOffset`); all others go on where the group stands. For a topic pattern, topics are looked for again
-    every `topics_interval_ms`. The master's order to go on with the latest messages and its flow-control rules are
-    followed. A partition given back waits up to `release_wait_ms` for its pack to be confirmed; callbacks run on the
-    balancing thread. The rest is as in ClientBalanceConsumer; `connect` moves a partition that is this client's.
+    `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
+    `BootstrapOffset`). All others go on where the group stands. For a topic pattern, topics are looked for again every
+    `topics_interval_ms`. The consumer follows the master's order to go on with the latest messages, and its
+    flow-control rules. Giving a partition back waits up to `release_wait_ms` until its pack is confirmed. Callbacks run
+    on the balancing thread. The rest is as in ClientBalanceConsumer; `connect` moves a partition that this client has.
 
-    What ends the balancing for good (another client took the node, the group lost its right to the topic, a start
-    offset that is not held any more) is raised by `get`, `connect` and `wait_ready` from then on.
+    Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
+    offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
 
     >>> with PullConsumer(settings, "etl", ["clicks"], source_count=4, node_id=1) as consumer:  # doctest: +SKIP
     ...     for delivery in consumer:
@@ -169,8 +170,8 @@ class PullConsumer(ClientBalanceConsumer):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """With dynamic membership, the ids of the clients that share the partitions, in their order, as the master
-        named them last with this one among them; else empty.
+        """With dynamic membership, the ids of the clients that share the partitions, in order, by the master's last
+        list that had this one. Else empty.
         """
         return self._sharing.members if self._sharing is not None else ()
 
@@ -263,7 +264,7 @@ class PullConsumer(ClientBalanceConsumer):
 
 
 def _balance(known: weakref.ref[PullConsumer], due: Alarm) -> None:
-    """The balancing thread: it has the consumer while it balances only, and ends when nobody else has."""
+    """The balancing thread. It holds the consumer only while it balances, and ends when nobody else holds it."""
     while True:
         consumer = known()
         if consumer is None or consumer._stopping:

@@ -35,15 +35,15 @@ __all__ = ["RANGES_AT_ONCE", "LostRange", "Pack", "RangeReader", "WantedRange"]
 _log = logging.getLogger(__name__)
 
 RANGES_AT_ONCE = 4
-"""So that the broker always has something to do for a reader: with four, a read of many partitions is some percent
-faster than with one. Each costs the memory of a few packs.
+"""How many ranges are read at once, so that the broker always has something to do for a reader. With four, a read of
+many partitions is some percent faster than with one. Each costs the memory of a few packs.
 """
 
 _JOIN_SECONDS = 15.0
 
 
 class WantedRange(NamedTuple):
-    """A range to read, and of which tags; all of them where none are named."""
+    """A range to read, and the tags to filter by (none: all messages)."""
 
     broker: BrokerInfo
     range: OffsetRange
@@ -51,15 +51,14 @@ class WantedRange(NamedTuple):
 
 
 class RangeReader(ProcessBound):
-    """Reads ranges, each under the first of `reader_groups` in which its partition is free. So many readers have one
-    partition at once; others wait for their turn, for ten minutes at most.
+    """Reads ranges, each under the first of `reader_groups` in which its partition is free. So as many readers as there
+    are groups may have one partition at once. Others wait for their turn, at most ten minutes.
 
-    The same range gives the same messages in the same order, whatever arrives meanwhile and however often it is
-    read. With `fail_on_data_loss` false, what the broker no longer holds is passed over and listed in `losses`;
-    else it is a DataLoss. `visit_token` is wanted by brokers that check it: the master's, as `GroupMembership` and
-    `ClusterView` give it, up to some minutes old. `store_sizes`: how many partitions each store has, by broker id and
-    topic; the master is asked for what is needed and not named. One reader is used by one thread. Close it, or use it
-    as a context manager.
+    The same range always gives the same messages in the same order. With `fail_on_data_loss` false, what the broker no
+    longer holds is skipped and listed in `losses`; else it is a DataLoss. Some brokers check `visit_token`, the
+    master's token from `GroupMembership` or `ClusterView`, which may be some minutes old. `store_sizes` says how many
+    partitions each store has, by broker id and topic; the master is asked for those that are missing. One reader is
+    used by one thread. Close it, or use it as a context manager.
 
     >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:  # doctest: +SKIP
     ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 2800)):
@@ -97,8 +96,8 @@ class RangeReader(ProcessBound):
         """Yield the range's packs, in order and without gaps. Raises DataLoss, DeadlineExceeded or the StatusError
         of a refusal.
 
-        With `filters`, brokers compare tags by a 32-bit hash only: messages of other tags with the same hash are
-        among the result.
+        With `filters`, brokers compare only a 32-bit hash of tags, so the result may have messages of other tags with
+        the same hash.
         """
         with contextlib.closing(self.read_all([WantedRange(broker, offset_range, filters)])) as found:
             for _, pack in found:
@@ -108,12 +107,14 @@ class RangeReader(ProcessBound):
     def read_all(
         self, wanted: Sequence[WantedRange], at_once: int = RANGES_AT_ONCE
     ) -> Generator[tuple[int, Pack | None], None, None]:
-        """Yield (number, pack) of all these ranges, of each in order and without gaps, and (number, None) at the end of
-        each. Raises as `read` does, a DataLoss for what was passed over in silence behind all packs.
+        """Yield (number, pack) of all these ranges, and (number, None) at the end of each. The packs of each range come
+        in order and without gaps. Raises as `read` does. Messages that expired without notice raise a DataLoss at the
+        end.
 
-        So many ranges `at_once` are read side by side: while one waits for the broker, another's messages are dealt
-        with. They are begun in the order of their partitions, each when the one before it has its own, so that readers
-        that hold some and wait for others do not wait for each other. No two are of one partition.
+        So many ranges are read `at_once`: while one waits for the broker, another one's messages are processed. They
+        begin in the order of their partitions, each one when the one before has its partition. So readers that hold
+        some partitions and wait for others never wait for each other. Ranges of the same partition are not read at
+        once.
         """
         self._check_open()
         self._watch.begin()
@@ -154,7 +155,7 @@ class RangeReader(ProcessBound):
                 self._runner.run(reading.release())
 
     def _check_kept(self) -> None:
-        """Raise, or tell, what of the ranges read had expired."""
+        """Raise a DataLoss for what expired of the ranges, or note it in `losses`."""
         for lost in self._kept.losses(self._runner, self._store_sizes):
             if self._fail_on_data_loss:
                 raise DataLoss(
@@ -172,7 +173,7 @@ class RangeReader(ProcessBound):
         _log.warning("lost and passed over: %s", lost)
 
     def has_partition(self, broker: BrokerInfo, partition: PartitionKey) -> bool:
-        """Whether the broker has that partition now. Raises as `read` does for what keeps it from saying so."""
+        """Whether the broker has that partition now. Raises as `read` does if it gives no answer."""
         self._check_open()
         asking = RangeRead(self._task(WantedRange(broker, OffsetRange(partition, 0, 0))), random.Random())
         try:
@@ -188,9 +189,9 @@ class RangeReader(ProcessBound):
     def place_of(
         self, broker: BrokerInfo, pack: Pack, number: int, filters: frozenset[str] = frozenset()
     ) -> OffsetRange:
-        """The index entry of message `number`, from 0, of a pack that was read with these `filters`; a range of some
-        more that it lies in where the broker does not tell. Where there is one reader group only, nothing else of the
-        partition is to be read meanwhile.
+        """The index entry of message `number`, from 0, of a pack that was read with these `filters`. If the broker does
+        not show it, a range of several entries that it lies in. With only one reader group, nothing else of the
+        partition may be read meanwhile.
         """
         self._check_open()
         key, ids = pack.partition, pack.columns.ids
@@ -220,8 +221,8 @@ class RangeReader(ProcessBound):
             raise ClientClosed("this RangeReader is closed; make a new one")
 
     def close(self) -> None:
-        """End the lease thread. Connections stay in the process's pool for the next reader. Reading on is a
-        ClientClosed.
+        """End the lease thread. Connections stay in the process's pool for the next reader. Reads raise ClientClosed
+        from then on.
         """
         if not self.inherited:
             self._closed = True
@@ -243,8 +244,8 @@ def _whole(reading: RangeRead) -> Flow[None]:
 
 
 class _LeaseKeeper:
-    """Beats for the partitions being read, however slowly their packs are asked for; the thread starts with the first
-    one.
+    """Sends heartbeats for the partitions that are being read, however slowly their packs are taken. Its thread starts
+    with the first one.
     """
 
     def __init__(self, settings: ClientSettings) -> None:

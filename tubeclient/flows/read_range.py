@@ -282,7 +282,7 @@ class RangeRead:
             ticket = yield from self._stay.send_fetch()
 
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
-        """Hand on a pack that ends at `bound`, or earlier with no message of ours between. True if the range is done."""
+        """Hand on a pack that has no message of ours from its end to `bound`. True if the range is done."""
         end = self._end
         if bound < _least_end(held.start, held.messages):
             raise _LookAgain(f"the broker ends a pack from {held.start} on at {bound}, before its messages do")
