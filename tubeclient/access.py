@@ -1,4 +1,4 @@
-"""From settings to what flows need to be let in: the list of masters, and who we are."""
+"""What flows need to call a cluster, made from settings: the list of masters, and the proof of who we are."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tubeclient.wire.signature import MAX_NONCE, Signed, sign
 __all__ = ["authority_of", "masters_of"]
 
 _REUSE_MS = 1_000
-"""A producer signs each message, so a signature is used for so long; servers accept it for 20 s, 5 s at the
-least (authValidTimeStampPeriodMs)."""
+"""How long a signature is used again, since a producer signs each message. Servers accept it for 20 s, at least 5 s
+(authValidTimeStampPeriodMs)."""
 
 
 def authority_of(settings: ClientSettings, visit_token: int | None = None) -> Authority:
-    """Who the settings say we are; `visit_token` is one that somebody else got from the master."""
+    """The proof of who we are, by the settings. `visit_token` is one that another client got from the master."""
     return Authority(_Signer(settings.credentials) if settings.credentials is not None else None, visit_token)
 
 
 def masters_of(settings: ClientSettings) -> MasterList:
-    """The masters of the settings, with an authority of their own."""
+    """The masters of the settings, with their own authority."""
     return MasterList(settings.master_servers, authority_of(settings), tls=settings.tls is not None)
 
 
 class _Signer:
-    """Signs with the clock, the system's random numbers and the password as they are now."""
+    """Signs with the present time, the system's random numbers and the present password."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials

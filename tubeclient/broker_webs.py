@@ -1,4 +1,4 @@
-"""The web ports of a cluster's brokers: where they are, and what is asked of all brokers there, or set at them."""
+"""The web ports of a cluster's brokers: where they are, and calls to all of them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _AT_ONCE = 8
 
 
 class BrokerWebs:
-    """Learns the brokers' web ports from the masters' one, and keeps them for as long as brokers are where they were.
+    """Gets the brokers' web ports from the masters' web port, and keeps them as long as brokers keep their addresses.
     It holds no connection.
 
-    No answer of a broker says whose it is: what stands for that is the masters' books, which have to name the broker at
-    the address that its layout shows. One thread at a time may use it, except for `of`, `check_place` and `files`.
+    A broker's answer does not say which broker it is. So the masters' list must have the broker at the address that its
+    layout shows. One thread at a time may use it, except for `of`, `check_place` and `files`.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -44,17 +44,17 @@ class BrokerWebs:
         self._lock = threading.Lock()
         self._webs: dict[BrokerInfo, BrokerWeb] = {}
         self._elsewhere: dict[BrokerInfo, BrokerInfo] = {}
-        """Brokers as a layout shows them, and where the masters' books have them since."""
+        """Brokers by a layout, and where the masters' list has them since."""
         self._asked_about: frozenset[BrokerInfo] = frozenset()
         self._asked_at = 0.0
         self._doubted: set[BrokerInfo] = set()
-        """Those that failed since the masters were asked."""
+        """Web ports that failed since the masters were asked."""
         self._failure: TubeError | None = None
         self._never_written: set[StoreKey] = set()
 
     def learn(self, view: ClusterView) -> None:
-        """Ask the masters where the web ports of the brokers in `view` are: for a broker, or an address of one, that
-        they were not asked about; some seconds later where one failed, and each minute while one is missing.
+        """Ask the masters where the web ports of the brokers in `view` are. That is done for a broker or an address
+        that is new, some seconds after one failed, and each minute while one is missing.
         """
         with self._lock:
             brokers = frozenset(view.brokers.values())
@@ -95,25 +95,25 @@ class BrokerWebs:
         self._doubted.clear()
 
     def of(self, broker: BrokerInfo) -> BrokerWeb | None:
-        """The web calls of a broker; None while its web port is not known."""
+        """The web calls of a broker. None while its web port is not known."""
         return self._webs.get(broker)
 
     def check_place(self, broker: BrokerInfo) -> None:
-        """Raise ConnectError where the masters' books have the broker at another address by now: who is at this one may
-        be another broker.
+        """Raise ConnectError if the masters' list has the broker at another address by now. Another broker may be at
+        this one.
         """
         now = self._elsewhere.get(broker)
         if now is not None:
             raise ConnectError(f"broker {broker} has moved, the master lists it as {now}; its new layout is awaited")
 
     def require(self, view: ClusterView, what_for: str) -> None:
-        """Raise ConnectError, with the reason, where the web port of a broker in `view` cannot be learnt."""
+        """Raise ConnectError, with the reason, if the web port of a broker in `view` cannot be found."""
         self.learn(view)
         for broker in view.brokers.values():
             self._required(broker, what_for)
 
     def files(self, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
-        """The files of these stores of one broker, whose web port is known; TubeError while it is starting."""
+        """The files of these stores of one broker whose web port is known. TubeError while the broker starts."""
         try:
             return self._files(self._webs[broker], broker, stores)
         except TubeError:
@@ -123,8 +123,8 @@ class BrokerWebs:
     def group_positions(self, view: ClusterView, group: str) -> dict[PartitionKey, int]:
         """Return the positions that brokers keep for `group`, for the partitions of `view` where it has one.
 
-        A group's first ones are told up to 5 s late. Only HTTP tells them without taking the partitions over:
-        TubeError where a broker's web port cannot be reached.
+        The first positions of a group come up to 5 s late. Only HTTP gives positions without taking partitions over, so
+        it is a TubeError if a broker's web port cannot be reached.
         """
         self.learn(view)
         what_for = f"tells the position of group {group}"
@@ -141,11 +141,11 @@ class BrokerWebs:
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
     ) -> None:
-        """Set the positions of `group`; brokers note down `user` for it. What the group has in flight is dropped.
+        """Set the positions of `group`. Brokers log `user` for it. The group's open fetches are dropped.
 
-        Every partition has to be in `view`. An offset before a store's first one becomes that. One behind the last is
-        not set: the broker is starting, or has lost data. Every broker is tried; BrokerFailed for the first that
-        failed, which may have set a part.
+        Every partition must be in `view`. An offset before a store's first one becomes the first one. An offset after
+        the last one is not set: the broker is starting, or has lost data. Every broker is tried. BrokerFailed names the
+        first one that failed, which may have set some of its positions.
         """
         self.learn(view)
         of_brokers: dict[int, dict[PartitionKey, int]] = {}
@@ -216,6 +216,6 @@ class BrokerWebs:
 
 
 def _of_others(known: Collection[BrokerInfo], brokers: Collection[BrokerInfo]) -> frozenset[BrokerInfo]:
-    """Those of `known` that are not one of `brokers`, be it at another address."""
+    """Those of `known` whose ids are not among `brokers`."""
     ids = {broker.broker_id for broker in brokers}
     return frozenset(broker for broker in known if broker.broker_id not in ids)

@@ -1,4 +1,4 @@
-"""The user as whom a client signs its requests."""
+"""The user in whose name a client signs its requests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Credentials:
     """A user, and where the password comes from: `password`, `password_file` (UTF-8; a line end is not part of it) or
     `password_env` (the name of an environment variable).
 
-    File and variable are read when a request is signed, so a file that was replaced counts, and a pickle of this
-    holds no secret. The password shows in no `repr` and no error. Raises ConfigurationError where none or several
-    are given, or the user's name is one TubeMQ cannot carry.
+    File and variable are read when a request is signed, so a new password counts at once, and a pickle of this holds no
+    secret. The password is in no `repr` and no error. Raises ConfigurationError if no source or several are given, or
+    if TubeMQ cannot carry the user's name.
 
     >>> Credentials("alice", password="secret")
     Credentials(user='alice', password_file=None, password_env=None)
@@ -37,5 +37,5 @@ class Credentials:
             )
 
     def read_password(self) -> str:
-        """Return the password as it is now; ConfigurationError where file or variable do not give one."""
+        """Return the password as it is now. ConfigurationError if file or variable give none."""
         return read_password("password", self.password, self.password_file, self.password_env)

@@ -1,4 +1,4 @@
-"""Packages that only some uses need: where one is missing, the error names the extra that brings it."""
+"""Packages that only some uses need. If one is missing, the error names the extra that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the messages of stores begin, which is not where their index begins: data expires before it."""
+"""Where the messages of stores begin. That is not where their index begins, since data expires before it."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ DATA_UNKNOWN = -1
 """The `data_min` of a store whose broker does not say over HTTP whether any data expired."""
 
 _LOOK_AGAIN_SECONDS = 30.0
-"""How long data is taken to be there then."""
+"""How long a first offset counts in that case."""
 
 _AT_ONCE = 16
-"""Stores that are looked into side by side: a look is a row of short requests."""
+"""How many stores are looked into at once. A look is a row of short requests."""
 
 
 class _Known(NamedTuple):
     first: int
     data_min: int
     end: int
-    """Of the index, when it was seen last."""
+    """The end of the index when it was last seen."""
     looked_at: float
 
     def is_outdated(self, files: StoreFiles) -> bool:
-        """Whether the store went back since: its topic was made anew, or it lost its tail."""
+        """Whether the store went back since: its topic was created anew, or it lost its tail."""
         return files.index_bounds.max_offset < self.end or DATA_UNKNOWN < files.data_min < self.data_min
 
 
 class FirstOffsets:
-    """Finds the first offset of stores whose message is still there, under reader groups, and keeps it: it only moves
-    forward, and only where data expires, unless a topic is made anew. For several threads, of which no two ask about
-    one broker.
+    """Finds the first offset of stores whose message is still there, under reader groups, and keeps it. It moves only
+    when data expires, and only forward, unless a topic is created anew. For several threads, but for one broker at most
+    one at a time.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class FirstOffsets:
         stores: Mapping[StoreKey, Sequence[PartitionKey]],
         files: Mapping[StoreKey, StoreFiles],
     ) -> dict[StoreKey, StoreBounds]:
-        """The bounds of `broker`'s stores with these partitions, whose files are as it says.
+        """The bounds of `broker`'s stores with these partitions, by the files that it names.
 
-        Nothing is asked where no data expired since the last call, or ever. Raises what a look fails with.
+        Asks nothing if no data expired since the last call, or ever. Raises the error of a look.
         """
         now = time.monotonic()
         for store in stores:

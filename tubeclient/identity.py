@@ -30,10 +30,10 @@ def own_address() -> int:
 
 
 def new_client_id(group: str, label: str) -> str:
-    """Return a client id nobody else has, in the form of Apache's clients: group_host-pid-nanoTime-random-label-
+    """Return a client id that nobody else has, in the form of Apache's clients: group_host-pid-nanoTime-random-label-
     version.
 
-    Ownership on a broker is equality of ids, so two readers must never share one.
+    A broker knows the owner of a partition by this id alone, so two readers must never share one.
     """
     unique = random.SystemRandom().randrange(1 << 31)
     return f"{group}_{_this_process()}-{time.time_ns()}-{unique}-{label}-{__version__}"
@@ -42,7 +42,7 @@ def new_client_id(group: str, label: str) -> str:
 def names_this_process(text: str) -> bool:
     """Whether `text` is, or quotes, the id of a client that this process made.
 
-    Process numbers come again, above all in containers: one that is older than this process is not meant.
+    Process numbers come again, above all in containers, so ids that are older than this process do not count.
     """
     made = re.findall(rf"_{re.escape(_this_process())}-(\d+)-", text)
     return any(int(at_ns) >= _STARTED_NS for at_ns in made)

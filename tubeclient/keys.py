@@ -56,8 +56,8 @@ class StoreKey(NamedTuple):
 class StoreBounds(NamedTuple):
     """The index offsets that a store holds now: [min_offset, max_offset), the same for all its partitions.
 
-    Brokers let data expire before its index: `min_offset` is the first entry whose message is still there, unless it is
-    said to be the index's own.
+    Brokers let data expire before its index. `min_offset` is the first entry whose message is still there, except where
+    the index's own bounds are meant.
     """
 
     min_offset: int
@@ -68,11 +68,11 @@ class StoreFiles(NamedTuple):
     """What a broker says of the files of a store."""
 
     index_bounds: StoreBounds
-    """The index's own bounds; its first entries may have no message any more."""
+    """The index's own bounds. Its first entries may have no message any more."""
     data_min: int
-    """The first byte of the data that is still there; above 0, data has expired."""
+    """The first byte of data that is still there. Above 0, data has expired."""
     last_partition: int | None = None
-    """The highest id of the store's partitions, which are all that the broker has; None where it does not say."""
+    """The highest partition id of the store on this broker. None if the broker does not say."""
 
 
 class PartitionKey(NamedTuple):

@@ -1,7 +1,7 @@
 """Dynamic membership: who shares a group's partitions now, and which of them are one client's.
 
-All members compute the same from the same list, and lists differ only for as long as it takes everybody to look again.
-Nothing is read twice meanwhile: a broker gives a partition to one client at a time, whatever the clients believe.
+All members compute the same from the same list, and their lists differ only until all have looked again. Nothing is
+read twice meanwhile, since a broker gives a partition to one client at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["MembershipKind", "Sharing", "share_of", "to_hold"]
 _log = logging.getLogger(__name__)
 
 MembershipKind = Literal["fixed", "dynamic"]
-"""Whether a client's place in its group is given to it (source_count, node_id), or found among the live clients."""
+"""Whether a client is given its place in the group (source_count, node_id), or finds it among the live clients."""
 
 _SETTLING_BEATS = 1.5
 
@@ -36,8 +36,8 @@ def share_of(
     partitions: Collection[PartitionKey],
     hints: Hints = NO_HINTS,
 ) -> list[PartitionKey] | None:
-    """The partitions of `client_id` where `members`, client ids in any order, share them all; None where it is not
-    among them. Their ids are the nodes' names. ConfigurationError for an unknown strategy.
+    """The partitions of `client_id` if `members`, client ids in any order, share all partitions. None if it is not a
+    member. Their ids are the nodes' names. ConfigurationError for an unknown strategy.
     """
     order = sorted(set(members))
     if client_id not in order:
@@ -48,10 +48,10 @@ def share_of(
 def to_hold(
     share: Collection[PartitionKey] | None, held: Collection[PartitionKey], *, settling: bool
 ) -> Collection[PartitionKey]:
-    """What a client that holds `held` is to hold next.
+    """What a client that holds `held` must hold next.
 
-    Without a share (the master does not list the client) it keeps what it has: brokers tell what of it is lost. While
-    things are `settling` it takes its share, and gives nothing back yet.
+    Without a share (the master does not list the client) it keeps what it has; brokers say which partitions are lost.
+    While the group is `settling`, it takes its share and gives nothing back yet.
     """
     if share is None:
         return held
@@ -61,8 +61,8 @@ def to_hold(
 class Sharing:
     """One client's share of a group's partitions, by what the master's web port shows of the group's clients.
 
-    For one thread; `forgotten` may be called by any. ConfigurationError for a strategy that is unknown, or needs hints
-    about single nodes: which client is which node changes with each that comes or goes.
+    For one thread; any thread may call `forgotten`. ConfigurationError for an unknown strategy, and for one that needs
+    hints about single nodes, since clients change their nodes when others come or go.
     """
 
     def __init__(self, settings: ClientSettings, group: str, strategy: str, hints: Hints) -> None:
@@ -72,9 +72,9 @@ class Sharing:
             )
         check_strategy(strategy, 1, hints)
         self.members: tuple[str, ...] = ()
-        """The live clients as the master listed them last with this one among them, sorted."""
+        """The live clients by the master's last list that had this one, sorted."""
         self.listed = True
-        """Whether this client was among them the last time."""
+        """Whether the last list had this client."""
         self._admin = Admin(settings)
         self._group = group
         self._strategy = strategy
@@ -83,15 +83,15 @@ class Sharing:
         self._warned: set[str] = set()
 
     def forgotten(self) -> None:
-        """The master has forgotten this client, and perhaps others that it is about to hear of again.
+        """The master has forgotten this client, and perhaps others too, until their next heartbeats.
 
-        So that a restarted master moves nothing, no partition is given back until all had time for a heartbeat.
+        Until all had time for a heartbeat, no partition is given back. So a restart of the master moves nothing.
         """
         self._settled_at = time.monotonic() + _SETTLING_BEATS * hold_group.HEARTBEAT_INTERVAL_MS / 1000
 
     @property
     def settling_ms(self) -> float:
-        """For so long nothing is given back; 0 where things are settled."""
+        """How long nothing is given back yet. 0 once the group has settled."""
         return max(0.0, (self._settled_at - time.monotonic()) * 1000)
 
     def ours(
@@ -105,8 +105,8 @@ class Sharing:
         return to_hold(share, held, settling=self.settling_ms > 0)
 
     def look(self, client_id: str) -> tuple[str, ...]:
-        """The ids of the live clients, sorted. While no master says, those it named last with `client_id` among them:
-        brokers serve readers without a master too. Raises what Admin.group does where there are none yet.
+        """The ids of the live clients, sorted. While no master answers, those of its last list that had `client_id`,
+        since brokers serve readers without a master too. If there was none yet, raises as Admin.group.
         """
         try:
             members = self._admin.group(self._group).members

@@ -1,4 +1,4 @@
-"""What the master says about a cluster: which brokers there are and how topics lie on them."""
+"""What the master says about a cluster: its brokers, and the layout of topics on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClusterView:
     brokers: Mapping[int, BrokerInfo]
     layouts: tuple[TopicLayout, ...]
     visit_token: int | None = field(default=None, compare=False)
-    """What the master gave its caller to show to brokers; it changes every few minutes, and old ones hold a while."""
+    """The master's token to show to brokers. It changes every few minutes, and old ones are valid for a while."""
 
     @classmethod
     def of(cls, brokers: Iterable[BrokerInfo], layouts: Iterable[TopicLayout]) -> ClusterView:
@@ -50,7 +50,7 @@ class ClusterView:
         return stores
 
     def without(self, broker_ids: Collection[int]) -> ClusterView:
-        """The view without some of its brokers, and without what lies on them."""
+        """The view without some of its brokers and their layouts."""
         if not broker_ids:
             return self
         left = [broker for broker in self.brokers.values() if broker.broker_id not in broker_ids]
@@ -65,7 +65,7 @@ class ClusterView:
         return self._stores
 
     def layout_of(self, key: PartitionKey | StoreKey) -> TopicLayout | None:
-        """The layout of the key's topic on its broker, or None where the cluster has none."""
+        """The layout of the key's topic on its broker. None if the cluster has none."""
         return self._layout_by_topic.get((key.broker_id, key.topic))
 
     def has(self, key: PartitionKey) -> bool:
@@ -77,9 +77,9 @@ class ClusterView:
     def is_away(self, key: PartitionKey) -> bool:
         """Whether the master shows nothing of the key's topic on its broker, while other brokers have the topic.
 
-        Such a broker may come back with its data. Apache's master shows brokers that are down or offline, and leaves
-        out only those whose configuration was deleted. One that is configured again is listed before its topics are,
-        as layouts are computed each 30 to 60 s: so the list of brokers does not tell when a broker is back.
+        Such a broker may come back with its data. Apache's master shows brokers that are down or offline. It omits only
+        those whose configuration was deleted. A broker that is configured again is listed before its topics, since
+        layouts are computed only every 30 to 60 s. So the list of brokers does not show when a broker is back.
         """
         return key.topic in self._topics and self.layout_of(key) is None
 
@@ -89,7 +89,7 @@ class ClusterView:
         return layout is not None and self.has(key) and layout.subscribable
 
     def broker_of(self, key: PartitionKey | StoreKey) -> BrokerInfo:
-        """The broker that holds the key; TubeError where the cluster does not list it."""
+        """The broker that holds the key. TubeError if the cluster does not list it."""
         broker = self.brokers.get(key.broker_id)
         if broker is None:
             known = ", ".join(map(str, sorted(self.brokers))) or "none"

@@ -1,10 +1,10 @@
-"""Offsets of a cluster, without consuming anything: the first and last of all stores, and those of a time.
+"""Offsets of a cluster, without consuming: the first and last of all stores, and those of a time.
 
-Brokers tell them over HTTP in one call each, where their web ports can be reached; else they are asked store by
-store over the ordinary protocol. Callers need not know which.
+If its web port can be reached, one HTTP call gives all stores of a broker. Else the broker is asked store by store over
+the ordinary protocol. Callers need not know which.
 
-One broker of several may be down for hours. `bounds` wants all of them; `look` takes what those say that answer, and
-waits for nobody that did not answer the last time.
+One broker of several may be down for hours. `bounds` needs the answers of all. `look` takes the answers that come, and
+does not wait for a broker that did not answer the last time.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 8
 _SILENT_AT_ONCE = 4
 _FIRST_LOOK_MS = 5_000.0
-"""How long a first look waits for the rest, once some broker has answered: as a restart of a broker takes."""
+"""How long a first look waits for the others once one broker has answered: about the time a broker takes to restart."""
 
 _Stores = Mapping[StoreKey, Sequence[PartitionKey]]
 """Stores of one broker, with their partitions."""
 
 
 class OffsetLook(NamedTuple):
-    """What the brokers of a cluster told at one look."""
+    """The answers of a cluster's brokers at one look."""
 
     bounds: Mapping[StoreKey, StoreBounds]
-    """Of the stores that were told of."""
+    """The stores whose brokers answered."""
     silent: Mapping[int, TubeError]
-    """By broker id, why a broker did not tell of all its stores."""
+    """By broker id, why the bounds of some of its stores are missing."""
     growth: Mapping[StoreKey, StoreGrowth]
-    """What this lookup's looks have shown of how the same stores gained partitions."""
+    """How the same stores gained partitions, by all looks of this lookup."""
 
 
 class _Answer(NamedTuple):
@@ -67,11 +67,11 @@ class _Answer(NamedTuple):
 
     bounds: dict[StoreKey, StoreBounds]
     failure: TubeError | None
-    """Why stores are missing in it."""
+    """Why some stores are missing."""
 
 
 class OffsetLookup(ProcessBound):
-    """Looks up the bounds of stores, the positions of groups and the offsets of times; keeps its connections between
+    """Looks up the bounds of stores, the positions of groups and the offsets of times. Keeps its connections between
     calls.
     """
 
@@ -86,11 +86,11 @@ class OffsetLookup(ProcessBound):
         self._silent_workers = ThreadPoolExecutor(_SILENT_AT_ONCE, "tubeclient-lookup-silent")
         self._closing = threading.Event()
         self._heard: set[int] = set()
-        """Brokers that have told of a store once."""
+        """Brokers that have answered once."""
         self._silent: dict[int, TubeError] = {}
-        """Brokers that did not the last time, and why."""
+        """Brokers that gave no answer the last time, and why."""
         self._asked_aside: dict[int, Future[_Answer]] = {}
-        """What silent brokers are asked while nobody waits for it."""
+        """Open questions to silent brokers, for which nobody waits."""
         self._webs = BrokerWebs(settings)
         self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
         """By broker id; of one place, who is at another may be another broker."""
@@ -99,8 +99,8 @@ class OffsetLookup(ProcessBound):
         )
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
-        """Return the bounds of every store in `view`: they begin where messages do, behind index entries whose message
-        has expired. Raises the last error of a broker that does not tell them for `retry_limit_ms`.
+        """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
+        message has expired. Raises the last error of a broker that gives no answer for `retry_limit_ms`.
         """
         limit_ms = self._settings.retry_limit_ms
         wait(self._asked_aside.values())  # nobody asks about a store twice at once
@@ -113,12 +113,11 @@ class OffsetLookup(ProcessBound):
         return found
 
     def look(self, view: ClusterView) -> OffsetLook:
-        """Return the bounds of the stores in `view` whose brokers tell them now.
+        """Return the bounds of the stores in `view` whose brokers answer now.
 
-        Only the first look waits for brokers: up to `retry_limit_ms` for the first answer of any, and raises the last
-        error if none comes. Later ones ask each broker once, and those that were silent the last time without waiting
-        for what they say: a look takes no longer for a broker that is down. Raises what an unknown broker refuses for
-        good, as AuthenticationFailed.
+        The first look waits up to `retry_limit_ms` for the first answer, and raises the last error if none comes. Later
+        looks ask each broker once, and do not wait for those that were silent the last time. So a broker that is down
+        makes no look slower. Raises an error that does not pass, as AuthenticationFailed, if the broker never answered.
         """
         stores = self._stores_by_broker(view)
         for broker_id in self._silent.keys() - stores.keys():

@@ -1,7 +1,7 @@
 """Where a password comes from: an argument, a file, or an environment variable; exactly one of them.
 
-Files and variables are read when the password is needed, not before: what is pickled or printed in between holds no
-secret, and a file that was replaced counts.
+Files and variables are read when the password is needed, not before. So nothing that is pickled or printed in between
+has a secret, and a new password counts at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = ["check_password_sources", "read_password"]
 
 
 def check_password_sources(name: str, given: str | None, file: str | None, variable: str | None) -> bool:
-    """Whether one source is named; ConfigurationError for two, or for one that is blank.
+    """Whether one source is named. ConfigurationError for two, or for a blank one.
 
-    `name` is the argument's, as in "password"; those of file and variable are called `name`_file and `name`_env.
+    `name` is the argument's name, as in "password"; those of file and variable are `name`_file and `name`_env.
     """
     sources = {name: given, f"{name}_file": file, f"{name}_env": variable}
     named = [source for source, value in sources.items() if value is not None]
@@ -31,7 +31,7 @@ def check_password_sources(name: str, given: str | None, file: str | None, varia
 def read_password(name: str, given: str | None, file: str | None, variable: str | None) -> str:
     """Return the password as it is now, without the line end of a file.
 
-    ConfigurationError where the file cannot be read or is empty, or the variable is not set or empty.
+    ConfigurationError if the file cannot be read or is empty, or if the variable is not set or empty.
     """
     if given is not None:
         return given

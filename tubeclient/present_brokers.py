@@ -1,4 +1,4 @@
-"""Where brokers are by now that a layout of a while ago shows."""
+"""The present addresses of brokers that an older layout shows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 def present_brokers(
     settings: ClientSettings, reader_groups: Sequence[str], brokers: Collection[BrokerInfo], topics: Sequence[str]
 ) -> list[BrokerInfo]:
-    """Return `brokers`, which have `topics`. Where one takes no connections at its address, the masters are asked for
-    the present addresses; one that they do not list, or all if no master answers, stay where they were.
+    """Return `brokers`, which have `topics`, at their present addresses. The masters are asked only if a broker takes
+    no connection at its old address. Brokers that they do not list, or all if no master answers, keep the old one.
     """
     try:
         for broker in brokers:
@@ -38,5 +38,5 @@ def present_brokers(
 
 
 def _without_patience(settings: ClientSettings) -> ClientSettings:
-    """Whoever asks waits for the broker itself afterwards."""
+    """The caller waits for the broker itself afterwards."""
     return replace(settings, retry_limit_ms=min(settings.retry_limit_ms, settings.rpc_timeout_ms))

@@ -1,4 +1,4 @@
-"""What a producer consists of: its place at the master, kept by heartbeats, and the way of its messages."""
+"""What a producer consists of: its registration at the master, its heartbeats, and its outbox."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SEND = Method.SEND_MESSAGE.spec
 
 
 class Publishing:
-    """Everything of a producer that its threads hold; they know nothing of the producer itself, so that one that nobody
-    has any more is found out.
+    """Everything of a producer that its threads hold. They do not hold the producer itself, so that one that nobody has
+    any more is noticed.
     """
 
     def __init__(self, settings: ClientSettings, max_in_flight: int) -> None:
@@ -60,7 +60,7 @@ class Publishing:
             raise ClientClosed("this producer is closed; make a new one")
 
     def register(self) -> None:
-        """Make the producer known to the master, once, and keep it so."""
+        """Register the producer at the master, once, and start its heartbeats."""
         with self._session_lock:
             self.check_open()
             if not self._registered:
@@ -81,7 +81,7 @@ class Publishing:
                 return self.routes.publish(starts or {}, self.session.layouts, self.session.brokers)
 
     def close(self, seconds: float) -> None:
-        """Wait so long for what is on its way, take leave, end threads and connections. May be called again."""
+        """Wait up to `seconds` for open messages, leave the master, end all threads. May be called again."""
         self.outbox.close(seconds)
         self.closed.open()
         if self._registered and self._session_lock.acquire(timeout=self._settings.rpc_timeout_ms / 1000):
@@ -114,7 +114,7 @@ class Publishing:
         return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
 
     def _beat(self) -> None:
-        """Heartbeats until closed; sooner again after one that failed."""
+        """Send heartbeats until closed; after a failed one the next comes sooner."""
         failures = 0
         pause_ms = float(HEARTBEAT_INTERVAL_MS)
         while not self.closed.wait(pause_ms / 1000):

@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 
 
 def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
-    """Read "host:port,host:port"; a missing port means the masters' default, 8715, or 8716 over TLS."""
+    """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS."""
     default = DEFAULT_MASTER_TLS_PORT if tls else DEFAULT_MASTER_PORT
     addresses = []
     for piece in filter(None, (part.strip() for part in text.split(","))):
@@ -31,26 +31,26 @@ def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where the masters are and how long to wait for whom."""
+    """Where the masters are, and the time limits of calls."""
 
     master_servers: tuple[str, ...]
     """ "host:port" of every master of the cluster, active and standby."""
 
     master_web_port: int = DEFAULT_MASTER_WEB_PORT
-    """The masters' HTTP port; brokers' HTTP ports are learnt there."""
+    """The masters' HTTP port, which also tells the brokers' HTTP ports."""
 
     connect_timeout_ms: int = 3_000
     """For a TCP connection."""
 
     rpc_timeout_ms: int = 8_000
-    """For one call, from sending the request to having its answer. A call to the masters asks each for its part of
-    this time, so that a wrong address is known within 10 s."""
+    """For one call, from sending the request to having its answer. In a call to the masters each one has an equal part
+    of this time, so that a wrong address is known within 10 s."""
 
     http_timeout_ms: int = 2_000
     """For one HTTP query of a master or broker."""
 
     retry_limit_ms: int = 60_000
-    """How long a reader or sender goes on trying over passing faults before it gives up."""
+    """How long a reader or sender tries again after faults that may pass."""
 
     credentials: Credentials | None = None
     """The user, where the cluster asks for one (authentication)."""

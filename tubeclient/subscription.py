@@ -12,11 +12,11 @@ from tubeclient.names import checked_filters
 __all__ = ["Topics", "matching_topics", "read_topics"]
 
 Topics: TypeAlias = Mapping[str, Collection[str]] | Iterable[str] | re.Pattern[str]
-"""Names; names with the tags to filter by; or a pattern that names match as a whole."""
+"""Names, or names with the tags to filter by, or a pattern that must match a whole name."""
 
 
 def read_topics(topics: Topics) -> tuple[re.Pattern[str] | None, dict[str, frozenset[str]]]:
-    """Return (pattern, tags by topic): one of them is what was asked for. ConfigurationError for what cannot be."""
+    """Return (pattern, tags by topic). One of them is empty. ConfigurationError for what cannot be topics."""
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
             raise ConfigurationError(f"the pattern of topics is one of bytes, {topics.pattern!r}; names are texts")
@@ -32,7 +32,7 @@ def read_topics(topics: Topics) -> tuple[re.Pattern[str] | None, dict[str, froze
 
 
 def matching_topics(pattern: re.Pattern[str], names: Iterable[str]) -> list[str]:
-    """The names that match as a whole, sorted; ConfigurationError where none does."""
+    """The names that the pattern matches as a whole, sorted. ConfigurationError if there are none."""
     known = sorted(set(names))
     found = [name for name in known if pattern.fullmatch(name)]
     if not found:

@@ -14,29 +14,30 @@ __all__ = ["TlsSettings"]
 class TlsSettings:
     """TLS for all connections to masters and brokers. All files are PEM; they are read for each new connection.
 
-    Masters and brokers have ports of their own for it (by default 8716 and 8124), and a master names brokers' TLS
-    ports to those who come over TLS. Their web ports know no TLS: what is asked for there travels in the open, and
-    no credentials do. Raises ConfigurationError for parts that do not fit together.
+    Masters and brokers have separate ports for TLS (by default 8716 and 8124). A master names brokers' TLS ports to
+    clients that use TLS. Web ports have no TLS: those calls are not encrypted, and they carry no credentials. Raises
+    ConfigurationError for parts that do not fit together.
     """
 
     ca_file: str | None = None
-    """Certificates of those who sign the servers' ones; None trusts whom this machine trusts."""
+    """Certificates of the authorities to trust. None: those that this machine trusts."""
 
     certificate_file: str | None = None
-    """This client's own certificate, with the chain to its signer, where servers ask for one (two-way TLS)."""
+    """This client's own certificate, with the chain to its signer, if servers ask for one (two-way TLS)."""
 
     key_file: str | None = None
-    """The private key of `certificate_file`; None where that file holds it too."""
+    """The private key of `certificate_file`. None if that file has it too."""
 
     key_password: str | None = field(default=None, repr=False)
-    """What the key is encrypted with, if it is; `key_password_file` and `key_password_env` name where it stands."""
+    """The password of the key, if it is encrypted. Or name where it is, by `key_password_file` or `key_password_env`.
+    """
 
     key_password_file: str | None = None
     key_password_env: str | None = None
 
     check_hostname: bool = True
-    """Whether a server's certificate must be for the host name or address that was connected to. TubeMQ's brokers are
-    known by address as the master lists them: either their certificates name it, or this is to be false."""
+    """Whether a server's certificate must name the host name or address of the connection. The master lists brokers by
+    address: either their certificates name that address, or this must be false."""
 
     def __post_init__(self) -> None:
         for name in ("ca_file", "certificate_file", "key_file"):
@@ -49,9 +50,9 @@ class TlsSettings:
 
     @property
     def has_key_password(self) -> bool:
-        """Whether a password for the key is given; ConfigurationError where several are."""
+        """Whether a password for the key is given. ConfigurationError if several are."""
         return check_password_sources("key_password", self.key_password, self.key_password_file, self.key_password_env)
 
     def read_key_password(self) -> str:
-        """Return the key's password as it is now; ConfigurationError where its source does not give one."""
+        """Return the key's password as it is now. ConfigurationError if its source gives none."""
         return read_password("key_password", self.key_password, self.key_password_file, self.key_password_env)
