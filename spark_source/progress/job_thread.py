@@ -32,8 +32,8 @@ class JobThread:
         self._thread: threading.Thread | None = None
         self._again: tuple[float, Callable[[], object]] | None = None
 
-    def call(self, job: Callable[[], T], patience_seconds: float) -> T:
-        """Return what `job` returns, or raise what it raises; NoAnswer after `patience_seconds`."""
+    def call(self, job: Callable[[], T], wait_seconds: float) -> T:
+        """Return what `job` returns, or raise what it raises; NoAnswer after `wait_seconds`."""
         answer: SimpleQueue[Callable[[], T]] = SimpleQueue()
 
         def answered() -> None:
@@ -51,9 +51,9 @@ class JobThread:
 
         self.post(answered)
         try:
-            told = answer.get(timeout=patience_seconds)
+            told = answer.get(timeout=wait_seconds)
         except Empty:
-            raise NoAnswer(f"no answer within {patience_seconds:g} s") from None
+            raise NoAnswer(f"no answer within {wait_seconds:g} s") from None
         return told()
 
     def post(self, job: Callable[[], object]) -> None:
