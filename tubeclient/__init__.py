@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         UnknownGroup,
     )
     from tubeclient.flows.delivery import Delivery, Position
-    from tubeclient.flows.registrar import BootstrapOffset
+    from tubeclient.flows.read_plan import BootstrapOffset
     from tubeclient.group import GroupMembership, fetch_view
     from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
     from tubeclient.metadata import ClusterView
@@ -224,7 +224,7 @@ _HOMES = {
             "Delivery",
             "Position",
         ),
-        "tubeclient.flows.registrar": ("BootstrapOffset",),
+        "tubeclient.flows.read_plan": ("BootstrapOffset",),
         "tubeclient.group": (
             "GroupMembership",
             "fetch_view",

@@ -17,7 +17,7 @@ from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.delivery import Delivery, Position
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.registrar import BootstrapOffset, ReadPlan, StartFrom
+from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking
 from tubeclient.group import GroupMembership
 from tubeclient.identity import names_this_process, new_client_id

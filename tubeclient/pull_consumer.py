@@ -15,7 +15,8 @@ from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.registrar import CHANGED, BootstrapOffset, StartFrom
+from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
+from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey, TopicLayout
 from tubeclient.members import MembershipKind, Sharing

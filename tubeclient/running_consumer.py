@@ -12,7 +12,8 @@ from typing import Self, TypeVar
 
 from tubeclient.flows.consume import Consumption
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.registrar import CHANGED, ReadPlan, Registrar
+from tubeclient.flows.read_plan import ReadPlan
+from tubeclient.flows.registrar import CHANGED, Registrar
 from tubeclient.flows.registrations import Registrations
 from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey

@@ -18,7 +18,8 @@ from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.registrar import BootstrapOffset, ReadPlan, Registrar
+from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
+from tubeclient.flows.registrar import Registrar
 from tubeclient.flows.registrations import Assigned, Registrations
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView

@@ -8,7 +8,7 @@ from embedded_tubemq.broker.ownership import Reader
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack, TransportError
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.registrar import BootstrapOffset
+from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Lost, Revoking
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from tubeclient.flows.keep_leases import keep_leases
-from tubeclient.flows.registrar import ReadPlan, Registrar
+from tubeclient.flows.read_plan import ReadPlan
+from tubeclient.flows.registrar import Registrar
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import BrokerInfo
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import StalePack, TransportError
-from tubeclient.flows.registrar import BootstrapOffset
+from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Lost
 from tubeclient.wire.methods import Method
 

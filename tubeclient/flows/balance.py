@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tubeclient.errors import NotAvailable, TransportError, TubeError
 from tubeclient.flows.effects import Flow, Now
-from tubeclient.flows.registrar import BootstrapOffset
+from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView

@@ -16,7 +16,7 @@ from tubeclient.flows.data_look import DataLook
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.holding import Holding
 from tubeclient.flows.patience import Patience
-from tubeclient.flows.registrar import ReadPlan
+from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
 __all__ = ["lost_before"]

@@ -12,16 +12,14 @@ client id before anything else is asked. The broker refuses what comes late unde
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import ClientClosed, ConfigurationError, DataLoss, PartitionOccupied, TransportError, TubeError
-from tubeclient.flows.authority import Authority
+from tubeclient.errors import ClientClosed, DataLoss, PartitionOccupied, TransportError, TubeError
 from tubeclient.flows.effects import (
     ConnectionTo,
     Emit,
@@ -39,6 +37,7 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.flows.holding import BrokerLine, Doubt, Holding, Phase
 from tubeclient.flows.holdings import Holdings
+from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey
 from tubeclient.wire.methods import Method
@@ -47,25 +46,11 @@ from tubeclient.wire.proto import broker_pb2
 __all__ = [
     "CHANGED",
     "WAIT_SLICE_MS",
-    "BootstrapOffset",
     "Outgoing",
-    "ReadPlan",
     "Registrar",
     "Standing",
-    "StartFrom",
     "Trouble",
 ]
-
-
-class BootstrapOffset(IntEnum):
-    """Where reading a partition may begin, besides at an index offset."""
-
-    STORED = -1
-    """Go on where the group stands."""
-    EARLIEST = -10
-    """The first message the broker holds."""
-    LATEST = -11
-    """Behind the last message the broker holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +64,6 @@ class Trouble:
 CHANGED: Final = "partitions changed"
 """The signal on which calls wait for partitions. It is sent when one may have become usable, or free."""
 
-StartFrom = Literal["earliest", "latest", "always_latest"]
-
 T = TypeVar("T")
 
 WAIT_SLICE_MS: Final = 250.0
@@ -88,39 +71,6 @@ WAIT_SLICE_MS: Final = 250.0
 
 _SENDING_SLICE_MS = 10.0
 _STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
-    """How a consumer reads; the same for all its partitions. ConfigurationError for what makes no sense."""
-
-    group: str
-    client_id: str = ""
-    filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    start_from: StartFrom = "latest"
-    """Where a partition begins if the group has no position in it. "always_latest": even if it has one."""
-    prefetch: int = 2
-    """How many packs are asked for before anybody waits for them."""
-    confirm_timeout_ms: float = 60_000
-    """A pack that is not confirmed within this time is given up and read again."""
-    fail_on_data_loss: bool = True
-    authority: Authority = field(default_factory=Authority)
-    reader_groups: tuple[str, ...] = ()
-    """Groups under which to look whether data has expired, where that is in doubt."""
-    new_client_id: Callable[[], str] = lambda: "look"
-    """Makes a client id for each of these looks, one that nobody ever had."""
-    names_this_process: Callable[[str], bool] = lambda _: False
-    """Whether a text quotes the id of a client of this process."""
-
-    def __post_init__(self) -> None:
-        if self.prefetch < 0 or self.confirm_timeout_ms < 1:
-            raise ConfigurationError(
-                "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
-                f"they are {self.prefetch} and {self.confirm_timeout_ms}"
-            )
-        if self.start_from not in _STATUS_OF_START:
-            names = "earliest, latest or always_latest"
-            raise ConfigurationError(f"start_from must be {names}, not {self.start_from!r}")
 
 
 class Outgoing(NamedTuple):

@@ -20,7 +20,8 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
 from tubeclient.flows.holding import Holding, Phase
-from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, BootstrapOffset, Registrar, Standing
+from tubeclient.flows.read_plan import BootstrapOffset
+from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar, Standing
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 

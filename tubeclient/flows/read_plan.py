@@ -1,0 +1,59 @@
+"""How a consumer reads: from where, how far ahead, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal, get_args
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.flows.authority import Authority
+
+__all__ = ["BootstrapOffset", "ReadPlan", "StartFrom"]
+
+StartFrom = Literal["earliest", "latest", "always_latest"]
+
+
+class BootstrapOffset(IntEnum):
+    """Where reading a partition may begin, besides at an index offset."""
+
+    STORED = -1
+    """Go on where the group stands."""
+    EARLIEST = -10
+    """The first message the broker holds."""
+    LATEST = -11
+    """Behind the last message the broker holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """How a consumer reads; the same for all its partitions. ConfigurationError for what makes no sense."""
+
+    group: str
+    client_id: str = ""
+    filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    start_from: StartFrom = "latest"
+    """Where a partition begins if the group has no position in it. "always_latest": even if it has one."""
+    prefetch: int = 2
+    """How many packs are asked for before anybody waits for them."""
+    confirm_timeout_ms: float = 60_000
+    """A pack that is not confirmed within this time is given up and read again."""
+    fail_on_data_loss: bool = True
+    authority: Authority = field(default_factory=Authority)
+    reader_groups: tuple[str, ...] = ()
+    """Groups under which to look whether data has expired, where that is in doubt."""
+    new_client_id: Callable[[], str] = lambda: "look"
+    """Makes a client id for each of these looks, one that nobody ever had."""
+    names_this_process: Callable[[str], bool] = lambda _: False
+    """Whether a text quotes the id of a client of this process."""
+
+    def __post_init__(self) -> None:
+        if self.prefetch < 0 or self.confirm_timeout_ms < 1:
+            raise ConfigurationError(
+                "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
+                f"they are {self.prefetch} and {self.confirm_timeout_ms}"
+            )
+        if self.start_from not in get_args(StartFrom):
+            names = "earliest, latest or always_latest"
+            raise ConfigurationError(f"start_from must be {names}, not {self.start_from!r}")
