@@ -1,2 +1,2 @@
-"""Spark's Python Data Source API for TubeMQ: options, offsets, planning, Arrow batches. Knows neither sockets nor
-Delta tables."""
+"""Spark's Python Data Source API for TubeMQ: options, offsets, planning, Arrow batches. Contains no socket and no Delta
+code."""

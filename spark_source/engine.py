@@ -1,6 +1,6 @@
-"""What the Spark that runs this has of the Data Source API: the source loads on 4.0 and 4.1 too, which have less.
+"""The Data Source API of the running Spark. The source also loads on 4.0 and 4.1, which lack parts of it.
 
-Row limits, and being told where a batch begins, came with 4.2; writing streams of Arrow batches with 4.1.
+4.2 added row limits and the start offset in `latestOffset`; 4.1 added streaming writes of Arrow batches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ try:
 except ImportError:
     HAS_READ_LIMITS = False
     if not TYPE_CHECKING:
-        # Nobody makes any of these there.
+        # Nothing creates any of these there.
         ReadLimit = type("ReadLimit", (), {})
         ReadAllAvailable, ReadMaxRows, ReadMinRows = (type(name, (ReadLimit,), {}) for name in ("All", "Max", "Min"))
         SupportsTriggerAvailableNow = type("SupportsTriggerAvailableNow", (), {})

@@ -1,7 +1,7 @@
 """`format("tubeclient")` of `spark.read`, `spark.readStream`, `df.write` and `df.writeStream`.
 
-Spark imports this module while it looks for data sources, and an import that fails there takes all other sources with
-it. So nothing is imported here but Spark's own classes; the rest comes when a read or a write is made.
+Spark imports this module when it looks for data sources. A failed import here would break all other sources. So it
+imports only Spark's own classes; the rest is imported when a reader or writer is made.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["TubeSource"]
 class TubeSource(DataSource):
     """The data source `tubeclient`. Its options are those of `spark_source.options`.
 
-    Each value is checked when the source is made. Whether they make a read is checked when Spark asks for the schema,
-    which `load` does; whether they make a write, when it asks for a writer.
+    The constructor checks each value. Combinations for a read are checked when Spark asks for the schema (in `load`),
+    those for a write when it asks for a writer.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         from spark_source.options.given import parse_given
 
-        super().__init__({})  # the raw options stay out of this object: they can hold secrets
+        super().__init__({})  # keep the raw options out of this object: they can hold secrets
         self._given: GivenOptions = parse_given(options)
         self._planned = False
 
@@ -107,9 +107,9 @@ class TubeSource(DataSource):
         return options
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles this object for the planner's process, and, once it gave a reader, for every task as well.
+        """Spark pickles this object for the planner's process and, after it gave a reader, for every task.
 
-        Tasks have the reader, which brings what they need; they are sent no options of this object.
+        Tasks need only the reader, so this object's options are not sent to them.
         """
         from spark_source.options.given import GivenOptions
 
@@ -119,4 +119,4 @@ class TubeSource(DataSource):
 def _only_appends(asked: str, instead: str) -> Exception:
     from tubeclient.errors import ConfigurationError
 
-    return ConfigurationError(f"what a topic holds cannot be overwritten, as {asked} asks for; use {instead}")
+    return ConfigurationError(f"{asked} would overwrite the topic, which is not possible; use {instead}")

@@ -362,7 +362,7 @@ ROOMS = {
         "app": {"common", "ingest", "offsets", "plan"},
     },
 }
-"""What each room of a package, or a file beside them, may know of the others."""
+"""Which others each folder or file of a package may import."""
 
 
 @pytest.mark.parametrize("folder", LAYERS)

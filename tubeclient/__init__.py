@@ -1,9 +1,9 @@
-"""A client for Apache InLong TubeMQ in Python: exact range reading, group membership, assignment, producing,
-looking after topics and groups.
+"""A Python client for Apache InLong TubeMQ: reading exact ranges, group membership, assignment, producing,
+administration.
 
-It needs nothing but protobuf. Everything named here is public; modules that are not are free to change.
+It depends only on protobuf. Every name here is public; modules without public names may change.
 
-A name is imported when it is first asked for: whoever wants `tubeclient.keys` alone loads neither protobuf nor sockets.
+A name is imported on first use, so that importing only `tubeclient.keys` loads neither protobuf nor sockets.
 """
 
 from __future__ import annotations

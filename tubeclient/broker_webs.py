@@ -67,7 +67,7 @@ class BrokerWebs:
             try:
                 self._note(brokers, self._masters.brokers())
             except TubeError as error:
-                _log.info("the brokers' web ports are not known: %s", error)
+                _log.info("the brokers' web ports are unknown: %s", error)
                 self._failure = error
 
     def _has_to_ask(self, brokers: frozenset[BrokerInfo]) -> bool:
@@ -85,7 +85,7 @@ class BrokerWebs:
             state = books.get(broker.broker_id)
             if state is None:
                 continue
-            # Over TLS, layouts have the other port.
+            # Over TLS, layouts have the TLS port.
             if broker.host != state.info.host or broker.port not in (state.info.port, state.tls_port):
                 elsewhere[broker] = state.info
             elif state.web_port > 0:
@@ -104,7 +104,7 @@ class BrokerWebs:
         """
         now = self._elsewhere.get(broker)
         if now is not None:
-            raise ConnectError(f"broker {broker} has moved, the master lists it as {now}; its new layout is awaited")
+            raise ConnectError(f"broker {broker} has moved, the master lists it as {now}; waiting for the new layout")
 
     def require(self, view: ClusterView, what_for: str) -> None:
         """Raise ConnectError, with the reason, if the web port of a broker in `view` cannot be found."""
@@ -127,7 +127,7 @@ class BrokerWebs:
         it is a TubeError if a broker's web port cannot be reached.
         """
         self.learn(view)
-        what_for = f"tells the position of group {group}"
+        what_for = f"reports the position of group {group}"
         brokers = {layout.broker_id for layout in view.layouts}
         topics = {layout.topic for layout in view.layouts}
         positions: dict[PartitionKey, int] = {}
@@ -172,7 +172,7 @@ class BrokerWebs:
             raise failures[0]
 
     def _asked(self, view: ClusterView, broker: BrokerInfo, what_for: str, ask: Callable[[BrokerWeb], T]) -> T:
-        """What `ask` returns of the broker; asked once more where its web port turns out to be another one."""
+        """The result of `ask` for the broker; asks again if its web port has changed."""
         web = self._required(broker, what_for)
         try:
             return ask(web)
@@ -193,8 +193,8 @@ class BrokerWebs:
     def _set_at(
         self, web: BrokerWeb, broker: BrokerInfo, group: str, offsets: Mapping[PartitionKey, int], user: str
     ) -> None:
-        # Asked anew each time: a broker that is starting would lower the positions to the ends of stores it has not
-        # loaded yet, and begin such stores anew.
+        # Asked each time: a starting broker would clamp the positions to the ends of stores that it has not loaded yet,
+        # and create such stores again.
         files = self._files(web, broker, {key.store for key in offsets})
         ends = {store: of_store.index_bounds.max_offset for store, of_store in files.items()}
         within = {key: offset for key, offset in offsets.items() if offset <= ends[key.store]}
@@ -210,7 +210,7 @@ class BrokerWebs:
         if web is None:
             reason = f" ({self._failure})" if self._failure is not None else ""
             raise ConnectError(
-                f"broker {broker} {what_for} over HTTP only, and its web port is not known{reason}; check masterWebPort"
+                f"broker {broker} {what_for} over HTTP only, but its web port is unknown{reason}; check masterWebPort"
             )
         return web
 

@@ -1,4 +1,4 @@
-"""Consuming as one client of a group that balances itself."""
+"""A consumer of a client-balance group, with explicit partitions."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class ClientBalanceConsumer(ProcessBound):
     `fail_on_data_loss` false, messages that expired are skipped with a warning in the log.
 
     Callbacks get one partition each: `on_assigned(partition, offset)` after it was connected, `on_revoked(partition)`
-    before it is given back, while its packs may still be confirmed, and `on_lost(partition, error)` after another
-    client got it, or when it cannot be had any more. They run on the thread that did it or found out. What they raise
+    before it is released, while its packs may still be confirmed, and `on_lost(partition, error)` after another
+    client got it, or when it is no longer available. They run on the thread that did it or found out. What they raise
     is logged.
 
     `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
@@ -105,7 +105,7 @@ class ClientBalanceConsumer(ProcessBound):
             new_client_id=partial(new_client_id, consumer_group, "look"),
             names_this_process=names_this_process,
         )
-        # Not an error: such groups may be older, and are harmed only where the other one is read as.
+        # Not an error: such groups may be older, and are harmed only if the other group is read.
         why = why_no_group(consumer_group)
         if why is not None:
             _log.warning("consumer_group is %s, %s", consumer_group, why)
@@ -207,7 +207,7 @@ class ClientBalanceConsumer(ProcessBound):
         """
         running = self._live()
         view = running.membership.view()
-        if not view.is_subscribable(partition):  # perhaps it is new, or back
+        if not view.is_subscribable(partition):  # it may be new, or back
             view = running.membership.refreshed_view()
         start = self._run(running.registrations.connect(view, partition, offset, timeout_ms=timeout_ms))
         running.report()
@@ -225,7 +225,7 @@ class ClientBalanceConsumer(ProcessBound):
         return released
 
     def registered(self) -> list[PartitionKey]:
-        """The partitions that are connected, sorted."""
+        """The connected partitions, sorted."""
         return self._live().registered()
 
     def wait_ready(self, timeout_ms: float) -> bool:
@@ -256,7 +256,7 @@ class ClientBalanceConsumer(ProcessBound):
         the group afterwards: for a processed pack its exclusive end.
 
         StalePack if the pack does not count any more: it was confirmed, it was given up after `confirm_timeout_ms`, or
-        its partition was moved, given back or lost. After a TransportError the messages may come again. If the broker
+        its partition was moved, released or lost. After a TransportError the messages may come again. If the broker
         refuses for now (ServerBusy, for example because it is about to stop), they do.
         """
         return self._run(self._started().consumption.confirm(delivery, consumed=consumed))
@@ -297,7 +297,7 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def consumer_id(self) -> str:
-        """Under this id the master and the brokers know this consumer."""
+        """The client id at the master and the brokers."""
         return self._live().plan.client_id
 
     @property
@@ -306,7 +306,7 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def version(self) -> str:
-        """The client's version, which its id names too."""
+        """The client's version, which is also part of its id."""
         return __version__
 
     @property
@@ -369,7 +369,7 @@ class ClientBalanceConsumer(ProcessBound):
         return Running.of(self._settings, self._monitor, membership, plan)
 
     def _run(self, flow: Flow[T]) -> T:
-        """Run a flow on this thread, and do what it emits."""
+        """Run a flow on this thread, and handle its emitted values."""
         running = self._life.running
         assert running is not None
         return running.run(flow, self._events.handle)
@@ -377,7 +377,7 @@ class ClientBalanceConsumer(ProcessBound):
     def _take_orders(self, orders: GroupOrders) -> None:
         before, self._orders = self._orders, orders
         running = self._life.running
-        if running is not None:  # else `start` hands on those of the registration, of which none is to jump
+        if running is not None:  # otherwise `start` handles the orders of the registration, none of which is a jump
             running.consumption.fetching.orders = orders
             if orders.jump_id != before.jump_id:
                 _log.info("the master wants consumerGroup %s to go on with the latest messages", self.consumer_group)
@@ -389,7 +389,7 @@ class ClientBalanceConsumer(ProcessBound):
                 self._life.running.registrations.follow(view)
 
     def _was_forgotten(self) -> None:
-        """The master does not know this client any more, which is about to register again; brokers do know it."""
+        """The master no longer knows this client, which registers again now; the brokers still know it."""
 
     def _membership_ended(self) -> None:
-        """Partitions go on being read; whoever asks for the layout is told why there is none any more."""
+        """Reading continues; calls that need the layout raise the reason."""

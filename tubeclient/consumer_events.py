@@ -1,4 +1,4 @@
-"""What a consumer does when its flows tell of something: callbacks, threads that keep leases, lines in the log."""
+"""A consumer's reactions to events of its flows: callbacks, threads that keep leases, log lines."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["ConsumerEvents"]
 _log = logging.getLogger(__name__)
 
 _TELL_SECONDS = 30.0
-"""Of a broker in trouble a consumer's log says so at most that often."""
+"""The shortest time between two log lines about a broker in trouble."""
 _LOOK_SECONDS = 1.0
-"""So long after a look at the layout no further one is made for partitions that are closed; there may be thousands."""
+"""The shortest time between two looks at the layout for closed partitions; there may be thousands."""
 
 
 class ConsumerEvents:
-    """The consumer alone holds it: threads that outlive a consumer that nobody has any more do nothing with events."""
+    """Only the consumer refers to it, so threads that outlive a forgotten consumer ignore events."""
 
     def __init__(self) -> None:
         self._callbacks: list[tuple[type, Callable[[Any], None]]] = []
@@ -36,11 +36,11 @@ class ConsumerEvents:
         self._next_telling: dict[int, float] = {}
 
     def call(self, kind: type, callback: Callable[[Any], None]) -> None:
-        """Call this with each event of that kind; what it raises is logged."""
+        """Call `callback` for each event of that kind; its errors are logged."""
         self._callbacks.append((kind, callback))
 
     def handle(self, running: Running, event: object) -> None:
-        """Do what an event asks for."""
+        """Handle an event."""
         if isinstance(event, Assigned):
             self._keep_leases(running, event.partition)
         elif isinstance(event, Expired):
@@ -62,18 +62,18 @@ class ConsumerEvents:
                     _log.exception("a callback for %r failed", event)
 
     def jump(self, running: Running) -> None:
-        """Go on behind the last message of every partition, on a thread of its own."""
+        """Continue after the last message of every partition, on a separate thread."""
         running.spawn("tubeclient-jump", running.registrations.jump_to_latest(), weakly(self.handle))
 
     def _tell(self, event: Trouble) -> None:
-        """It is tried again several times a second, and what is tried fails in the same way as a rule."""
+        """Tries repeat several times a second, usually with the same failure, so log rarely."""
         now = monotonic()
         if now >= self._next_telling.get(event.broker.broker_id, 0.0):
             self._next_telling[event.broker.broker_id] = now + _TELL_SECONDS
-            _log.warning("partitions at broker %s wait, it is tried again: %s", event.broker, event.error)
+            _log.warning("partitions at broker %s wait; trying again: %s", event.broker, event.error)
 
     def _look(self, running: Running) -> None:
-        """A broker contradicts the layout that is known; each further refusal comes here again."""
+        """A broker contradicts the known layout; each further refusal calls this again."""
         now = monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS

@@ -1,4 +1,4 @@
-"""A consumer from its start to its end: it runs once, and is ended whoever is interrupted or forgets it."""
+"""A consumer's start and end: it runs once, and ends even if a caller is interrupted or forgets it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerLife:
-    """The consumer alone holds it. `closed`: whether `end` was called."""
+    """Only the consumer refers to it. `closed`: whether `end` was called."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -27,7 +27,7 @@ class ConsumerLife:
         self._watch: Watch | None = None
 
     def begin(self, consumer: object, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
-        """Join the group with what `build` makes, unless that was done; `what` names the consumer in the log."""
+        """Join the group with the result of `build`, unless already done; `what` names the consumer in the log."""
         with self.lock:
             if self.closed:
                 raise _closed()
@@ -37,7 +37,7 @@ class ConsumerLife:
             try:
                 running.membership.join(patience_ms)
                 if alive(what):
-                    _log.warning("this process has %s already, which is held: they share its partitions", what)
+                    _log.warning("this process already has %s; the two share its partitions", what)
                 self._watch = Watch(consumer, what, partial(running.give_back, 0, _drop))
                 self._watch.begin()
                 self.running = running
@@ -49,7 +49,7 @@ class ConsumerLife:
             return running
 
     def end(self, wait_ms: float, handle: Handler) -> None:
-        """Give everything back, once. Interrupted, it may be called again."""
+        """Release everything, once. May be called again after an interrupt."""
         with self.lock:
             if self.closed and not self._interrupted:
                 return
@@ -64,13 +64,13 @@ class ConsumerLife:
             self._watch.end()
 
     def live(self) -> Running:
-        """ClientClosed once it was closed, ConfigurationError before it was started."""
+        """The running parts; ClientClosed after the close, ConfigurationError before the start."""
         if self.closed:
             raise _closed()
         return self.started()
 
     def started(self) -> Running:
-        """Closed or not: what was handed out before may be confirmed in the consumer's callbacks."""
+        """The running parts, also of a closed consumer: callbacks may confirm earlier packs."""
         if self.running is None:
             raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
         return self.running
@@ -81,4 +81,4 @@ def _closed() -> ClientClosed:
 
 
 def _drop(running: Running, event: object) -> None:
-    """For a consumer that nobody has any more."""
+    """The handler for a consumer that was garbage-collected."""

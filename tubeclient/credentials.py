@@ -30,7 +30,7 @@ class Credentials:
 
     def __post_init__(self) -> None:
         if not self.user or any(character.isspace() for character in self.user):
-            raise ConfigurationError(f"user {self.user!r} is empty or holds a blank; TubeMQ has no such users")
+            raise ConfigurationError(f"user {self.user!r} is empty or has a blank; TubeMQ does not allow that")
         if not check_password_sources("password", self.password, self.password_file, self.password_env):
             raise ConfigurationError(
                 f"no password for user {self.user}; give one of password, password_file, password_env"

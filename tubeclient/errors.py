@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in one tree.
+"""The errors of the client, in one tree.
 
     TubeError
     ├── ConfigurationError        a wrong argument or option (also a ValueError)
@@ -7,28 +7,28 @@
     │   ├── ConnectionLost
     │   └── DeadlineExceeded      (also a TimeoutError)
     ├── ProtocolError             bytes that are not TubeMQ's
-    │   └── CorruptMessage        a message whose checksum does not match
-    ├── RemoteError               the server could not run the call at all
+    │   └── CorruptMessage        a message that does not match its checksum
+    ├── RemoteError               the server could not run the call
     │   └── StandbyMaster         this master is a standby: ask the next one
     ├── StatusError               the server ran the call and answered a code other than 200
-    │   └── one class per thing that callers do about it; see `STATUS_CLASSES`
+    │   └── one class per reaction of a caller; see `STATUS_CLASSES`
     ├── DataLoss                  a range that the broker no longer holds
-    ├── StalePack                 a pack confirmed after its partition went elsewhere
+    ├── StalePack                 a pack confirmed after its partition was moved, released or lost
     ├── ClientClosed              a client used after its close, or in a forked child
-    ├── NoMessageTime             a message without a time, where offsets are sought by time
-    ├── UnknownGroup              no broker keeps positions of the consumer group
+    ├── NoMessageTime             a message without a time, in a search by time
+    ├── UnknownGroup              no broker has positions of the consumer group
     └── BrokerFailed              an administrative call failed at one broker; says what was done before
 
-`retriable` says whether the same call may succeed later without anybody changing anything.
+`retriable` says whether the same call may succeed later without any change by a user.
 
-Apache's clients give some codes (TErrCodeConstants) to themselves; no server sends them. Here they are:
+Apache's clients create some codes (TErrCodeConstants) themselves; no server sends them. They correspond to:
 
     402                 ConnectError or ConnectionLost: no connection
-    405, 406, 407, 408  None where a consumer asks for the next pack: its partitions are frozen, not there yet,
-                        waiting or unconfirmed
+    405, 406, 407, 408  None from a consumer's `get`: its partitions are frozen, not there yet, waiting or
+                        unconfirmed
     420                 ClientClosed
-    421                 never: the wait before a partition may be asked for again is inside the client
-    422, 423            PartitionUnavailable: not to be read, or not to be written, as the master lists it
+    421                 never: the client itself waits before it asks a partition again
+    422, 423            PartitionUnavailable: not readable, or not writable, in the master's list
     440, 441, 442       ConfigurationError: no message, no topic, an empty body
     443, 445            ConfigurationError: a topic not published, a message over the topic's limit
     444                 PartitionUnavailable
@@ -82,13 +82,12 @@ class TubeError(Exception):
 
     retriable: ClassVar[bool] = False
     lasting = False
-    """Of a retriable one: no waiting will mend it, as with a host name that nobody knows, a certificate that is
-    refused or a port of another protocol. It is tried for some seconds only, in case it was a hiccup after all.
-    """
+    """True if a retriable error will not pass by waiting: an unknown host name, a refused certificate, a port of
+    another protocol. It is retried for some seconds only, in case it is a short disturbance."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel from Spark's workers as pickles. Python's own way calls the class with the message alone, which
-        # the classes below with further arguments do not take.
+        # Spark's workers send errors as pickles. By default Python calls the class with only the message, but the
+        # classes below take more arguments.
         return _rebuild, (type(self), self.args, dict(self.__dict__))
 
 
@@ -119,23 +118,23 @@ class ConnectError(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """The connection ended while an answer was awaited, or before."""
+    """The connection ended before the answer, or before the request."""
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
-    """No answer in time. The request may or may not have been carried out."""
+    """No answer in time. The server may or may not have run the request."""
 
 
 class ProtocolError(TubeError):
-    """The peer sent bytes that are not a TubeMQ frame, envelope or message. The connection is given up."""
+    """The peer sent bytes that are not a TubeMQ frame, envelope or message. The connection is closed."""
 
     retriable = True  # over a new connection
 
 
 class CorruptMessage(ProtocolError):
-    """A message whose payload does not match its checksum, or cannot be taken apart.
+    """A message whose payload does not match its checksum, or cannot be parsed.
 
-    `number` is its place among those that it came with, from 0; None where it is not known.
+    `number` is its position in its pack, from 0; None if unknown.
     """
 
     def __init__(self, message: str, *, number: int | None = None) -> None:
@@ -144,9 +143,9 @@ class CorruptMessage(ProtocolError):
 
 
 class RemoteError(TubeError):
-    """The server answered ERROR or FATAL on the RPC level: it could not run the call.
+    """The server answered ERROR or FATAL at the RPC level: it could not run the call.
 
-    `exception_name` is the Java class the server names, `text` what it adds (often empty).
+    `exception_name` is the server's Java class, `text` its message (often empty).
     """
 
     def __init__(self, exception_name: str, text: str, *, address: str = "") -> None:
@@ -159,17 +158,17 @@ class RemoteError(TubeError):
 
 
 class StandbyMaster(RemoteError):
-    """This master is a standby; the call belongs to another one of the list."""
+    """This master is a standby; send the call to another master."""
 
     retriable = True
 
 
 class StatusError(TubeError):
-    """The server answered `code` (TErrCodeConstants) with the text `server_text` to what `context` describes.
+    """The server answered `code` (TErrCodeConstants) with the text `server_text`; `context` describes the call.
 
-    Where known, else "": `address` ("host:port") is the server, `partition` ("brokerId:topic:partitionId") and
-    `topic` are what the call was about. With `answered` false no server said so: `server_text` is the client's own
-    finding, by what the master lists.
+    Where known, otherwise "": `address` ("host:port") is the server, `partition` ("brokerId:topic:partitionId") and
+    `topic` are the call's subject. With `answered` false no server said so: `server_text` is the client's own text,
+    based on the master's list.
     """
 
     advice: ClassVar[str] = ""
@@ -197,11 +196,11 @@ class StatusError(TubeError):
 
 
 class BadRequest(StatusError):
-    """400: the server takes the call for a mistake: a missing or impossible value, a message over its limit."""
+    """400: the call is wrong for the server: a missing or invalid value, a message over its limit."""
 
 
 class NothingToRead(StatusError):
-    """404: nothing there at this moment."""
+    """404: nothing to read at this moment."""
 
     retriable = True
 
@@ -213,12 +212,12 @@ class NotAvailable(StatusError):
 
 
 class PartitionUnavailable(NotAvailable):
-    """422, 423: the master lists the partition, or the whole topic, as not to be read or not to be written now.
+    """422, 423: in the master's list the partition, or the whole topic, is not readable or not writable now.
 
-    The client's own finding: `server_text` is the client's text, and no server was asked for this partition.
+    The client detects this itself: `server_text` is the client's text; no server was asked for this partition.
     """
 
-    advice = "Let the topic accept it on its brokers, or bring them online; the master's list follows within a minute"
+    advice = "Allow it for the topic on its brokers, or bring them online; the master's list follows within a minute"
 
     def __init__(
         self,
@@ -240,34 +239,32 @@ class PartitionOccupied(StatusError):
 
 
 class RegistrationLost(StatusError):
-    """401, 411: the server does not know this client (any more); it has to register again.
+    """401, 411: the server does not know this client (any more); the client must register again.
 
-    A broker says 401 to a commit, whether the partition is free or somebody else's (BrokerServiceServer); the
-    registration that follows finds out which.
+    A broker answers 401 to a commit if the partition is free or another client has it (BrokerServiceServer); the next
+    registration shows which.
     """
 
     retriable = True
 
 
 class PartitionTaken(StatusError):
-    """412: the partition went to another client while this one thought it had it."""
+    """412: the partition went to another client unnoticed."""
 
 
 class AuthenticationFailed(StatusError):
-    """415: user, password or visit token were not accepted."""
+    """415: the server did not accept user, password or visit token."""
 
     advice = (
-        "Check the user and the password, and that this machine's clock is right; where brokers check visit tokens, "
-        "readers have to be given the master's"
+        "Check the user, the password and this machine's clock; if brokers check visit tokens, readers need the "
+        "master's token"
     )
 
 
 class GroupConflict(StatusError):
-    """424 to 428: live clients of the group consume in another mode, other topics, with other filters or another
-    sessionKey.
-    """
+    """424 to 428: live clients of the group use another mode, other topics, other filters or another sessionKey."""
 
-    advice = "All live clients of a group must agree; stop the others or take another consumerGroup"
+    advice = "All live clients of a group must agree; stop the others or use another consumerGroup"
 
 
 class SourceCountConflict(StatusError):
@@ -275,7 +272,7 @@ class SourceCountConflict(StatusError):
 
     advice = (
         "Live clients of this group were started with another sourceCount; "
-        "use the same sourceCount, stop them, or take another consumerGroup"
+        "use the same sourceCount, stop them, or use another consumerGroup"
     )
 
 
@@ -284,49 +281,49 @@ class NodeIdConflict(StatusError):
 
     advice = (
         "Another live client holds this node of the group, for example a second query on the same group, or another "
-        "source of this query; stop it or take another consumerGroup"
+        "source of this query; stop it or use another consumerGroup"
     )
 
 
 class TopicNotDeployed(StatusError):
-    """431: the master does not know the topic. A producer finds that out by the master's list of topics."""
+    """431: the master does not know the topic. A producer sees that in the master's list of topics."""
 
     advice = "Check the topic's spelling, or create and deploy it on the cluster first"
 
 
 class GroupForbidden(StatusError):
-    """450, 455: the cluster does not let this group consume this topic, or not with these filters."""
+    """450, 455: the cluster does not allow this group to consume this topic, or only with other filters."""
 
-    advice = "Authorise the group for the topic on the master, or take an authorised group"
+    advice = "Authorise the group for the topic on the master, or use an authorised group"
 
 
 class SpeedLimited(StatusError):
-    """452: the broker's flow control asks to wait."""
+    """452: the broker's flow control requests a wait."""
 
     retriable = True
 
 
 class ServerBusy(StatusError):
-    """201, 301, 419, 500, 503, 510, 599: not now; later, or elsewhere."""
+    """201, 301, 419, 500, 503, 510, 599: the server is busy; try later, or another server."""
 
     retriable = True
 
 
 class NoSuchPartition(StatusError):
-    """500 with the text that brokers give for a partition that the topic does not have in that store."""
+    """500 with the brokers' text for a partition that the topic does not have in that store."""
 
-    advice = "The topic has fewer partitions a store than that on this broker; name one that it has"
+    advice = "The topic has fewer partitions per store on this broker; name an existing one"
 
 
 class UnknownGroup(TubeError):
-    """No broker keeps positions of the consumer group. A broker tells new ones up to 5 s late."""
+    """No broker has positions of the consumer group. New positions show up to 5 s late."""
 
 
 class BrokerFailed(TubeError):
-    """An administrative call failed at one broker, whose own error is the `__cause__`.
+    """An administrative call failed at one broker; the `__cause__` is the broker's own error.
 
-    `broker` is "id:host:port". `done` names the partitions ("brokerId:topic:partitionId") that the same call had
-    changed by then, on this broker or on others: that is not undone. Calling again is safe.
+    `broker` is "id:host:port". `done` are the partitions ("brokerId:topic:partitionId") that the same call had already
+    changed, on any broker. They stay changed; repeating the call is safe.
     """
 
     def __init__(self, message: str, *, broker: str, done: tuple[str, ...] = ()) -> None:
@@ -336,10 +333,11 @@ class BrokerFailed(TubeError):
 
 
 class DataLoss(TubeError):
-    """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or recreated.
+    """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or in a topic that
+    was created again.
 
-    `partition` names the partition ("brokerId:topic:partitionId"); `wanted` and `found` are index offsets,
-    `found` None where the partition itself is gone.
+    `partition` is "brokerId:topic:partitionId"; `wanted` and `found` are index offsets, `found` is None if the
+    partition itself is gone.
     """
 
     def __init__(self, message: str, *, partition: str, wanted: int, found: int | None) -> None:
@@ -350,18 +348,18 @@ class DataLoss(TubeError):
 
 
 class StalePack(TubeError):
-    """A pack was confirmed too late to count. `partition` is "brokerId:topic:partitionId"."""
+    """A pack was confirmed too late. `partition` is "brokerId:topic:partitionId"."""
 
     def __init__(self, *, partition: str) -> None:
         super().__init__(
             f"the pack's partition {partition} was released, moved or lost since; "
-            "its messages come again to whoever reads it next"
+            "its next reader gets the messages again"
         )
         self.partition = partition
 
 
 class NoMessageTime(TubeError):
-    """A message without a time, or with one that is not yyyyMMddHHmm, where offsets are sought by time.
+    """A message without a time of the form yyyyMMddHHmm, in a search by time.
 
     `partition` is "brokerId:topic:partitionId".
     """
@@ -372,13 +370,13 @@ class NoMessageTime(TubeError):
 
 
 class ClientClosed(TubeError):
-    """The client was closed, or belongs to the process that this one was forked from; make a new one."""
+    """The client is closed, or belongs to the parent process of this fork; make a new one."""
 
 
 _NO_SUCH_PARTITION = "Wrong partition value"
-"""MessageStoreManager.getOrCreateMessageStore: the one 500 that does not pass."""
+"""MessageStoreManager.getOrCreateMessageStore: the only permanent 500."""
 
-STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that a server of Apache's can send
+STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that Apache's servers send
     201: ServerBusy,
     301: ServerBusy,
     400: BadRequest,
@@ -411,7 +409,7 @@ STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that a server of 
 def status_error(
     code: int, server_text: str, *, context: str = "", address: str = "", partition: str = "", topic: str = ""
 ) -> StatusError:
-    """Return the error of the class that stands for `code`; `context` says who wanted what, for the message."""
+    """Return the error of the class for `code`; `context` describes the call in the message."""
     kind = STATUS_CLASSES.get(code, StatusError)
     if kind is ServerBusy and _NO_SUCH_PARTITION in server_text:
         kind = NoSuchPartition

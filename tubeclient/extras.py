@@ -10,7 +10,7 @@ __all__ = ["brought_by"]
 
 @contextmanager
 def brought_by(extra: str) -> Iterator[None]:
-    """Around imports of packages that an extra brings: ModuleNotFoundError names it where one is missing."""
+    """Wraps imports of packages of an extra: the ModuleNotFoundError names the extra."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -19,10 +19,10 @@ from tubeclient.net.runner import FlowRunner
 __all__ = ["DATA_UNKNOWN", "NEVER_WRITTEN", "FirstOffsets"]
 
 NEVER_WRITTEN = StoreFiles(StoreBounds(0, 0), 0)
-"""The files of a store that is not there yet."""
+"""The files of a store that does not exist yet."""
 
 DATA_UNKNOWN = -1
-"""The `data_min` of a store whose broker does not say over HTTP whether any data expired."""
+"""`data_min` of a store if its broker does not report over HTTP whether data expired."""
 
 _LOOK_AGAIN_SECONDS = 30.0
 """How long a first offset counts in that case."""
@@ -39,15 +39,14 @@ class _Known(NamedTuple):
     looked_at: float
 
     def is_outdated(self, files: StoreFiles) -> bool:
-        """Whether the store went back since: its topic was created anew, or it lost its tail."""
+        """Whether the store went back since: its topic was created again, or it lost its tail."""
         return files.index_bounds.max_offset < self.end or DATA_UNKNOWN < files.data_min < self.data_min
 
 
 class FirstOffsets:
     """Finds the first offset of stores whose message is still there, under reader groups, and keeps it. It moves only
-    when data expires, and only forward, unless a topic is created anew. For several threads, but for one broker at most
-    one at a time.
-    """
+    when data expires, and only forward, unless a topic is created again. For several threads, but for one broker at
+    most one at a time."""
 
     def __init__(
         self,
@@ -129,6 +128,6 @@ class FirstOffsets:
         except PartitionOccupied:
             if files.data_min != DATA_UNKNOWN:
                 raise
-            return  # nothing says that data expired; readers say themselves what they do not find
+            return  # nothing says that data expired; readers report missing data themselves
         self._known[store] = _Known(first, files.data_min, high, now)
         yield from look.release()

@@ -55,7 +55,7 @@ _SHOWN = 5
 
 class GroupMembership(ProcessBound):
     """Holds nodes of `consumer_group` at the master, over one connection and from one thread: `node_ids` of 0 to
-    source_count - 1, or all of them. With a `source_count` below 0 it is one node that nobody counts.
+    source_count - 1, or all of them. With a `source_count` below 0 it is one unnumbered node.
 
     While they are held, the master refuses every other client that wants one of these nodes (430) or another
     sourceCount (429). So a group has one reader at a time. The master's group page shows the partitions of each node as
@@ -84,12 +84,12 @@ class GroupMembership(ProcessBound):
     ) -> None:
         super().__init__()
         if source_count == 0:
-            raise ConfigurationError("sourceCount must be 1 or more, or below 0 for nodes that nobody counts; not 0")
+            raise ConfigurationError("sourceCount must be 1 or more, or below 0 for an unnumbered node; not 0")
         if source_count < 0:
             source_count, node_ids = UNDEFINED, [UNDEFINED]
         elif not all(0 <= node_id < source_count for node_id in node_ids or ()):
             raise ConfigurationError(
-                f"nodeId must be from 0 to {source_count - 1}, sourceCount being {source_count}; not {node_ids}"
+                f"nodeId must be from 0 to {source_count - 1} with sourceCount {source_count}; not {node_ids}"
             )
         consumer_group, names, wanted = group_name(consumer_group), topic_names(topics), checked_filters(filters or {})
         if not names:
@@ -130,7 +130,7 @@ class GroupMembership(ProcessBound):
 
     @property
     def authority(self) -> Authority:
-        """What proves to brokers who we are."""
+        """The client's identity for brokers."""
         return self._masters.authority
 
     @property
@@ -140,7 +140,7 @@ class GroupMembership(ProcessBound):
 
     @property
     def node_ids(self) -> list[int]:
-        """The node ids, in the same order; -2 for a node that nobody counts."""
+        """The node ids, in the same order; -2 for an unnumbered node."""
         return [node.node_id for node in self._nodes]
 
     def join(self, patience_ms: float = 0) -> ClusterView:
@@ -154,7 +154,7 @@ class GroupMembership(ProcessBound):
         if self._thread is None:
             self._thread = OneThread(partial(self._hold, patience_ms), f"tubeclient-group-{self._nodes[0].group}")
         self._thread.ensure()
-        self._joined.result()  # every step of joining has a deadline of its own
+        self._joined.result()  # every step of joining has its own deadline
         return self.view()
 
     def view(self) -> ClusterView:
@@ -163,18 +163,18 @@ class GroupMembership(ProcessBound):
         if self._failure is not None:
             raise self._failure
         if self._view is None:
-            raise ConnectionLost(f"consumerGroup {self._nodes[0].group} has not been joined")
+            raise ConnectionLost(f"consumerGroup {self._nodes[0].group} was not joined; call join() first")
         return self._view
 
     def look(self) -> None:
-        """Ask the master anew without waiting. `on_view` gets the new view, and `view` returns it."""
+        """Ask the master again without waiting. `on_view` gets the new view, and `view` returns it."""
         self.check_process()
         with self._changed:
             self._wishes.looks += 1
             self._runner.wake()
 
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
-        """Ask the master anew and return the view it gives.
+        """Ask the master again and return the new view.
 
         The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
         """
@@ -199,11 +199,11 @@ class GroupMembership(ProcessBound):
     def check_in(self) -> None:
         """Send the next heartbeat now. If the master has forgotten the nodes, they are registered again."""
         self.check_process()
-        self._wishes.held = dict(self._wishes.held)  # another report, if of the same
+        self._wishes.held = dict(self._wishes.held)  # a new object with equal content counts as a new report
         self._runner.wake()
 
     def change_topics(self, topics: Sequence[str]) -> None:
-        """Read other topics from now on. The nodes leave the group and join it anew.
+        """Read other topics from now on. The nodes leave the group and join it again.
 
         That waits for clients of the group that still read the old topics; then the view changes.
         """
@@ -212,7 +212,7 @@ class GroupMembership(ProcessBound):
         self._runner.wake()
 
     def close(self) -> None:
-        """Give the nodes back, so that another run can take them at once."""
+        """Release the nodes, so that another run can have them at once."""
         if self.inherited:
             return
         self._wishes.leave = True
@@ -230,7 +230,7 @@ class GroupMembership(ProcessBound):
             self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
             raise
         else:
-            self._end(ClientClosed(f"consumerGroup {self._nodes[0].group} was left; make a new membership"))
+            self._end(ClientClosed(f"the membership of consumerGroup {self._nodes[0].group} is closed; make a new one"))
 
     def _follow(self, patience_ms: float) -> None:
         flow = hold_group(
@@ -248,8 +248,8 @@ class GroupMembership(ProcessBound):
                         _log.warning("%s. Waiting until all clients of the group read the same topics", event.error)
                     else:
                         _log.warning(
-                            "%s. %s. Waiting up to %.0f s more: a run that died holds them for %.0f s after its last "
-                            "sign of life",
+                            "%s. %s. Waiting up to %.0f s more: a dead run holds them for %.0f s after its last "
+                            "heartbeat",
                             event.error,
                             self._holders(),
                             event.left_ms / 1000,
@@ -274,21 +274,21 @@ class GroupMembership(ProcessBound):
         except HELD_BY_OTHERS as error:
             if not self._joined.done():
                 error.args = (
-                    f"{error}. {self._holders()}, and did so still after {patience_ms / 1000:.0f} s of waiting. A run "
-                    f"that died holds them for {MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is "
-                    "closed; patience_ms, in Spark groupJoinTimeout, says how long to wait for them",
+                    f"{error}. {self._holders()}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds "
+                    f"them for {MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed. Set how "
+                    "long to wait with patience_ms, in Spark groupJoinTimeout",
                 )
             raise
 
     def _holders(self) -> str:
-        """Who is in the group now, as the master's web port tells."""
-        from tubeclient.admin import Admin  # which looks at groups by this module
+        """Who is in the group now, from the master's web port."""
+        from tubeclient.admin import Admin  # imported here, because it uses this module
 
         group = self._nodes[0].group
         try:
             members = Admin(self._settings).group(group).members
         except TubeError as error:
-            return f"Who holds the nodes is not known, as the master's web port does not tell: {error}"
+            return f"The holders of the nodes are unknown, because the master's web port does not answer: {error}"
         ours = {*self.client_ids}
         makers = sorted({maker_of(one.client_id, group) for one in members if one.client_id not in ours})
         more = ", ..." if len(makers) > _SHOWN else ""

@@ -1,4 +1,4 @@
-"""The names under which this process appears on a cluster."""
+"""The names of this process on a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def host_name() -> str:
 
 
 def own_address() -> int:
-    """This machine's IPv4 address as the signed 32-bit number the wire wants."""
+    """This machine's IPv4 address as a signed 32-bit number, as on the wire."""
     try:
         packed = socket.inet_aton(socket.gethostbyname(host_name()))
     except OSError:
@@ -49,9 +49,8 @@ def names_this_process(text: str) -> bool:
 
 
 def maker_of(client_id: str, group: str) -> str:
-    """Who made a client id, as "process 4711 on host" or "this process, 4711 on host", where it has the form of
-    Apache's clients and ours; else the id itself. A host's "-" and "_" are dots in it.
-    """
+    """The process of a client id, as "process 4711 on host" or "this process, 4711 on host", if it has the form of
+    Apache's clients and ours; otherwise the id itself. The host's "-" and "_" are dots in it."""
     host, _, rest = client_id.removeprefix(f"{group}_").partition("-")
     process, _, more = rest.partition("-")
     if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:

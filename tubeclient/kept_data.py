@@ -48,7 +48,7 @@ class KeptData:
         self._sizes: dict[tuple[int, str], int] = {}
 
     def note(self, broker: BrokerInfo, of: OffsetRange, pack: Pack) -> None:
-        """`pack` was read of this range."""
+        """Record a `pack` of this range."""
         missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - len(pack)
         doubt = self._doubts.get(pack.partition.store)
         if missing:

@@ -1,4 +1,4 @@
-"""The names of things: brokers, partitions, stores and ranges of offsets."""
+"""Identifiers: brokers, partitions, stores and ranges of offsets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ MAX_STORES = ((1 << 31) - 1) // MAX_STORE_PARTITIONS
 
 
 def is_int32(text: str) -> bool:
-    """Whether `text` is a number from 0 to 2^31 - 1 in plain digits, as TubeMQ's ids are; blanks around it are fine."""
+    """Whether `text` is a number from 0 to 2^31 - 1 in plain digits, like TubeMQ's ids; surrounding blanks are
+    allowed."""
     digits = text.strip()
     return len(digits) <= 10 and digits.isascii() and digits.isdecimal() and int(digits) < 1 << 31
 
@@ -65,7 +66,7 @@ class StoreBounds(NamedTuple):
 
 
 class StoreFiles(NamedTuple):
-    """What a broker says of the files of a store."""
+    """A broker's report about a store's files."""
 
     index_bounds: StoreBounds
     """The index's own bounds. Its first entries may have no message any more."""
@@ -76,7 +77,7 @@ class StoreFiles(NamedTuple):
 
 
 class PartitionKey(NamedTuple):
-    """A partition as TubeMQ's client-balance calls name it: "brokerId:topic:partitionId".
+    """A partition in the form of TubeMQ's client-balance calls: "brokerId:topic:partitionId".
 
     Sorts by number, text, number.
     """
@@ -87,7 +88,7 @@ class PartitionKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PartitionKey:
-        """Read "brokerId:topic:partitionId"; anything else is a ConfigurationError."""
+        """Parse "brokerId:topic:partitionId"; ConfigurationError for any other text."""
         parts = text.strip().split(":")
         if len(parts) != 3 or not (is_int32(parts[0]) and parts[1].strip() and is_int32(parts[2])):
             raise ConfigurationError(
@@ -115,7 +116,7 @@ def is_index_offset(offset: int) -> bool:
 
 
 def checked_offset(value: object, where: str) -> int:
-    """Return `value` if it is an index offset; ConfigurationError for any other. `where` names it in the error."""
+    """Return `value` if it is an index offset, otherwise raise ConfigurationError. `where` names it in the error."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"the offset {value!r} of {where} is not a whole number")
     if not is_index_offset(value):
@@ -127,16 +128,16 @@ def checked_offset(value: object, where: str) -> int:
 
 
 class OffsetRange(_Range):
-    """The messages of one partition whose index offsets lie in [start, end), both multiples of 28 bytes.
+    """The messages of one partition with index offsets in [start, end), both multiples of 28 bytes.
 
-    ConfigurationError for others.
+    ConfigurationError for other offsets.
     """
 
     __slots__ = ()
 
     def __new__(cls, partition: PartitionKey, start: int, end: int) -> OffsetRange:
         for name, offset in (("start", start), ("end", end)):
-            if not is_index_offset(offset):  # ranges come by the thousand, and no text is made for the right ones
+            if not is_index_offset(offset):  # ranges come by the thousand, so make texts only for errors
                 checked_offset(offset, f"the {name} of a range of partition {partition}")
         if end < start:
             raise ConfigurationError(f"the range [{start}, {end}) of partition {partition} ends before it starts")
@@ -144,7 +145,7 @@ class OffsetRange(_Range):
 
     @property
     def max_messages(self) -> int:
-        """The most messages the range can hold; exact where the store has one partition and nothing is filtered."""
+        """The most messages in the range; exact if the store has one partition and nothing is filtered."""
         return (self.end - self.start) // INDEX_ENTRY_BYTES
 
     def __str__(self) -> str:
@@ -152,7 +153,7 @@ class OffsetRange(_Range):
 
 
 class BrokerInfo(NamedTuple):
-    """A broker as the master announces it."""
+    """A broker in the master's list."""
 
     broker_id: int
     host: str
@@ -167,7 +168,7 @@ class BrokerInfo(NamedTuple):
 
 
 class TopicLayout(NamedTuple):
-    """How a topic lies on one broker; `subscribable` is false while the broker takes no readers."""
+    """A topic's layout on one broker; `subscribable` is false while the broker takes no readers."""
 
     topic: str
     broker_id: int
@@ -176,7 +177,7 @@ class TopicLayout(NamedTuple):
     subscribable: bool = True
 
     def partitions(self) -> list[PartitionKey]:
-        """All partitions the topic is configured to have on this broker, in order."""
+        """All configured partitions of the topic on this broker, in order."""
         return [
             PartitionKey(self.broker_id, self.topic, store * MAX_STORE_PARTITIONS + n)
             for store in range(self.stores)
@@ -185,14 +186,14 @@ class TopicLayout(NamedTuple):
 
 
 def rows_behind(ends: Mapping[PartitionKey, int], positions: Mapping[PartitionKey, int]) -> int:
-    """At most so many rows lie between `positions` and `ends`, index offsets of partitions; a missing position is 0."""
+    """The most rows between `positions` and `ends`, index offsets of partitions; a missing position counts as 0."""
     return sum(rows_behind_by_store(ends, positions).values())
 
 
 def rows_behind_by_store(
     ends: Mapping[PartitionKey, int], positions: Mapping[PartitionKey, int]
 ) -> dict[StoreKey, int]:
-    """The same, store by store.
+    """`rows_behind` by store.
 
     A store counts by its partition that is furthest behind: its partitions share one index.
     """

@@ -1,4 +1,4 @@
-"""What a broker's web port says of its stores, once it has loaded them."""
+"""The stores' files from a broker's web port, once the broker has loaded them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def loaded_files(
     settings: ClientSettings,
     never_written: Collection[StoreKey] = (),
 ) -> dict[StoreKey, StoreFiles]:
-    """The files of these stores of one broker, from what `ask` is told by its web port of their topics.
+    """The files of these stores of one broker; `ask` queries its web port for their topics.
 
-    The broker's answer leaves out stores that were never written to, and all stores while it is starting: its web port
-    is there before they are. The port for clients opens behind them, so where stores are missing other than those that
-    are known as `never_written`, one has to be able to connect there. Raises what `ask` raises, and ConnectError.
+    The broker's answer lacks stores that were never written to, and all stores while it is starting: its web port opens
+    before the stores are loaded. The port for clients opens after that. So if stores are missing that are not known as
+    `never_written`, this checks that the client port accepts a connection. Raises errors of `ask`, and ConnectError.
     """
     topics = {store.topic for store in stores}
     found = ask(topics)

@@ -51,7 +51,7 @@ def to_hold(
     """What a client that holds `held` must hold next.
 
     Without a share (the master does not list the client) it keeps what it has; brokers say which partitions are lost.
-    While the group is `settling`, it takes its share and gives nothing back yet.
+    While the group is `settling`, it takes its share and releases nothing yet.
     """
     if share is None:
         return held
@@ -85,19 +85,19 @@ class Sharing:
     def forgotten(self) -> None:
         """The master has forgotten this client, and perhaps others too, until their next heartbeats.
 
-        Until all had time for a heartbeat, no partition is given back. So a restart of the master moves nothing.
+        Until all had time for a heartbeat, no partition is released. So a restart of the master moves nothing.
         """
         self._settled_at = time.monotonic() + _SETTLING_BEATS * hold_group.HEARTBEAT_INTERVAL_MS / 1000
 
     @property
     def settling_ms(self) -> float:
-        """How long nothing is given back yet. 0 once the group has settled."""
+        """How long nothing is released yet. 0 once the group has settled."""
         return max(0.0, (self._settled_at - time.monotonic()) * 1000)
 
     def ours(
         self, client_id: str, partitions: Collection[PartitionKey], held: Collection[PartitionKey]
     ) -> Collection[PartitionKey]:
-        """Look at the members anew; returns the partitions that the client is to hold. Raises as `look`."""
+        """Look at the members; returns the partitions that the client must hold. Raises as `look`."""
         share = share_of(self.look(client_id), client_id, self._strategy, partitions, self._hints)
         self.listed = share is not None
         if not self.listed:
@@ -113,7 +113,7 @@ class Sharing:
         except TubeError as error:
             if not self.members:
                 raise
-            self._warn_once("silent", f"its live clients are taken to be those of before: {error}")
+            self._warn_once("silent", f"assuming that its live clients have not changed: {error}")
             return self.members
         self._warned.discard("silent")
         ids = tuple(sorted(member.client_id for member in members))
@@ -121,11 +121,11 @@ class Sharing:
             if member.source_count is not None:
                 self._warn_once(
                     member.client_id,
-                    f"client {member.client_id} came with a sourceCount of its own and reads by another rule; "
+                    f"client {member.client_id} has a sourceCount, so it reads by another rule; "
                     "give all clients of the group the same membership",
                 )
         if client_id in ids and ids != self.members:
-            _log.info("consumerGroup %s is shared by %d clients now: %s", self._group, len(ids), ", ".join(ids))
+            _log.info("consumerGroup %s now has %d clients: %s", self._group, len(ids), ", ".join(ids))
             self.members = ids
         return ids
 

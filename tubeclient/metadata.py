@@ -16,7 +16,7 @@ __all__ = ["ClusterView"]
 class ClusterView:
     """Brokers by id, and the layout of each topic on each broker.
 
-    Layouts on brokers the master does not list are left out.
+    Without layouts on brokers that the master does not list.
     """
 
     brokers: Mapping[int, BrokerInfo]
@@ -61,7 +61,7 @@ class ClusterView:
         return list(self._partitions)
 
     def stores(self) -> Mapping[StoreKey, Sequence[PartitionKey]]:
-        """The configured partitions by the store whose index they share, both sorted."""
+        """The configured partitions by store, both sorted."""
         return self._stores
 
     def layout_of(self, key: PartitionKey | StoreKey) -> TopicLayout | None:

@@ -1,13 +1,13 @@
-"""What topics, groups and tags may be called: the one rule for whatever takes a name from a user.
+"""Rules for names of topics, groups and tags, for all names from users.
 
-TubeMQ writes names into texts of its own, and a name that holds one of their separators is read as another name, or as
-none (TokenConstants): "topic#tag,tag" for filters, "consumerId@group#brokerId:host:port#topic:partitionId" for
-partitions, "brokerId:topic:partitionId=offset,..." for offsets, "$msgType$=tag,key=value" in a message.
+TubeMQ writes names into its own texts. A name with one of their separators would be read as another name, or as none
+(TokenConstants): "topic#tag,tag" for filters, "consumerId@group#brokerId:host:port#topic:partitionId" for partitions,
+"brokerId:topic:partitionId=offset,..." for offsets, "$msgType$=tag,key=value" in a message.
 
-What no text of the wire forbids is allowed, as Apache's brokers do. Its master makes topics of a letter and letters,
-digits and "_" only, its clients read as groups that may have "-" as well (RegexDef.TMP_STRING, TMP_GROUP); other names
-are refused by the server that does not know them. Tags are free in Apache's Java client, InLong's stream ids have dots
-and hyphens, and a blank, ":" or "@" separates nothing where tags stand.
+All other names are allowed, as on Apache's brokers. Apache's master creates topics only from a letter followed by
+letters, digits and "_"; its clients also allow "-" in groups (RegexDef.TMP_STRING, TMP_GROUP). A server refuses names
+that it does not know. Tags are free in Apache's Java client: InLong's stream ids have dots and hyphens, and a blank,
+":" or "@" separates nothing in texts with tags.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ MAX_TAGS = 500
 """Of one filter (TBaseConstants.CFG_FLT_MAX_FILTER_ITEM_COUNT)."""
 
 MAX_READER_GROUPS = 8
-"""Size of the pool of groups that ranges are read under: bounds what is left on a broker, and how many may read one
-partition at once.
-"""
+"""The number of reader groups by default. It limits the groups left on a broker, and the parallel readers of a
+partition."""
 
 _READER_GROUP = re.compile(r"(.+)-r\d+")
 
@@ -46,9 +45,9 @@ _READER_GROUP = re.compile(r"(.+)-r\d+")
 class _Rule(NamedTuple):
     what: str
     most: int
-    """In UTF-16 units, as Java counts."""
+    """In UTF-16 units, as in Java."""
     wrong: re.Pattern[str]
-    """What no name holds. Surrogates are no UTF-8, which all texts of the wire are."""
+    """Not allowed in the name. Surrogates are not UTF-8, and all texts on the wire are."""
     without: str
 
 
@@ -63,29 +62,30 @@ _TAG = _Rule("tag", 256, re.compile(r"[\ud800-\udfff#,=]"), "none of # , =")  # 
 
 
 def topic_name(name: object) -> str:
-    """`name` without blanks around it; ConfigurationError where no topic can be called so."""
+    """`name` without surrounding blanks; ConfigurationError if it is not a valid topic name."""
     return _checked(_TOPIC, name)
 
 
 def topic_names(names: Iterable[str]) -> list[str]:
-    """The names, each once, sorted; ConfigurationError as for `topic_name`."""
+    """The names, distinct and sorted; ConfigurationError as for `topic_name`."""
     if isinstance(names, str):
         raise ConfigurationError(f"topics are given as a list of names, [{names!r}], not as a text")
     return sorted({topic_name(name) for name in names})
 
 
 def group_name(name: object) -> str:
-    """`name` without blanks around it; ConfigurationError where no consumer group can be called so."""
+    """`name` without surrounding blanks; ConfigurationError if it is not a valid consumer group name."""
     return _checked(_GROUP, name)
 
 
 def tag_name(name: object) -> str:
-    """`name` without blanks around it; ConfigurationError where no message can have it, or no reader filter by it."""
+    """`name` without surrounding blanks; ConfigurationError if no message can have it, or no reader can filter by
+    it."""
     return _checked(_TAG, name)
 
 
 def checked_tags(topic: str, tags: object) -> frozenset[str]:
-    """What a topic is filtered by, () for all of it; ConfigurationError, with the topic, where no reader can."""
+    """A topic's filter tags, () for all messages; ConfigurationError, with the topic, if they are invalid."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         what = "the text " * isinstance(tags, str) + repr(tags)
         raise ConfigurationError(f"the filter of topic {topic} must be a list of tags, not {what}")
@@ -99,20 +99,20 @@ def checked_tags(topic: str, tags: object) -> frozenset[str]:
 
 
 def checked_filters(filters: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Tags by topic, as `topic_name` and `checked_tags` return them."""
+    """Tags by topic, checked by `topic_name` and `checked_tags`."""
     return {topic_name(topic): checked_tags(topic, tags) for topic, tags in filters.items()}
 
 
 def reader_groups_of(group: str) -> tuple[str, ...]:
-    """The groups under which the ranges of `group` are read unless the user names others: GROUP-r0 to GROUP-r7.
+    """The default reader groups of `group`: GROUP-r0 to GROUP-r7.
 
-    Registering at an offset moves a group's stored position, so reading never happens under the user's own group.
+    Registering at an offset moves a group's stored position, so ranges are never read with the user's own group.
     """
     return tuple(f"{group}-r{number}" for number in range(MAX_READER_GROUPS))
 
 
 def checked_reader_groups(groups: Iterable[str]) -> tuple[str, ...]:
-    """The groups to read under, each once, in the given order; ConfigurationError for none, and as for `group_name`."""
+    """The reader groups, distinct, in the given order; ConfigurationError for none, and as for `group_name`."""
     if isinstance(groups, str):
         raise ConfigurationError(f"readerGroups are given as a list of names, [{groups!r}], not as a text")
     found = tuple(dict.fromkeys(map(group_name, groups)))
@@ -122,15 +122,14 @@ def checked_reader_groups(groups: Iterable[str]) -> tuple[str, ...]:
 
 
 def why_no_group(group: str) -> str | None:
-    """Why nothing should keep a place of its own under the name `group`; None where it may. The rest of the sentence
-    "<what names it> is <group>, ...".
-    """
+    """Why `group` must not be used as a consumer group; None if it may. The rest of the sentence "<what names it> is
+    <group>, ..."."""
     found = _READER_GROUP.fullmatch(group)
     if found is None:
         return None
     return (
-        f"the form of a reader group: whoever reads ranges as group {found[1]} moves the position of such groups on "
-        "the brokers, and messages would be repeated or left out. Take a name that does not end in -r and a number"
+        f"the form of a reader group: reading ranges for group {found[1]} moves the positions of such groups on the "
+        "brokers, and messages would be repeated or lost. Use a name that does not end in -r and a number"
     )
 
 
@@ -140,7 +139,7 @@ def _checked(rule: _Rule, name: object) -> str:
     return _checked_text(rule, name)
 
 
-@lru_cache(maxsize=4_096)  # of each message that is sent
+@lru_cache(maxsize=4_096)  # for each message that is sent
 def _checked_text(rule: _Rule, name: str) -> str:
     bare = name.strip()
     units = len(bare.encode("utf-16-le", "surrogatepass")) // 2
@@ -150,4 +149,4 @@ def _checked_text(rule: _Rule, name: str) -> str:
 
 
 def _refusal(rule: _Rule, name: object) -> ConfigurationError:
-    return ConfigurationError(f"{name!r} is no {rule.what}: it has 1 to {rule.most} characters, {rule.without}")
+    return ConfigurationError(f"{name!r} is not a {rule.what} name: use 1 to {rule.most} characters, {rule.without}")

@@ -90,10 +90,10 @@ class OffsetLookup(ProcessBound):
         self._silent: dict[int, TubeError] = {}
         """Brokers that gave no answer the last time, and why."""
         self._asked_aside: dict[int, Future[_Answer]] = {}
-        """Open questions to silent brokers, for which nobody waits."""
+        """Queries of silent brokers that no caller waits for."""
         self._webs = BrokerWebs(settings)
         self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
-        """By broker id; of one place, who is at another may be another broker."""
+        """By broker id, for one address: another broker may be at another address."""
         self._firsts = FirstOffsets(
             self._pool, self._reader_groups, partial(new_client_id, self._reader_groups[0], "probe"), self._authority
         )
@@ -103,7 +103,7 @@ class OffsetLookup(ProcessBound):
         message has expired. Raises the last error of a broker that gives no answer for `retry_limit_ms`.
         """
         limit_ms = self._settings.retry_limit_ms
-        wait(self._asked_aside.values())  # nobody asks about a store twice at once
+        wait(self._asked_aside.values())  # no store may be queried twice at the same time
         found, failures = self._ask_all(view, self._stores_by_broker(view), limit_ms, limit_ms)
         for failure in failures.values():
             raise failure
@@ -139,9 +139,10 @@ class OffsetLookup(ProcessBound):
         return OffsetLook(found, dict(self._silent), growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
-        """Return the positions that brokers keep for `consumer_group`, for the partitions of `view` where it has one.
+        """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
 
-        Only HTTP tells them without taking the partitions over; TubeError where a broker's web port cannot be reached.
+        Without HTTP a client would have to take the partitions over, so this raises TubeError if a broker's web port
+        cannot be reached.
         """
         self.check_process()
         return self._webs.group_positions(view, group_name(consumer_group))
@@ -156,23 +157,23 @@ class OffsetLookup(ProcessBound):
     ) -> dict[PartitionKey, int | None]:
         """Return the offset of each partition from which its messages are of the timestamp's minute or later.
 
-        Timestamps are milliseconds since 1970 and count to the minute, as the times that producers write on messages
-        do; `time_zone` (an IANA name) is the zone of the producers' clocks. None where no message is of that minute or
-        later. The search is within `bounds`, by default what the brokers hold now.
+        Timestamps are milliseconds since 1970 and count to the minute, like the times that producers write on messages.
+        `time_zone` (an IANA name) is the time zone of the producers' clocks. None if no message is of that minute or
+        later. The search is within `bounds`, by default the brokers' current bounds.
 
-        Where a partition's times are not in order: the message just before the offset is older, the one just behind it
-        is not; a later timestamp gives no smaller offset; and the same offset is found again as long as no message
-        comes that is older than the timestamp.
+        If a partition's times are not in order: the message just before the offset is older, the one just after it is
+        not; a later timestamp gives no smaller offset; and the result stays the same as long as no message older than
+        the timestamp arrives.
 
-        Fetches about as many packs of a partition as the number of its store's messages has binary digits, and more
-        where long stretches of the store hold none of its messages. Raises NoMessageTime where a message that is looked
-        at has no time, ConfigurationError for an unknown zone or partition, DeadlineExceeded after `retry_limit_ms`
-        without progress, and the StatusError of a refusal.
+        Fetches about log2(number of the store's messages) packs per partition, and more if long parts of the store have
+        none of the partition's messages. Raises NoMessageTime for a message without a time, ConfigurationError for an
+        unknown time zone or partition, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of
+        a refusal.
         """
         self.check_process()
         unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
         if unknown:
-            raise ConfigurationError(f"the cluster does not have partition {unknown[0]}, whose offset is sought")
+            raise ConfigurationError(f"cannot look up partition {unknown[0]}: the cluster does not have it")
         zone = zone_named(time_zone)
         held = self.bounds(view) if bounds is None else bounds
         self._authority.visit_token = view.visit_token
@@ -220,7 +221,7 @@ class OffsetLookup(ProcessBound):
         return dict(stores)
 
     def _is_silent(self, view: ClusterView, broker_id: int, stores: _Stores) -> bool:
-        """Whether the broker still does not answer, as far as is known without waiting for it."""
+        """Whether the broker still does not answer, as far as known without waiting."""
         if broker_id not in self._silent:
             return False
         under_way = self._asked_aside.get(broker_id)
@@ -237,8 +238,8 @@ class OffsetLookup(ProcessBound):
     def _ask_all(
         self, view: ClusterView, stores: Mapping[int, _Stores], none_limit_ms: float, some_limit_ms: float
     ) -> tuple[dict[StoreKey, StoreBounds], dict[int, TubeError]]:
-        """What the brokers tell, and why some do not: these are asked again until `none_limit_ms` is over, or
-        `some_limit_ms` once any has told of a store."""
+        """The brokers' answers, and why some are missing. Those are asked again until `none_limit_ms` is over, or
+        `some_limit_ms` once any broker has answered."""
         began = time.monotonic()
         found: dict[StoreKey, StoreBounds] = {}
         failures: dict[int, TubeError] = {}

@@ -1,4 +1,4 @@
-"""A message on its way to a topic, as far as it can be made without a cluster."""
+"""A message to send, checked as far as possible without a cluster."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class OutgoingMessage(NamedTuple):
 
     topic: str
     payload: bytes
-    """Attributes and body as they are sent: what a topic's limit counts."""
+    """Attributes and body on the wire; a topic's limit applies to this."""
     flag: int
-    """TubeMQ's mark for a payload with attributes."""
+    """TubeMQ's flag for a payload with attributes."""
     tag: str
     time: str
 
@@ -35,11 +35,10 @@ class OutgoingMessage(NamedTuple):
         time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
     ) -> OutgoingMessage:
-        """Return the message. `tag` is what consumers filter by, `time` is yyyyMMddHHmm, or what a datetime's clock
-        shows.
+        """Return the message. `tag` is for consumers' filters; `time` is yyyyMMddHHmm or a datetime.
 
-        ConfigurationError for what no cluster takes: a topic or tag that cannot be called so, an empty body, attributes
-        with "," or "=" in them, and for a time that no reader could read.
+        ConfigurationError for what no cluster accepts: an invalid topic or tag, an empty body, attributes with "," or
+        "=", and for a time that no reader could parse.
         """
         return cls.of_each(topic, [body], tag=tag, time=time, attributes=attributes)[0]
 
@@ -53,7 +52,7 @@ class OutgoingMessage(NamedTuple):
         time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
     ) -> list[OutgoingMessage]:
-        """Return messages that differ in their bodies only, in order; as `of`, and faster."""
+        """Return messages that differ only in their bodies, in order; like `of`, but faster."""
         topic, tag, time = topic_name(topic), _checked_tag(tag), message_time_text(time)
         text = encode_attributes(attributes or {}, tag, time)
         return [cls(topic, *encode_payload(_checked_body(topic, body), text), tag, time) for body in bodies]

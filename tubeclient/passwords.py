@@ -40,7 +40,7 @@ def read_password(name: str, given: str | None, file: str | None, variable: str 
         if not found:
             raise ConfigurationError(f"the environment variable {variable}, named by {name}_env, is not set or empty")
         return found
-    assert file is not None  # checked when it was given
+    assert file is not None  # checked by check_password_sources
     try:
         with open(file, "rb") as stream:
             content = stream.read()
@@ -56,7 +56,7 @@ def read_password(name: str, given: str | None, file: str | None, variable: str 
 
 
 def _utf8(content: bytes) -> str | None:
-    # Python's error would carry the content along, so it ends here.
+    # Python's error would contain the content, so it is caught here.
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -28,11 +28,11 @@ def present_brokers(
             shared_pool(settings).get(broker.address)
         return list(brokers)
     except TubeError as error:
-        _log.info("broker %s cannot be reached where it was, the masters are asked where it is: %s", broker, error)
+        _log.info("broker %s cannot be reached, asking the masters for its address: %s", broker, error)
     try:
         listed = fetch_view(_without_patience(settings), topics, reader_groups).brokers
     except TubeError as error:
-        _log.info("the masters do not say where the brokers are: %s", error)
+        _log.info("the masters do not list the brokers: %s", error)
         return list(brokers)
     return [listed.get(broker.broker_id, broker) for broker in brokers]
 

@@ -31,24 +31,24 @@ __all__ = ["Producer", "SendResult"]
 
 _PUBLISH_RETRY_MS = 1_000
 _FIRST_LOOKS_MS = 1_000
-"""For so long a topic is waited for before the master is asked whether there is such a topic at all."""
+"""How long to wait for a topic before asking the master whether it exists."""
 
 
 class Producer(ProcessBound):
     """Sends messages to the writable partitions of its topics, in turn.
 
-    At least once: a message whose answer got lost is sent again, within its time limit, to another partition. So the
-    order within a partition is that of the submits only while nothing fails. A partition that fails more than three
-    times in a row rests for 3 s, a broker that is unavailable for 50 s. At most `max_in_flight` messages are on their
-    way; `submit` waits for a place. May be used by several threads; forked children make their own. Close it, or use
-    it as a context manager: closing waits for what is on its way.
+    At least once: a message without an answer is sent again, within its time limit, to another partition. So the order
+    within a partition is the order of the submits only while nothing fails. A partition that fails more than three
+    times in a row rests for 3 s, an unavailable broker for 50 s. At most `max_in_flight` messages are in flight; then
+    `submit` waits. Thread-safe; forked children make their own. Close it, or use it as a context manager: closing waits
+    for messages in flight.
 
-    Each `timeout_ms` of a message is the time for all attempts together, `retry_limit_ms` of the settings unless it
-    is given; a message that runs out of it is a DeadlineExceeded, and may have arrived all the same.
+    `timeout_ms` of a message is the time for all attempts together, by default the settings' `retry_limit_ms`. A
+    message that exceeds it fails with DeadlineExceeded, but may have arrived.
 
-    >>> with Producer(ClientSettings(("127.0.0.1:8715",))) as producer:  # doctest: +SKIP
-    ...     producer.publish(["clicks"])
-    ...     producer.send("clicks", b"hello", tag="web").offset
+        >>> with Producer(ClientSettings(("127.0.0.1:8715",))) as producer:  # doctest: +SKIP
+        ...     producer.publish(["clicks"])
+        ...     producer.send("clicks", b"hello", tag="web").offset
     """
 
     def __init__(self, settings: ClientSettings, *, max_in_flight: int = 1_000) -> None:
@@ -63,7 +63,7 @@ class Producer(ProcessBound):
 
     @property
     def client_id(self) -> str:
-        """The name under which master and brokers know this producer."""
+        """The client id at master and brokers."""
         return self._publishing.client_id
 
     @property
@@ -73,20 +73,20 @@ class Producer(ProcessBound):
         return self._routes.topics
 
     def is_writable(self, topic: str) -> bool:
-        """Whether the topic is published and the master listed a partition to write to at the last heartbeat."""
+        """Whether the topic is published, and the master's last list has a writable partition."""
         self.check_process()
         return self._routes.is_writable(topic)
 
     def max_message_bytes(self, topic: str) -> int:
-        """The largest message that a published topic takes, attributes included, as the master said last."""
+        """The largest message of a published topic, including attributes, as last reported by the master."""
         return self._publishing.session.max_message_bytes(topic)
 
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
-        """Make `topics` known as ones to send to.
+        """Prepare to send to `topics`.
 
-        A topic that cannot be written within `timeout_ms` is a PartitionUnavailable, which is a NotAvailable; one that
-        the master's web port does not list after a second a TopicNotDeployed, as waiting brings no such topic. Where no
-        master answers, that is a ConnectError within the time of one call.
+        PartitionUnavailable (a NotAvailable) for a topic that cannot be written within `timeout_ms`. TopicNotDeployed
+        if the master's web port does not list the topic after a second, because waiting would not help. ConnectError,
+        within the time of one call, if no master answers.
         """
         self._check_open()
         wanted = topic_names(topics)
@@ -110,9 +110,8 @@ class Producer(ProcessBound):
             )
 
     def _wait_writable(self, starts: Mapping[str, int], deadline: float) -> tuple[list[str], str]:
-        """Ask the master until all topics of `starts` can be written, or it is `deadline`; returns those that cannot,
-        and what the master said where it was too busy to tell.
-        """
+        """Ask the master until all topics of `starts` can be written, or until `deadline`. Returns those that cannot,
+        and the master's text if it was too busy to answer."""
         attempt = 0
         while True:
             busy = ""
@@ -128,12 +127,11 @@ class Producer(ProcessBound):
             self._publishing.closed.wait(min(pause, left))
 
     def _why_not_writable(self, topics: Iterable[str]) -> str:
-        """What may be wrong with topics that the master lists no partition of. TopicNotDeployed for one that its web
-        port does not list at all.
-        """
+        """A possible reason why the master lists no partition of the topics. Raises TopicNotDeployed for a topic that
+        its web port does not list."""
         try:
             unknown = sorted({*topics}.difference(Admin(self._settings).topic_names()))
-        except TubeError:  # no web port there: nobody knows
+        except TubeError:  # no web port there, so the reason is unknown
             return "the topic takes no messages now or does not exist; check its spelling"
         if unknown:
             names = ", ".join(unknown)
@@ -156,13 +154,11 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> Future[SendResult]:
-        """Send without waiting for the answer. `tag` is what consumers filter by, `time` is yyyyMMddHHmm, or what a
-        datetime's clock shows.
+        """Send without waiting for the answer. `tag` is for consumers' filters; `time` is yyyyMMddHHmm or a datetime.
 
-        Raises ConfigurationError for a time of another form, and for a message the cluster would refuse: empty, over
-        the topic's limit, or of a topic not published. Waits where `max_in_flight` messages are on their way; one that
-        finds no room in time has that for its result. What is added to the future as a callback must not wait for this
-        producer.
+        Raises ConfigurationError for a time of another form, and for a message that the cluster would refuse: empty,
+        over the topic's limit, or of a topic not published. Waits while `max_in_flight` messages are in flight; if that
+        takes too long, the future has the error. Callbacks of the future must not wait for this producer.
         """
         return self.submit_many(topic, [body], tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)[0]
 
@@ -176,7 +172,7 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> list[Future[SendResult]]:
-        """Send messages that differ in their bodies only, with few writes: several times faster than one by one.
+        """Send messages that differ only in their bodies, with few writes: several times faster than one by one.
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
@@ -186,7 +182,7 @@ class Producer(ProcessBound):
     def submit_each(
         self, messages: Sequence[OutgoingMessage], *, timeout_ms: float | None = None
     ) -> list[Future[SendResult]]:
-        """Send messages that may differ in everything, with few writes, as `submit_many` does those that differ less.
+        """Send messages that may differ in everything, with few writes, like `submit_many`.
 
         The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
         """
@@ -212,11 +208,11 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
-        """Send and wait for the answer; raises what ended the last attempt."""
+        """Send and wait for the answer; raises the error of the last attempt."""
         deadline = monotonic() + self._seconds(timeout_ms)
         answer = self.submit(topic, body, tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)
         try:
-            # Somewhat longer than the message has: that one's own error says more.
+            # A little longer than the message's own time: its own error says more.
             return answer.result(max(0.0, deadline - monotonic()) + self._settings.connect_timeout_ms / 1000)
         except TimeoutError as error:
             if isinstance(error, TubeError):
@@ -224,19 +220,19 @@ class Producer(ProcessBound):
             raise DeadlineExceeded(f"no answer in time to a message sent to topic {topic}") from None
 
     def flush(self, *, timeout_ms: float | None = None) -> None:
-        """Wait until every message submitted so far has been answered or given up.
+        """Wait until every submitted message has been acknowledged or given up.
 
-        DeadlineExceeded where that takes longer than `timeout_ms` (`retry_limit_ms` unless given).
+        DeadlineExceeded if that takes longer than `timeout_ms` (default: `retry_limit_ms`).
         """
         self._check_open()
         if not self._outbox.flush(self._seconds(timeout_ms)):
-            raise DeadlineExceeded("messages are still on their way; their futures tell what becomes of them")
+            raise DeadlineExceeded("messages are still in flight; their futures will have the results")
 
     def close(self, *, timeout_ms: float | None = None) -> None:
-        """Wait for what is on its way, take leave of the master, end threads and connections.
+        """Wait for messages in flight, unregister from the master, end threads and connections.
 
-        What is not answered within `timeout_ms` (`retry_limit_ms` unless given) is given up as ClientClosed; a message
-        submitted from now on is refused as that.
+        Messages without an answer after `timeout_ms` (default: `retry_limit_ms`) fail with ClientClosed; so does every
+        later submit.
         """
         if self.inherited:
             return
@@ -264,5 +260,5 @@ class Producer(ProcessBound):
         limit = self.max_message_bytes(topic)
         if size > limit:
             raise ConfigurationError(
-                f"a message of {size} bytes, attributes included, is over the {limit} bytes that topic {topic} takes"
+                f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
             )

@@ -35,9 +35,8 @@ _SEND = Method.SEND_MESSAGE.spec
 
 
 class Publishing:
-    """Everything of a producer that its threads hold. They do not hold the producer itself, so that one that nobody has
-    any more is noticed.
-    """
+    """Everything of a producer that its threads hold. They do not hold the producer itself, so that one that nothing
+    refers to any more is noticed."""
 
     def __init__(self, settings: ClientSettings, max_in_flight: int) -> None:
         self.client_id = new_client_id("producer", "Producer")
@@ -69,9 +68,8 @@ class Publishing:
             self._thread.ensure()
 
     def refresh(self, starts: Mapping[str, int] | None = None) -> list[str]:
-        """Ask the master where the topics can be written, and publish those of `starts` that can be; returns the
-        others, sorted. `starts` as for PartitionChoice.
-        """
+        """Ask the master where topics can be written, and publish those of `starts` that can; returns the others,
+        sorted. `starts` as for PartitionChoice."""
         with self._session_lock:
             self.check_open()
             with self.outbox.lock:
@@ -90,7 +88,7 @@ class Publishing:
                     self._registered = False
                     self.runner.run(self.session.close())
             except TubeError as error:
-                _log.info("the master will forget this producer by itself: %s", error)
+                _log.info("could not unregister the producer; the master's lease will end: %s", error)
             finally:
                 self._session_lock.release()
         self.pool.close()
@@ -128,4 +126,4 @@ class Publishing:
                 )
                 failures += 1
                 if not self.closed.is_open:
-                    _log.warning("a producer's heartbeat failed, the next one is in %.1f s: %s", pause_ms / 1000, error)
+                    _log.warning("a producer's heartbeat failed; the next try is in %.1f s: %s", pause_ms / 1000, error)

@@ -1,4 +1,4 @@
-"""Consuming without thinking of partitions: a thread assigns them and follows the cluster."""
+"""A consumer with automatic assignment: a thread assigns the partitions and follows the cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """What both kinds of consumers take by name; see ClientBalanceConsumer."""
+    """Keyword arguments of both kinds of consumers; see ClientBalanceConsumer."""
 
     start_from: StartFrom
     prefetch: int
@@ -49,7 +49,7 @@ class ConsumerOptions(TypedDict, total=False):
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 
-    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`. It gives back
+    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`. It releases
     the partitions that are no longer this node's and connects those that are: at the start, every
     `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
     no readers for now keeps its place in the assignment, so that no other one moves. `strategy` is a name that
@@ -60,8 +60,8 @@ class PullConsumer(ClientBalanceConsumer):
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have given it back. All clients of the group must have dynamic membership, and the same named strategy. A
-    member that the master has forgotten registers anew, and gives nothing back until the others had time to do so too.
+    they have released it. All clients of the group must have dynamic membership, and the same named strategy. A
+    member that the master has forgotten registers again, and releases nothing until the others had time to do so too.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
     `BootstrapOffset`). All others go on where the group stands. For a topic pattern, topics are looked for again every
@@ -100,7 +100,7 @@ class PullConsumer(ClientBalanceConsumer):
         if membership == "dynamic":
             if (source_count, node_id) != (1, 0):
                 raise ConfigurationError(
-                    "with dynamic membership the live clients are counted; leave out source_count and node_id"
+                    "with dynamic membership the live clients are the nodes; leave out source_count and node_id"
                 )
             if not isinstance(strategy, str):
                 raise ConfigurationError(
@@ -138,9 +138,8 @@ class PullConsumer(ClientBalanceConsumer):
         self._balancer = OneThread(partial(_balance, weakref.ref(self), self._due), "tubeclient-balance")
 
     def start(self, *, patience_ms: float = 0) -> Self:
-        """Register at the master and begin to balance; see ClientBalanceConsumer.start. Use `wait_ready` to wait for
-        the first partition.
-        """
+        """Register at the master and start balancing; see ClientBalanceConsumer.start. `wait_ready` waits for the first
+        partition."""
         super().start(patience_ms=patience_ms)
         if self._sharing is not None and not self._balancer.begun:
             try:
@@ -156,14 +155,14 @@ class PullConsumer(ClientBalanceConsumer):
         return self
 
     def close(self, *, wait_ms: float = 0) -> None:
-        """End the balancing and give all partitions back; see ClientBalanceConsumer.close."""
+        """Stop balancing and release all partitions; see ClientBalanceConsumer.close."""
         if self.inherited:
             return
         self._stopping = True
         super().close(wait_ms=wait_ms)
 
     def rebalance(self) -> None:
-        """Look at the cluster's layout and balance now, without waiting for it."""
+        """Check the cluster's layout and balance now; does not wait for it."""
         self.check_process()
         if self._life.running is not None:
             self._life.running.membership.look()
@@ -177,7 +176,7 @@ class PullConsumer(ClientBalanceConsumer):
         return self._sharing.members if self._sharing is not None else ()
 
     def _balance(self) -> float | None:
-        """Balance once; returns how long to wait before the next time, ms, or None where that was the last."""
+        """Balance once; returns the wait before the next time in ms, or None if this was the last."""
         refused: Mapping[PartitionKey, TubeError] = {}
         try:
             if self._pattern is not None and time.monotonic() >= self._next_topics:
@@ -190,9 +189,9 @@ class PullConsumer(ClientBalanceConsumer):
             if not error.retriable:
                 self._fail(error)
                 return None
-            _log.warning("balancing consumerGroup %s waits for a fault to pass: %s", self.consumer_group, error)
+            _log.warning("balancing consumerGroup %s failed; trying again: %s", self.consumer_group, error)
             self._attempt += 1
-        except Exception as error:  # of a strategy that is a function
+        except Exception as error:  # raised by a strategy function
             failure = TubeError(f"assigning the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
             failure.__cause__ = error
             self._fail(failure)
@@ -201,7 +200,7 @@ class PullConsumer(ClientBalanceConsumer):
             again = refused or (self._sharing is not None and not self._sharing.listed)
             self._attempt = self._attempt + 1 if again else 0
         for key, refusal in refused.items():
-            _log.info("partition %s cannot be had for now: %s", key, refusal)
+            _log.info("could not connect partition %s; trying again: %s", key, refusal)
         pause_ms: float = self._balance_interval_ms
         if self._attempt:
             pause_ms = min(pause_ms, backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
@@ -236,7 +235,7 @@ class PullConsumer(ClientBalanceConsumer):
             return refused
         finally:
             for key in self.registered():
-                self._start_offsets.pop(key, None)  # connected again, it goes on where the group stands
+                self._start_offsets.pop(key, None)  # on a later connect it continues at the group's position
             running.report()
 
     def _fail(self, error: TubeError) -> None:

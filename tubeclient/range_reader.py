@@ -159,8 +159,8 @@ class RangeReader(ProcessBound):
         for lost in self._kept.losses(self._runner, self._store_sizes):
             if self._fail_on_data_loss:
                 raise DataLoss(
-                    f"the broker has the messages of partition {lost.partition} from {lost.end} on only: at most "
-                    f"{lost.max_messages} from {lost.start} on had expired when they were read, or expired meanwhile. "
+                    f"the broker has the messages of partition {lost.partition} only from {lost.end}: at most "
+                    f"{lost.max_messages} messages from {lost.start} on expired before or during the read. "
                     "Start from offsets that it still holds, or set failOnDataLoss=false to go on without them",
                     partition=str(lost.partition),
                     wanted=lost.start,
@@ -170,7 +170,7 @@ class RangeReader(ProcessBound):
 
     def _lost(self, lost: LostRange) -> None:
         self.losses.append(lost)
-        _log.warning("lost and passed over: %s", lost)
+        _log.warning("lost and skipped: %s", lost)
 
     def has_partition(self, broker: BrokerInfo, partition: PartitionKey) -> bool:
         """Whether the broker has that partition now. Raises as `read` does if it gives no answer."""
@@ -237,7 +237,7 @@ class RangeReader(ProcessBound):
 
 
 def _whole(reading: RangeRead) -> Flow[None]:
-    """Read, give the partition back, and say so."""
+    """Read, release the partition, and emit the end."""
     yield from reading.run()
     yield from reading.release()
     yield Emit(None)
@@ -279,4 +279,4 @@ class _LeaseKeeper:
             answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
             checked(answer, f"keeping the lease of {task.range.partition}")
         except TubeError as error:
-            _log.info("a lease heartbeat for %s failed, the reader will see to it: %s", task.range, error)
+            _log.info("a lease heartbeat for %s failed; the reader will handle it: %s", task.range, error)

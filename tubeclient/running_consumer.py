@@ -1,4 +1,4 @@
-"""What a started consumer consists of: a membership, registrations, threads that keep leases and balance."""
+"""The parts of a started consumer: a membership, registrations, threads that keep leases and balance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Running:
-    """What a started consumer consists of."""
+    """The parts of a started consumer."""
 
     plan: ReadPlan
     membership: GroupMembership
@@ -45,18 +45,18 @@ class Running:
 
     @classmethod
     def of(cls, settings: ClientSettings, monitor: Monitor, membership: GroupMembership, plan: ReadPlan) -> Self:
-        """A consumer that has not joined its group yet."""
+        """The parts of a consumer that has not joined its group yet."""
         registrations = Registrations(Registrar(plan, random.Random()))
         pool = ConnectionPool(settings)
         runner = FlowRunner(pool, monitor)
         return cls(plan, membership, registrations, Consumption(registrations), pool, runner, monitor)
 
     def run(self, flow: Flow[T], handle: Handler) -> T:
-        """Run a flow on this thread, and hand on what it emits."""
+        """Run a flow on this thread, and pass its emitted values to `handle`."""
         return self.runner.run(flow, partial(handle, self))
 
     def spawn(self, name: str, flow: Flow[None], handle: Handler, at_end: Callable[[], None] | None = None) -> None:
-        """Run a flow on a thread of its own; `at_end` is called where it fails."""
+        """Run a flow on its own thread; `at_end` is called if it fails."""
         thread = threading.Thread(target=self._run_there, args=(flow, handle, at_end), name=name, daemon=True)
         with self.monitor.lock:
             self.threads[:] = [*(one for one in self.threads if one.is_alive()), thread]
@@ -71,17 +71,17 @@ class Running:
             raise
 
     def registered(self) -> list[PartitionKey]:
-        """The partitions that are held, sorted."""
+        """The held partitions, sorted."""
         with self.monitor.lock:
             return self.registrations.holdings.registered()
 
     def report(self) -> None:
-        """Tell the master, with the next heartbeat, which partitions are held."""
+        """Report the held partitions to the master with the next heartbeat."""
         if not self.registrations.registrar.closed:
             self.membership.report({self.membership.node_ids[0]: self.registered()})
 
     def give_back(self, wait_ms: float, handle: Handler) -> None:
-        """Give all partitions back, leave the group and end all threads. May be called again."""
+        """Release all partitions, leave the group and end all threads. May be called again."""
         for due, balancer in self.balancing:
             due.set()
             balancer.join(_JOIN_SECONDS)
@@ -108,4 +108,4 @@ class Running:
 
 
 Handler = Callable[[Running, object], None]
-"""Does what an event of a consumer's flows asks for."""
+"""Handles an event of a consumer's flows."""

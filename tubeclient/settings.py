@@ -1,4 +1,4 @@
-"""How to reach a cluster: one frozen value that every part of the client shares."""
+"""How to reach a cluster: a frozen value that every part of the client shares."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ class ClientSettings:
     """How long a reader or sender tries again after faults that may pass."""
 
     credentials: Credentials | None = None
-    """The user, where the cluster asks for one (authentication)."""
+    """The user, if the cluster requires authentication."""
 
     tls: TlsSettings | None = None
-    """How to speak TLS with masters and brokers; None is plain TCP."""
+    """TLS with masters and brokers; None means plain TCP."""
 
     def __post_init__(self) -> None:
         if isinstance(self.master_servers, str):
             raise ConfigurationError(
-                f"master_servers is a text, {self.master_servers!r}, and not a tuple of host:port; "
-                "parse_master_servers(text) makes one of it"
+                f"master_servers must be a tuple of host:port, not the text {self.master_servers!r}; "
+                "convert it with parse_master_servers(text)"
             )
         if not self.master_servers:
             raise ConfigurationError("master_servers names no master")

@@ -10,10 +10,10 @@ __all__ = ["zone_named"]
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """The zone that this machine's IANA data base has under `name`; ConfigurationError where it has none."""
+    """The zone of that name in this machine's IANA database; ConfigurationError if there is none."""
     try:
         return ZoneInfo(name.strip())
     except (ValueError, KeyError, OSError) as error:
         raise ConfigurationError(
-            f"{name!r} is no time zone; give a name of the IANA data base, such as UTC or Asia/Shanghai"
+            f"{name!r} is not a time zone; give a name of the IANA database, such as UTC or Asia/Shanghai"
         ) from error

@@ -1,4 +1,4 @@
-"""How a client speaks TLS: whom it trusts, and the certificate it shows."""
+"""The client's TLS: trusted certificates, and the client's own certificate."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class TlsSettings:
             if getattr(self, name) == "":
                 raise ConfigurationError(f"{name} is empty; name a file or leave it out")
         if self.key_file is not None and self.certificate_file is None:
-            raise ConfigurationError("key_file is given without certificate_file; a key alone shows nothing")
+            raise ConfigurationError("key_file is given without certificate_file; add certificate_file")
         if self.has_key_password and self.certificate_file is None:
-            raise ConfigurationError("a key password is given without certificate_file; there is no key to open")
+            raise ConfigurationError("a key password is given without certificate_file; add certificate_file")
 
     @property
     def has_key_password(self) -> bool:

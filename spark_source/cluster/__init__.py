@@ -1,1 +1,1 @@
-"""The group's nodes at the master and lookups at the brokers, through `tubeclient`."""
+"""The group's nodes at the master, and lookups at the brokers, with `tubeclient`."""

@@ -1,4 +1,5 @@
-"""What planning asks of a cluster, and the client that answers. The protocols let tests plan without sockets."""
+"""Planning's view of a cluster, as protocols, and their implementation with the client. Tests implement them without
+sockets."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class Lookup(TimeLookup, Protocol):
 
 
 class PositionBooks(Protocol):
-    """The positions of groups on the brokers, told and set; see tubeclient.broker_webs.BrokerWebs."""
+    """Reads and sets positions of groups on the brokers; see tubeclient.broker_webs.BrokerWebs."""
 
     def require(self, view: ClusterView, what_for: str) -> None: ...
     def group_positions(self, view: ClusterView, group: str) -> Mapping[PartitionKey, int]: ...
@@ -54,7 +55,7 @@ class PositionBooks(Protocol):
 
 
 class Cluster(Protocol):
-    """How the planner and batch reads reach a cluster. Nothing is contacted before a method is called."""
+    """The planner's and batch reads' access to a cluster. Connects when a method is called."""
 
     def fetch_view(self) -> ClusterView:
         """The cluster's layout, without joining the group."""
@@ -65,16 +66,16 @@ class Cluster(Protocol):
         ...
 
     def lookup(self) -> Lookup:
-        """A new lookup; to be closed."""
+        """A new lookup; the caller closes it."""
         ...
 
     def position_books(self) -> PositionBooks:
-        """The brokers' books on groups; for one thread at a time."""
+        """The positions of groups on the brokers; for one thread at a time."""
         ...
 
 
 class TubeCluster:
-    """The cluster that `settings` reach, as far as it is read."""
+    """The cluster of `settings`, limited to the topics of `subscription`."""
 
     def __init__(self, settings: ClientSettings, subscription: Subscription) -> None:
         self._settings = settings
@@ -116,16 +117,16 @@ class TubeCluster:
             names = Admin(self._settings).topic_names()
         except TransportError as error:
             raise ConnectError(
-                f"subscribePattern needs the list of topics, which only a master's web port gives: {error}. Check "
+                f"subscribePattern needs the list of topics from a master's web port: {error}. Check "
                 "masterWebPort, or name the topics with subscribe"
             ) from error
         return [name for name in names if self._subscription.reads_topic(name)]
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:
-    """Return how to reach the cluster; the same for planner and tasks, reads and writes.
+    """Return the client settings; the same for planner and tasks, reads and writes.
 
-    ConfigurationError: a file or variable that the options name is not there on this machine.
+    ConfigurationError: a file or variable that the options name does not exist on this machine.
     """
     check_here(options)
     return ClientSettings(
@@ -141,14 +142,14 @@ def client_settings(options: AccessOptions) -> ClientSettings:
 def check_scope(subscription: Subscription, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
     """Raise ConfigurationError for a topic, or a partition of `assign`, that the cluster does not have.
 
-    Those in `known`, of the query's checkpoint, it once had: whether it may be without them is a matter of
-    failOnDataLoss. Some topics of a checkpoint may have been left out since; with all of them it is another query's.
+    Not for those in `known`, from the query's checkpoint: the cluster once had them, so failOnDataLoss decides. Some
+    topics of a checkpoint may no longer be read; if none is, the checkpoint belongs to another query.
     """
     there = view.partitions()
     missing = sorted(set(subscription.topics) - {key.topic for key in (*there, *known)})
     if missing:
         raise ConfigurationError(
-            f"no broker of the cluster has topic {missing[0]}; create and deploy it, or take it out of subscribe"
+            f"no broker of the cluster has topic {missing[0]}; create and deploy it, or remove it from subscribe"
         )
     strange = sorted(set(subscription.assigned).difference(there, known))
     if strange:
@@ -164,12 +165,12 @@ def check_scope(subscription: Subscription, view: ClusterView, known: Collection
 
 
 def default_node_count(partitions: int, readers_per_partition: int) -> int:
-    """Return the default of sourceCount: as many as can read at once, at most this machine's cores.
+    """Return the default of sourceCount: as many tasks as can read in parallel, at most this machine's cores.
 
-    The planner's process is told nothing of the session, so this machine, the driver's, has to speak for the cluster.
+    Spark tells the planner's process nothing about the session, so the driver machine's cores stand for the cluster's.
     """
     cores = os.cpu_count() or 1
-    # Without any partition yet, there may be many tomorrow, and the count stays.
+    # Without any partition the count is still fixed now, and many partitions may come.
     count = min(partitions * readers_per_partition or cores, cores)
-    _log.info("sourceCount is not set and becomes %d; on a cluster, set it to the cores that shall read", count)
+    _log.info("sourceCount is not set, using %d; on a cluster, set it to the number of cores that read", count)
     return count

@@ -1,4 +1,4 @@
-"""A group's nodes, held at the master, as protocols: tests hold a group without a master."""
+"""Protocols of a group's nodes, held at the master; tests implement them without a master."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ChangingMembership", "Membership"]
 
 
 class Membership(Protocol):
-    """Nodes of a group; see tubeclient.group.GroupMembership and PatternMembership."""
+    """A group's nodes; see tubeclient.group.GroupMembership and PatternMembership."""
 
     def join(self, patience_ms: float) -> ClusterView: ...
     def view(self) -> ClusterView: ...
@@ -24,6 +24,6 @@ class Membership(Protocol):
 
 
 class ChangingMembership(Membership, Protocol):
-    """One that can go over to other topics; see tubeclient.group.GroupMembership."""
+    """A membership that can change its topics; see tubeclient.group.GroupMembership."""
 
     def change_topics(self, topics: Sequence[str]) -> None: ...

@@ -1,4 +1,4 @@
-"""A group whose topics are those that match a pattern now, and so may come and go while it is held."""
+"""A group whose topics are those that match a pattern, so that topics come and go while it is held."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _log = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
 
 NOTHING: Final = ClusterView.of([], [])
-"""What is to be read while no topic matches."""
+"""What to read while no topic matches."""
 
 
 class PatternMembership:
-    """Joins the group as soon as a topic matches, and changes over when others do; see `membership.Membership`.
+    """Joins the group once a topic matches, and changes topics when the matches change; see `membership.Membership`.
 
-    `look` lists the topics that match now and `make` makes the membership for some. A master knows no group without
-    topics, so while none matches nothing is registered and the view is empty. `view` looks anew each
-    `interval_ms`; a look that fails is a warning. A topic is given up when two looks in a row have missed it.
+    `look` lists the matching topics, and `make` makes the membership for some. A master cannot have a group without
+    topics, so while none matches nothing is registered and the view is empty. `view` looks again every `interval_ms`; a
+    failed look is a warning. A topic is dropped after two looks in a row without it.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class PatternMembership:
         self._closed = False
 
     def join(self, patience_ms: float) -> ClusterView:
-        """Look for topics and join for those that match, as GroupMembership.join does. Raises what the look raises."""
+        """Look for topics and join for those that match, as GroupMembership.join does. Raises the look's error."""
         self._patience_ms = patience_ms
         self._next_look = self._clock() + self._interval_ms / 1000
         self._change_to(sorted(self._look()))
         if self._inner is None:
-            _log.warning("no topic matches subscribePattern now; the query waits for one")
+            _log.warning("no topic matches subscribePattern; waiting for one")
         return self.view()
 
     def view(self) -> ClusterView:
-        """The layout of the topics. Raises the error that ended the membership, where one did."""
+        """The topics' layout. Raises the error that ended the membership, if it has ended."""
         self._check_open()
         if self._clock() >= self._next_look:
             self._next_look = self._clock() + self._interval_ms / 1000
@@ -70,9 +70,9 @@ class PatternMembership:
         return NOTHING if self._inner is None else self._inner.view()
 
     def refreshed_view(self, timeout_ms: float) -> ClusterView:
-        """Look for topics now, and ask the master anew how they lie.
+        """Look for topics now, and get their layout from the master.
 
-        A look that fails is tried again; after `timeout_ms` its error is raised, or the membership's.
+        A failed look is repeated; after `timeout_ms` its error is raised, or the membership's.
         """
         self._check_open()
         deadline = self._clock() + timeout_ms / 1000
@@ -90,36 +90,36 @@ class PatternMembership:
 
     @property
     def visit_token(self) -> int | None:
-        """What the master gave last to show to brokers."""
+        """The master's newest visit token for brokers."""
         return None if self._inner is None else self._inner.visit_token
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
-        """Tell the master which partitions each node was assigned, once there is a group to tell of."""
+        """Report each node's partitions to the master, once there is a group."""
         self._held = held
         if self._inner is not None:
             self._inner.report(held)
 
     def close(self) -> None:
-        """Give the nodes back."""
+        """Release the nodes."""
         self._closed = True
         self._leave()
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClientClosed("the group was left; make a new membership")
+            raise ClientClosed("this membership is closed; make a new one")
 
     def _look_again(self) -> None:
         try:
             found = self._look()
         except TubeError as error:
             if not self._blind:
-                _log.warning("topics that appear are not seen for now, those known are read on: %s", error)
+                _log.warning("could not look for new topics; reading the known ones: %s", error)
             self._blind = True
             return
         self._take(found)
 
     def _take(self, found: Sequence[str]) -> None:
-        """Change over to the topics of a look."""
+        """Change to the topics of a look."""
         self._blind = False
         missed = set(self._topics).difference(found)
         self._missed, missed_before = missed, self._missed
@@ -130,7 +130,7 @@ class PatternMembership:
     def _change_to(self, topics: list[str]) -> None:
         come, gone = sorted(set(topics) - set(self._topics)), sorted(set(self._topics) - set(topics))
         if come or gone:
-            _log.info("subscribePattern: topics that came: %s; that went: %s", _names(come), _names(gone))
+            _log.info("subscribePattern: new topics: %s; removed: %s", _names(come), _names(gone))
         if not topics:
             self._leave()
         elif self._inner is not None:
@@ -140,13 +140,13 @@ class PatternMembership:
         self._topics = topics
 
     def _join(self, topics: list[str]) -> bool:
-        """Whether it worked: a topic that went in this very moment is no reason to end the query."""
-        # Kept at once: a join that is broken off has nodes to give back as well.
+        """Whether it worked: a topic deleted at this moment must not end the query."""
+        # Store it first: a failed join must also release its nodes.
         self._inner = self._make(topics)
         try:
             self._inner.join(self._patience_ms)
         except TopicNotDeployed as error:
-            _log.warning("a topic went while it was joined for, looking again: %s", error)
+            _log.warning("a topic was removed during the join, looking again: %s", error)
             self._leave()
             return False
         self._inner.report(self._held)

@@ -1,8 +1,8 @@
-"""Who the options say we are, and how connections are protected.
+"""User, password and TLS: who the client is, and how connections are protected.
 
-Planner and tasks need both: masters and brokers each want a signature of whoever talks to them, and accept one for
-some seconds only, so that nobody can sign in advance for a task. What stands in files and environment variables is
-read by the process that uses it and is never sent anywhere.
+Planner and tasks need both. Masters and brokers each require a signature of their client, valid for some seconds only,
+so nobody can sign in advance for a task. Files and environment variables are read by the process that needs them; their
+content is never sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEY_PASSWORDS: Final = ("tls.keyPassword", "tls.keyPasswordFile", "tls.keyPassw
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectingOptions:
-    """How the cluster is reached."""
+    """The connection to the cluster."""
 
     master_servers: tuple[str, ...] = required(
         "masterServers",
@@ -48,8 +48,8 @@ class ConnectingOptions:
         "masterWebPort",
         to.integer(1, 65535),
         "8080",
-        "The masters' HTTP port; the brokers' ones are found there. Where they cannot be reached, offsets are "
-        "asked for over TubeMQ's own protocol. Writes do without.",
+        "The masters' HTTP port, which also gives the brokers' HTTP ports. If they cannot be reached, offsets are "
+        "looked up with TubeMQ's own protocol. Writes do not use it.",
     )
     rpc_timeout_ms: int = option(
         "rpcTimeout", to.duration_ms(100), "8s", "How long one call to a broker may take, or to all masters in turn."
@@ -58,29 +58,28 @@ class ConnectingOptions:
         "retryLimit",
         to.duration_ms(1_000),
         "60s",
-        "How long reading goes on trying without any progress before it fails; for writes, how long one message is "
-        "tried.",
+        "How long reads retry without any progress before they fail; for writes, how long one message is tried.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessOptions(ConnectingOptions):
-    """How the cluster is reached and as whom: what reads and writes have in common."""
+    """Connection and identity: shared by reads and writes."""
 
     auth_user: str | None = optional(
         "authUser",
         to.user,
         None,
         "none",
-        "The user, where masters and brokers ask for one. One of the three options that follow gives the password.",
+        "The user, if masters and brokers require one. One of the next three options gives the password.",
     )
     auth_password: str | None = optional(
         "authPassword",
         to.password,
         None,
         "none",
-        "The user's password. Brokers want the signature of each task, so this text is sent to every task; the two "
-        "options that follow send only where it stands.",
+        "The user's password. Brokers require a signature from each task, so this text is sent to every task; the next "
+        "two options send only the name of the file or variable.",
         secret=True,
     )
     auth_password_file: str | None = optional(
@@ -88,39 +87,38 @@ class AccessOptions(ConnectingOptions):
         to.file,
         None,
         "none",
-        "A file that holds the password, at this path on the driver's machine and on every executor's. It is read "
-        "whenever a request is signed.",
+        "A file with the password, at the same path on the driver's machine and on every executor's. It is read for "
+        "each signature.",
     )
     auth_password_env: str | None = optional(
         "authPasswordEnv",
         to.variable,
         None,
         "none",
-        "An environment variable that holds the password, of the driver and of the executors "
-        "(`spark.executorEnv.NAME`).",
+        "An environment variable with the password, for the driver and the executors (`spark.executorEnv.NAME`).",
     )
     tls_enabled: bool | None = optional(
         "tls.enabled",
         to.boolean,
         None,
-        "`true` where another `tls.` option is given, else `false`",
-        "Whether connections to masters and brokers are encrypted. TubeMQ has ports of its own for it: a master "
-        "without a port is then at 8716. The web ports know no TLS.",
+        "`true` if another `tls.` option is set, otherwise `false`",
+        "Whether connections to masters and brokers are encrypted. TubeMQ has separate ports for TLS; a master's "
+        "default is 8716. The web ports have no TLS.",
     )
     tls_ca_file: str | None = optional(
         "tls.caFile",
         to.file,
         None,
-        "whom the machine trusts",
-        "Certificates of those who sign the servers' ones. This and all files below: PEM, at the same path on the "
-        "driver's machine and on every executor's.",
+        "the machine's trust store",
+        "Certificates of the authorities that sign the servers' certificates. This and all files below: PEM, at the "
+        "same path on the driver's machine and on every executor's.",
     )
     tls_certificate_file: str | None = optional(
         "tls.certificateFile",
         to.file,
         None,
         "none",
-        "The client's own certificate, with the chain to its signer, where servers ask for one (two-way TLS).",
+        "The client's certificate with its chain, if servers require one (two-way TLS).",
     )
     tls_key_file: str | None = optional(
         "tls.keyFile", to.file, None, "`tls.certificateFile`", "The private key of that certificate."
@@ -130,28 +128,28 @@ class AccessOptions(ConnectingOptions):
         to.password,
         None,
         "none",
-        "What the key is encrypted with, if it is. Like `authPassword`, this text is sent to every task.",
+        "The password of an encrypted key. Like `authPassword`, this text is sent to every task.",
         secret=True,
     )
     tls_key_password_file: str | None = optional(
-        "tls.keyPasswordFile", to.file, None, "none", "A file that holds the key's password."
+        "tls.keyPasswordFile", to.file, None, "none", "A file with the key's password."
     )
     tls_key_password_env: str | None = optional(
-        "tls.keyPasswordEnv", to.variable, None, "none", "An environment variable that holds the key's password."
+        "tls.keyPasswordEnv", to.variable, None, "none", "An environment variable with the key's password."
     )
     tls_check_hostname: bool = option(
         "tls.checkHostname",
         to.boolean,
         "true",
-        "Whether a server's certificate has to be for the host it was reached at. Brokers are reached at the address "
-        "that the master lists: either their certificates name it, or this is to be false.",
+        "Whether a server's certificate must name the host of the connection. For brokers that is the address in the "
+        "master's list: either their certificates name it, or set this to `false`.",
     )
     given: frozenset[str] = frozenset()
-    """Names of the options that the user gave."""
+    """Names of the options that the user set."""
 
 
 def credentials(options: AccessOptions) -> Credentials | None:
-    """Return the user; None where none is named."""
+    """Return the credentials; None without a user."""
     if options.auth_user is None:
         return None
     return Credentials(
@@ -168,12 +166,12 @@ def uses_tls(options: AccessOptions) -> bool:
 
 
 def asks_for_tls(given: Iterable[str], enabled: bool | None) -> bool:
-    """Whether connections are encrypted, by the names of the options that were given and what tls.enabled says."""
+    """Whether connections are encrypted, from the names of the set options and the value of tls.enabled."""
     return any(name.startswith("tls.") for name in given) if enabled is None else enabled
 
 
 def tls_settings(options: AccessOptions) -> TlsSettings | None:
-    """Return how to speak TLS; None for plain connections."""
+    """Return the TLS settings; None for plain connections."""
     if not uses_tls(options):
         return None
     return TlsSettings(
@@ -188,10 +186,10 @@ def tls_settings(options: AccessOptions) -> TlsSettings | None:
 
 
 def check_access(options: AccessOptions) -> None:
-    """Raise ConfigurationError for options of this kind that do not fit together."""
+    """Raise ConfigurationError for options of this kind that contradict each other."""
     password, key_password = _one_of(options, _PASSWORDS), _one_of(options, _KEY_PASSWORDS)
     if options.auth_user is None and password is not None:
-        raise ConfigurationError(f"{password} is given without authUser, the user whose password it is")
+        raise ConfigurationError(f"{password} is given without authUser; add authUser")
     if options.auth_user is not None and password is None:
         raise ConfigurationError(f"authUser is given without a password; add one of {', '.join(_PASSWORDS)}")
     own_key = "tls.keyFile" if options.tls_key_file is not None else key_password
@@ -200,7 +198,7 @@ def check_access(options: AccessOptions) -> None:
 
 
 def check_here(options: AccessOptions) -> None:
-    """Raise ConfigurationError for a file or an environment variable that this process does not have."""
+    """Raise ConfigurationError for a file or an environment variable that this process cannot read."""
     for field, declared in options_of(AccessOptions).items():
         named = getattr(options, field)
         if named is None or (declared.name.startswith("tls.") and not uses_tls(options)):
@@ -222,7 +220,7 @@ def check_here(options: AccessOptions) -> None:
 
 
 def _one_of(options: AccessOptions, names: tuple[str, ...]) -> str | None:
-    """The one of the options that was given."""
+    """The one of these options that is set. ConfigurationError for several."""
     given = [name for name in names if name in options.given]
     if len(given) > 1:
         raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")

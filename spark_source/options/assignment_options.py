@@ -1,4 +1,4 @@
-"""The options of who reads what: the strategy's name, and the hints that it needs."""
+"""The options of the assignment: the strategy's name, and its hints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Named = TypeVar("_Named")
 
 
 def assignment_strategy(value: str) -> str:
-    """A name in any case, or package.module:function of a strategy that can be imported."""
+    """A strategy's name in any case, or package.module:function of one that can be imported."""
     stripped = value.strip()
     if ":" in stripped:
         strategy_named(stripped)
@@ -28,13 +28,13 @@ def assignment_strategy(value: str) -> str:
 
 
 def assignment_hints(value: str) -> Hints:
-    """JSON of what strategies need to know."""
+    """JSON with data for strategies."""
     entries = json_object(value, "assignmentHints")
     if not entries:
         raise ValueError(f"is {value!r}; {_WRITE}")
     strange = sorted(entries.keys() - {"rooms", "nodeRooms", "plan", "virtualNodes"})
     if strange:
-        raise ValueError(f"has {strange[0]!r}, which is no hint; {_WRITE}")
+        raise ValueError(f"has the unknown entry {strange[0]!r}; {_WRITE}")
     virtual_nodes = entries.get("virtualNodes", Hints.virtual_nodes)
     if not _is_count(virtual_nodes) or not virtual_nodes:
         raise ValueError(f"has virtualNodes {virtual_nodes!r}; write a whole number from 1 on")

@@ -1,4 +1,4 @@
-"""From the user's texts to options. Whether a read or a write is to come of them, Spark says only later."""
+"""From the user's texts to options. Only later does Spark say whether a read or a write follows."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["GivenOptions", "parse_given", "parse_options", "read_options", "writ
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")
-"""What Spark hands to a sink along with the user's options."""
+"""Options that Spark passes to a sink along with the user's."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """What the user gave, value by value."""
+    """The user's options, parsed one by one."""
 
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """By the names of the options, as they are documented."""
+    """By the options' documented names."""
 
     def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the options of a read or of a write, with the defaults of those not given.
+        """Return the options of a read or of a write, with defaults.
 
-        Raises ConfigurationError that names one option that is of no use there, or that is missing.
+        Raises ConfigurationError that names an option that does not apply, or a missing one.
         """
         options = options_of(kind)
         names = {option.name for option in options.values()}.union(() if kind is SourceOptions else _SPARKS_OWN)
@@ -47,7 +47,7 @@ class GivenOptions:
 
 
 def parse_given(options: Mapping[str, str]) -> GivenOptions:
-    """Return the parsed options; their names may come in any case, as Spark lower-cases them.
+    """Return the parsed options. Names may have any case: Spark lower-cases them.
 
     Raises ConfigurationError that names one option, what is wrong and what to do; it quotes no secret.
     """
@@ -64,28 +64,29 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
             values[option.name] = Masked({**values.get(option.name, {}), rest: _parse(option, key, options[key])})
         else:
             values[option.name] = _parse(option, option.name, options[key])
-    if asks_for_tls(values, values.get("tls.enabled")):  # the masters have another port for it
+    if asks_for_tls(values, values.get("tls.enabled")):  # the masters then have another default port
         for text in (text for key, text in options.items() if key.lower() == "masterservers"):
             values["masterServers"] = to.servers(text, tls=True)
     return GivenOptions(values)
 
 
 def read_options(given: GivenOptions) -> SourceOptions:
-    """Return the options of a read; raises ConfigurationError for what is of no use there, missing or contradictory."""
+    """Return the options of a read. Raises ConfigurationError for options that do not apply, are missing or contradict
+    each other."""
     options = given.of(SourceOptions)
     options.check()
     return options
 
 
 def write_options(given: GivenOptions) -> SinkOptions:
-    """Return the options of a write; raises ConfigurationError as `read_options` does."""
+    """Return the options of a write; raises ConfigurationError like `read_options`."""
     options = given.of(SinkOptions)
     check_access(options)
     return options
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a read, parsed and checked, as `parse_given` and `read_options` do one after the other."""
+    """Return the options of a read: `parse_given`, then `read_options`."""
     return read_options(parse_given(options))
 
 
@@ -93,7 +94,7 @@ def _parse(option: Option, name: str, text: str) -> Any:
     try:
         return option.parse(text)
     except ConfigurationError:
-        raise  # says by itself which option it is about
+        raise  # its text names the option
     except ValueError as error:
         if option.secret:
             raise ConfigurationError(f"option {name} has a value that cannot be used") from None
@@ -104,8 +105,8 @@ def _unknown(key: str) -> str:
     names = {option.name.rstrip("*").lower(): option.name for option in OPTIONS}
     if key.lower() == "path":
         return (
-            "tubeclient has no path: call .load(), .save() or .start() without one; subscribe names the topics to "
-            "read, topic the one to write"
+            "tubeclient has no path: call .load(), .save() or .start() without one. Name the topics to read with "
+            "subscribe, the topic to write with topic"
         )
     nearest = difflib.get_close_matches(key.lower(), names, n=1)
     hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"

@@ -1,4 +1,4 @@
-"""Who reads what: the group's nodes, what each is assigned, and the tasks that are made of it."""
+"""The group's nodes, their assignment, and the tasks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["NodeOptions", "Slicing", "Takeover"]
 
 
 class Slicing(NamedTuple):
-    """How what a node reads is cut into tasks."""
+    """How a node's ranges are cut into tasks."""
 
     min_tasks: int | None
     """Of all nodes together."""
     max_rows: int | None
     """Of one task."""
     reader_groups: int
-    """How many can read one partition at once."""
+    """How many tasks can read one partition in parallel."""
 
 
 class Takeover(NamedTuple):
@@ -35,15 +35,15 @@ class Takeover(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeOptions:
-    """The group's nodes, and how partitions become theirs and their tasks'."""
+    """The group's nodes, the assignment of partitions to them, and their tasks."""
 
     source_count: int | None = optional(
         "sourceCount",
         to.integer(1),
         None,
         "as many as partitions, at most the driver machine's cores",
-        "How many nodes the group has; each node with something to read is one Spark task. On a cluster, set it to "
-        "the number of cores that shall read.",
+        "The number of nodes of the group; each node with something to read is one Spark task. On a cluster, set it to "
+        "the number of cores that read.",
     )
     assignment_strategy: str = option(
         "assignmentStrategy",
@@ -51,8 +51,8 @@ class NodeOptions:
         "modulo",
         "How partitions are assigned to nodes. `modulo`: sorted and assigned in turn, always even. `hash_modulo`: by a "
         "hash of the partition's key, for groups shared with Apache's example client. `averagely`, "
-        "`averagely_by_circle`, `consistent_hash`, `machine_room`, `machine_room_nearby` and `config` as RocketMQ's "
-        "clients do. `sticky`: even, and moves as few partitions as can be. `backlog`: by what each batch has to read. "
+        "`averagely_by_circle`, `consistent_hash`, `machine_room`, `machine_room_nearby` and `config` as in RocketMQ's "
+        "clients. `sticky`: even, and moves as few partitions as possible. `backlog`: by the rows of each batch. "
         "Or `package.module:function` of your own. See [who reads what](assignment.md).",
     )
     assignment_hints: Hints = optional(
@@ -60,15 +60,15 @@ class NodeOptions:
         assignment_hints,
         NO_HINTS,
         "none",
-        'JSON of what the strategy needs to know: `{"rooms": {"1": "east"}}`, the room of each broker id, `nodeRooms`, '
-        "that of each node id, `plan`, the node id of each partition, and `virtualNodes`.",
+        'JSON with data for the strategy: `{"rooms": {"1": "east"}}`, the room of each broker id; `nodeRooms`, '
+        "the room of each node id; `plan`, the node id of each partition; and `virtualNodes`.",
     )
     backlog_takeover: bool = option(
         "backlogTakeover",
         to.boolean,
         "false",
-        "Let nodes with little to read take part of a partition's backlog from the node that has the partition. Can be "
-        "switched on and off from one start of a query to the next.",
+        "Let nodes with little to read take over part of a partition's backlog from its node. May change between two "
+        "starts of a query.",
     )
     backlog_takeover_min_rows: int = option(
         "backlogTakeoverMinRows",
@@ -80,14 +80,14 @@ class NodeOptions:
         "maxReadersPerPartition",
         to.integer(2),
         "2",
-        "With `backlogTakeover`, by how many nodes at once; as many as there are `readerGroups` at most.",
+        "With `backlogTakeover`, by how many nodes in parallel; at most the number of `readerGroups`.",
     )
     min_partitions: int | None = optional(
         "minPartitions",
         to.integer(1),
         None,
         "one task for each node with something to read",
-        "Split what the nodes read into about this many tasks, in proportion to the rows of each. A hint: no "
+        "Split the nodes' ranges into about this many tasks, in proportion to their rows. A hint: no "
         "partition is cut into more slices than there are `readerGroups`.",
     )
     max_records_per_partition: int | None = optional(
@@ -95,32 +95,31 @@ class NodeOptions:
         to.integer(1),
         None,
         "no limit",
-        "Split what a node reads so that no task has more rows. With `minPartitions` too, the larger number of tasks "
+        "Split a node's ranges so that no task has more rows. With `minPartitions` too, the larger number of tasks "
         "is made.",
     )
     group_join_timeout_ms: int = option(
         "groupJoinTimeout",
         to.duration_ms(0),
         "40s",
-        "How long to wait for the group's nodes. A query that was killed holds them until the master's lease of 30 "
-        "s ends.",
+        "How long to wait for the group's nodes. A killed query holds them until the master's lease of 30 s ends.",
         only="stream",
     )
 
     @property
     def takeover(self) -> Takeover | None:
-        """How backlog is taken over; None where it is not."""
+        """The backlog takeover; None if it is off."""
         if not self.backlog_takeover:
             return None
         return Takeover(self.backlog_takeover_min_rows, self.max_readers_per_partition)
 
     @property
     def readers_per_partition(self) -> int:
-        """How many nodes may read one partition at once."""
+        """How many nodes may read one partition in parallel."""
         return self.max_readers_per_partition if self.backlog_takeover else 1
 
     def check_assignment(self) -> None:
-        """Raise ConfigurationError where the strategy cannot be had with these hints."""
-        # What was before and what is to be read the planner knows.
+        """Raise ConfigurationError if the strategy cannot work with these hints."""
+        # The planner adds the former assignment and the rows to read.
         hints = replace(self.assignment_hints, previous={}, lag={})
         check_strategy(self.assignment_strategy, self.source_count or 1, hints)

@@ -1,9 +1,9 @@
-"""Declaring an option: one dataclass field says its name, parser, default and documentation.
+"""Declares options: a dataclass field gives an option's name, parser, default and documentation.
 
     rpc_timeout_ms: int = option("rpcTimeout", to.duration_ms(100), "8s", "How long one call may take.")
 
-The field's type is what the parser returns. The table of options, the parsing of what users give, and the page of the
-documentation all come from the fields of SourceOptions and SinkOptions.
+The field's type is the parser's result. The table of options, the parsing of users' texts, and the documentation page
+all come from the fields of SourceOptions and SinkOptions.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ _OPTION: Final = "option"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What a field knows of its option. Spark hands names over in lower case; users write them in any."""
+    """A field's option. Spark passes names in lower case; users may write any case."""
 
     name: str
-    """As documented. A trailing `*` stands for any rest: such options make one mapping from the rest to the value."""
+    """The documented name. A trailing `*` stands for any rest; such options form one mapping from the rest to the
+    value."""
     parse: Callable[[str], Any]
-    """From the user's text; raises ValueError with the rest of the sentence "<name> ..."."""
+    """From the user's text. Raises ValueError with the rest of the sentence "<name> ..."."""
     default: str
-    """The default as the documentation writes it."""
+    """The documented default."""
     doc: str
     only: Literal["stream", "batch"] | None = None
     """The only kind of read that it applies to."""
     required: bool = False
     secret: bool = False
-    """Its value may appear nowhere."""
+    """Its value must not appear anywhere."""
 
     def matches(self, key: str) -> bool:
-        """Whether `key`, in any case, is this option."""
+        """Whether `key`, in any case, names this option."""
         wanted = self.name.lower()
         if wanted.endswith("*"):
             return key.lower().startswith(wanted[:-1]) and len(key) >= len(wanted)
@@ -45,7 +46,7 @@ class Option:
 
 
 def required(name: str, parse: Callable[[str], T], doc: str) -> T:
-    """The field of an option that has to be given."""
+    """The field of a required option."""
     made: T = field(metadata={_OPTION: Option(name=name, parse=parse, default="required", doc=doc, required=True)})
     return made
 
@@ -53,7 +54,7 @@ def required(name: str, parse: Callable[[str], T], doc: str) -> T:
 def option(
     name: str, parse: Callable[[str], T], default: str, doc: str, *, only: Literal["stream", "batch"] | None = None
 ) -> T:
-    """The field of an option whose `default` is a text that users could write as well."""
+    """The field of an option; `default` is a text that users could also write."""
     return field(
         default_factory=lambda: parse(default),
         metadata={_OPTION: Option(name=name, parse=parse, default=f"`{default}`", doc=doc, only=only)},
@@ -70,7 +71,7 @@ def optional(
     only: Literal["stream", "batch"] | None = None,
     secret: bool = False,
 ) -> T:
-    """The field of an option that is `unset` where it is not given, which `unset_doc` explains."""
+    """The field of an option that is `unset` by default; `unset_doc` explains that."""
     return field(
         default_factory=lambda: unset,
         repr=not secret,
@@ -79,7 +80,7 @@ def optional(
 
 
 def secrets(name: str, parse: Callable[[str], str], doc: str) -> Mapping[str, str]:
-    """The field of all options whose names begin as `name` does, up to its `*`; their values are secret."""
+    """The field of all options that begin with `name` up to its `*`; their values are secret."""
     return field(
         default_factory=lambda: Masked({}),
         metadata={_OPTION: Option(name=name, parse=parse, default="", doc=doc, secret=True)},
@@ -87,12 +88,12 @@ def secrets(name: str, parse: Callable[[str], str], doc: str) -> Mapping[str, st
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """Return the options of a class of options by field, in the order of the documentation."""
+    """Return the options of a class by field, in the order of the documentation."""
     return {one.name: one.metadata[_OPTION] for one in fields(kind) if _OPTION in one.metadata}
 
 
 class Masked(Mapping[str, str]):
-    """A mapping whose values show up nowhere by accident: not in its text, not in that of whatever holds it."""
+    """A mapping whose values do not appear in its repr, nor in that of objects that hold it."""
 
     __slots__ = ("_values",)
 

@@ -1,4 +1,4 @@
-"""From an option's text to its value. Each raises ValueError with the rest of the sentence "<option> ..."."""
+"""From an option's text to its value. Each parser raises ValueError with the rest of the sentence "<option> ..."."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def text(value: str) -> str:
 
 
 def file(value: str) -> str:
-    """The path of a file, which the process that uses it must be able to read."""
+    """The path of a file that the using process can read."""
     return text(value)
 
 
 def variable(value: str) -> str:
-    """The name of an environment variable, which the process that uses it must have."""
+    """The name of an environment variable of the using process."""
     return text(value)
 
 
 def password(value: str) -> str:
-    """Any text, blanks at its ends included. Its option is a secret: the error is not shown."""
+    """Any text, including surrounding blanks. The option is secret: its error is not shown."""
     if not value:
         raise ValueError("is empty")
     return value
@@ -85,19 +85,19 @@ def user(value: str) -> str:
 
 
 def location(value: str) -> str:
-    """A path or URI, without credentials in it: Spark shows it in plans."""
+    """A path or URI without credentials: Spark shows it in plans."""
     bare = text(value)
     found = urlsplit(bare)
     if found.scheme and (found.password is not None or found.query):
         raise ValueError(
-            "holds a password or a query, which would be seen in plans; write the bare URI, and give access with "
+            "contains a password or a query, which plans would show; write the bare URI, and give access with "
             "storageOption.*"
         )
     return bare
 
 
 def own_group(value: str) -> str:
-    """The name of a group that keeps a place of its own."""
+    """The name of a consumer group, not of a reader group."""
     found = _usable(group_name, value)
     why = why_no_group(found)
     if why is not None:
@@ -120,14 +120,14 @@ def pattern(value: str) -> re.Pattern[str]:
     try:
         return re.compile(text(value))
     except re.error as error:
-        raise ValueError(f"is {value!r}, which is no Python regular expression: {error}") from None
+        raise ValueError(f"is {value!r}, which is not a Python regular expression: {error}") from None
 
 
 def topic(value: str) -> str:
     """One topic's name."""
     found = topics(value)
     if len(found) != 1:
-        raise ValueError(f"is {value!r}; write one topic, or leave it out and name topics in the column topic")
+        raise ValueError(f"is {value!r}; write one topic, or omit the option and name topics in the column topic")
     return found[0]
 
 
@@ -158,9 +158,9 @@ def duration_ms(low_ms: int) -> Callable[[str], int]:
         match = _DURATION.fullmatch(value.strip())
         unit = _UNITS_MS.get(match[2].lower()) if match else None
         if match is None or unit is None:
-            raise ValueError(f"is {value!r}; write a number and a unit, as in 500ms, 10s, 15m, 2h")
+            raise ValueError(f"is {value!r}; write a number and a unit, such as 500ms, 10s, 15m, 2h")
         if int(match[1]) * unit < low_ms:
-            raise ValueError(f"is {value!r}; the least is {low_ms}ms")
+            raise ValueError(f"is {value!r}; the minimum is {low_ms}ms")
         return int(match[1]) * unit
 
     return parse
@@ -211,7 +211,7 @@ def filters(value: str) -> Mapping[str, frozenset[str]]:
         raise ValueError(f'is {value!r}; write JSON from topics to lists of tags, as in {{"clicks": ["web", "app"]}}')
     for topic, tags in entries.items():
         if not isinstance(tags, list) or not tags:
-            raise ValueError(f"gives topic {topic!r} no list of tags; leave a topic out to read all of it")
+            raise ValueError(f"has no list of tags for topic {topic!r}; omit a topic to read all of it")
     return _usable(checked_filters, dict(sorted(entries.items())))
 
 
@@ -220,7 +220,7 @@ def _names(rule: Callable[[str], str], value: str) -> tuple[str, ...]:
 
 
 def _usable(rule: Callable[[T], U], value: T) -> U:
-    """What the client's own `rule` makes of the value."""
+    """The value of the client's own `rule`."""
     try:
         return rule(value)
     except ConfigurationError as error:

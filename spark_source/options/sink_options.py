@@ -1,4 +1,4 @@
-"""What a write is asked for."""
+"""The options of writes."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class SinkOptions(AccessOptions, MessageTimeOptions):
         to.topic,
         None,
         "the column `topic`",
-        "The topic that a write goes to. It overrides the column `topic`; one of both is required.",
+        "The topic to write to. It overrides the column `topic`; one of the two is required.",
     )

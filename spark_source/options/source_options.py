@@ -1,4 +1,4 @@
-"""What a read is asked for: all its options as one frozen value, checked as a whole before anything is contacted."""
+"""The options of reads, as one frozen value, checked as a whole before any connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SourceOptions"]
 _log = logging.getLogger(__name__)
 
 
-# The fields of the last base come first, so the page of the options has these groups from the bottom up.
+# The fields of the last base come first, so the documentation page has these groups from the bottom up.
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(
     AccessOptions,
@@ -34,11 +34,11 @@ class SourceOptions(
     Subscription,
     ConnectingOptions,
 ):
-    """The options of a read, streaming or batch. Functions that need one group of them take that group."""
+    """The options of a read, streaming or batch. Functions that need one group of options take that group."""
 
     @property
     def place_rules(self) -> PlaceRules:
-        """What decides where places are."""
+        """The options that decide which offsets places stand for."""
         return PlaceRules(
             self.consumer_group,
             self.message_time_zone,
@@ -49,22 +49,22 @@ class SourceOptions(
 
     @property
     def slicing(self) -> Slicing:
-        """How what a node reads is cut into tasks."""
+        """How a node's ranges are cut into tasks."""
         return Slicing(self.min_partitions, self.max_records_per_partition, len(self.reader_groups))
 
     def for_tasks(self) -> SourceOptions:
         """These options without what only the planner needs: tasks get no plan and no access to the offsets table.
 
-        They do need to be let in by brokers, so a password that stands in the options goes with them.
+        Tasks must authenticate to brokers, so a password in the options is included.
         """
         return replace(self, assigned=(), offsets_table=None, storage_options=Masked({}), assignment_hints=NO_HINTS)
 
     def check(self) -> None:
-        """Raise ConfigurationError for what no option can be checked for alone."""
+        """Raise ConfigurationError for options that contradict each other."""
         if sum(name in self.given for name in ("subscribe", "subscribePattern", "assign")) != 1:
             raise ConfigurationError(
-                "give exactly one of subscribe, subscribePattern and assign: which topics to read by name, which by a "
-                "regular expression, or which partitions"
+                "give exactly one of subscribe (topics by name), subscribePattern (topics by a regular expression) and "
+                "assign (partitions)"
             )
         self.check_filters()
         if self.streams and self.payload == "raw":
@@ -75,23 +75,24 @@ class SourceOptions(
         check_access(self)
         for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
             if name in self.given and self.offsets_table is None:
-                raise ConfigurationError(f"{name} is given without offsetsTable, the only thing that it is for")
+                raise ConfigurationError(f"{name} is given without offsetsTable and has no effect; add offsetsTable")
         if self.readers_per_partition > len(self.reader_groups):
             raise ConfigurationError(
-                f"maxReadersPerPartition is {self.max_readers_per_partition}, and each reader of a partition needs a "
-                f"group of its own: there are {len(self.reader_groups)} readerGroups; name more of them, or lower it"
+                f"maxReadersPerPartition is {self.max_readers_per_partition}, but each reader of a partition needs its "
+                f"own group, and there are {len(self.reader_groups)} readerGroups; name more of them, or lower it"
             )
         if self.consumer_group in self.reader_groups:
             raise ConfigurationError(
                 f"readerGroups names consumerGroup {self.consumer_group}; reading moves a reader group's position on "
-                "the broker, so it has to be another group"
+                "the broker, so name another group"
             )
 
     def check_stream(self, *, read_limits: bool = True) -> None:
-        """Raise ConfigurationError for what makes no sense in a streaming read; Spark may have no `read_limits`."""
+        """Raise ConfigurationError for options that do not apply to a streaming read, or need `read_limits` that Spark
+        lacks."""
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             if name in self.given and not read_limits:
-                raise ConfigurationError(f"{name} needs Spark 4.2, the first that tells a Python source of limits")
+                raise ConfigurationError(f"{name} needs Spark 4.2 or newer, which supports limits in Python sources")
         for option in options_of(SourceOptions).values():
             if option.only == "batch" and option.name in self.given:
                 raise ConfigurationError(
@@ -100,7 +101,7 @@ class SourceOptions(
         self.check_limits()
 
     def check_batch(self) -> None:
-        """Raise ConfigurationError for what makes no sense in a batch read; warn of what has no effect there."""
+        """Raise ConfigurationError for options that do not apply to a batch read; warn of those without effect."""
         self.check_ends()
         stream_only = {option.name for option in options_of(SourceOptions).values() if option.only == "stream"}
         if stream_only & self.given:

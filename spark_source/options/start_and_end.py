@@ -16,19 +16,19 @@ __all__ = ["PlaceRules", "StartAndEnd"]
 
 
 class PlaceRules(NamedTuple):
-    """What decides, beside an OffsetSpec itself, which offsets it stands for."""
+    """The options, besides an OffsetSpec itself, that decide which offsets it stands for."""
 
     consumer_group: str
-    """Whose position `group` is."""
+    """The group whose position `group` means."""
     time_zone: str
     """Of the producers' clocks."""
     unmatched: Unmatched
     fallback: GroupFallback
     fail_on_data_loss: bool
-    """Whether a spec may not name partitions that are gone."""
+    """Whether a spec must not name partitions that are gone."""
 
     def question(self, spec: OffsetSpec) -> str:
-        """One text for `spec` and the rules that decide what offsets it stands for."""
+        """Identifies `spec` and the rules that decide its offsets."""
         deciding = [self.fallback] * spec.uses("group") + [self.time_zone, self.unmatched] * spec.by_time
         return " ".join([spec.text, *deciding])
 
@@ -44,16 +44,16 @@ class StartAndEnd:
         "`latest`; for a batch read `earliest`",
         "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's "
         'position on the brokers, then `groupFallback`), or JSON from partition keys to offsets with a `"default"` '
-        "entry for all others; -2 stands for earliest, -1 for latest. A query with a checkpoint goes on from "
-        "there. Partitions that appear later are read from their beginning; so are those that JSON does not name in a "
-        "topic in which it names offsets, where the default is `latest`. A batch read may not start at `latest`.",
+        "entry for all others; -2 means earliest, -1 latest. A query with a checkpoint continues from the checkpoint. "
+        "Partitions that appear later are read from their beginning. So are partitions that JSON does not name, if it "
+        "names offsets in their topic and its default is `latest`. A batch read must not start at `latest`.",
     )
     group_fallback: GroupFallback = option(
         "groupFallback",
         to.choice("earliest", "latest", "error"),
         "error",
-        "Where `group` begins in a topic in which the group has no position yet: `earliest`, `latest`, or "
-        "`error`, which ends the query and names the partitions.",
+        "Where `group` begins in a topic without a position of the group: `earliest`, `latest`, or `error`, which ends "
+        "the query and names the partitions.",
     )
     starting_timestamp: OffsetSpec | None = optional(
         "startingTimestamp",
@@ -61,7 +61,7 @@ class StartAndEnd:
         None,
         "",
         "Begin each partition at its first message of this minute or later, by the time that producers write on "
-        "messages: milliseconds since 1970. Goes before `startingOffsetsByTimestamp`, and that before "
+        "messages: milliseconds since 1970. Overrides `startingOffsetsByTimestamp`, which overrides "
         "`startingOffsets`.",
     )
     starting_by_timestamp: OffsetSpec | None = optional(
@@ -69,15 +69,15 @@ class StartAndEnd:
         partial(parse_timestamps, option="startingOffsetsByTimestamp"),
         None,
         "",
-        'The same for single partitions: JSON from partition keys to milliseconds since 1970, with a `"default"` '
+        'The same by partition: JSON from partition keys to milliseconds since 1970, with a `"default"` '
         "entry for all others.",
     )
     unmatched: Unmatched = option(
         "startingOffsetsByTimestampStrategy",
         to.choice("error", "latest"),
         "error",
-        "Where a partition begins that has no message of the starting minute or later: `error` ends the query, "
-        "`latest` begins with what comes next.",
+        "Where a partition without a message of the starting minute or later begins: `error` ends the query, "
+        "`latest` begins with the next message.",
     )
     ending: OffsetSpec = option(
         "endingOffsets",
@@ -91,8 +91,8 @@ class StartAndEnd:
         partial(parse_timestamp, option="endingTimestamp"),
         None,
         "",
-        "End each partition before its first message of this minute or later, at the latest offset where there is "
-        "none. Goes before `endingOffsetsByTimestamp`, and that before `endingOffsets`.",
+        "End each partition before its first message of this minute or later, or at the latest offset if there is "
+        "none. Overrides `endingOffsetsByTimestamp`, which overrides `endingOffsets`.",
         only="batch",
     )
     ending_by_timestamp: OffsetSpec | None = optional(
@@ -100,12 +100,12 @@ class StartAndEnd:
         partial(parse_timestamps, option="endingOffsetsByTimestamp"),
         None,
         "",
-        "The same for single partitions, written as `startingOffsetsByTimestamp`.",
+        "The same by partition, in the form of `startingOffsetsByTimestamp`.",
         only="batch",
     )
 
     def start_of(self, read: Literal["stream", "batch"]) -> OffsetSpec:
-        """Where a read begins, its own default included."""
+        """Where a read begins, with the default of its kind."""
         default = OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
         return self.starting_timestamp or self.starting_by_timestamp or self.starting or default
 
@@ -115,13 +115,11 @@ class StartAndEnd:
         return self.ending_timestamp or self.ending_by_timestamp or self.ending
 
     def check_ends(self) -> None:
-        """Raise ConfigurationError where a batch read would begin or end at a place that makes no sense there."""
+        """Raise ConfigurationError for a start or an end that makes no sense in a batch read."""
         if self.start_of("batch").uses("latest"):
             raise ConfigurationError(
-                "startingOffsets may not be latest in a batch read: it would read nothing; use earliest"
+                "startingOffsets must not be latest in a batch read, which would read nothing; use earliest"
             )
         if self.end.uses("earliest") or self.end.uses("group"):
-            raise ConfigurationError(
-                "endingOffsets may only be latest, or offsets; earliest (-2) and group are no ends"
-            )
+            raise ConfigurationError("endingOffsets must be latest or offsets; earliest (-2) and group are not allowed")
         check_order(self.start_of("batch"), self.end)

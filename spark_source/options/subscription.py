@@ -1,4 +1,4 @@
-"""What is read, and as whom: the groups, and their topics or partitions."""
+"""What to read and with which groups: the consumer group, the reader groups, and topics or partitions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Subscription:
         "consumerGroup",
         to.own_group,
         "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
-        "refused; a batch read registers nothing under it. Its name must not end in `-r` and a number, as those of "
-        "reader groups do.",
+        "refused; a batch read registers nothing under it. The name must not end in `-r` and a number, like a reader "
+        "group's.",
     )
     subscribe: tuple[str, ...] = optional(
         "subscribe",
@@ -38,8 +38,8 @@ class Subscription:
         to.pattern,
         None,
         "",
-        "All topics whose whole name matches this Python regular expression. They are listed by the master's web port "
-        "(`masterWebPort`) each `partitionRefreshInterval`; topics that appear while a query runs are read from their "
+        "All topics whose whole name matches this Python regular expression. The master's web port (`masterWebPort`) "
+        "lists them every `partitionRefreshInterval`; topics that appear while a query runs are read from their "
         "beginning.",
     )
     assigned: tuple[PartitionKey, ...] = optional(
@@ -62,9 +62,9 @@ class Subscription:
         to.groups,
         None,
         "`GROUP-r0` to `GROUP-r7`",
-        "The groups under which ranges are read and offsets asked for. A read moves a group's position on the "
-        "broker, so it never happens under `consumerGroup`: name groups that nothing else reads as. A cluster that "
-        "authorises groups must know these.",
+        "The groups that tasks read with, and that look up offsets. Reading moves a group's position on the broker, so "
+        "tasks never read as `consumerGroup`. Name groups that nothing else uses; a cluster with authorisation must "
+        "allow them.",
     )
     partition_refresh_interval_ms: int = option(
         "partitionRefreshInterval",
@@ -84,17 +84,17 @@ class Subscription:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are named, sorted; () where they are read by a pattern."""
+        """The named topics, sorted; () if a pattern selects them."""
         return self.subscribe or tuple(sorted({key.topic for key in self.assigned}))
 
     @property
     def reader_groups(self) -> tuple[str, ...]:
-        """The groups to read under."""
+        """The reader groups."""
         return self.named_reader_groups or reader_groups_of(self.consumer_group)
 
     @property
     def choice(self) -> str:
-        """In words, what is read: topics, a pattern, or partitions."""
+        """Describes what is read: topics, a pattern, or partitions."""
         if self.subscribe_pattern is not None:
             return f"topics that match {self.subscribe_pattern.pattern}"
         if self.assigned:
@@ -102,13 +102,13 @@ class Subscription:
         return ", ".join(self.topics)
 
     def reads_topic(self, topic: str) -> bool:
-        """Whether a topic is read, all of it or a part, if there is one of this name."""
+        """Whether a topic of this name is read, in whole or in part."""
         if self.subscribe_pattern is not None:
             return self.subscribe_pattern.fullmatch(topic) is not None
         return topic in self.topics
 
     def selector(self) -> Callable[[PartitionKey], bool]:
-        """Return what tells whether a partition is read, if there is one of this key."""
+        """Return a function that tells whether a partition of this key is read."""
         if self.assigned:
             return frozenset(self.assigned).__contains__
         return lambda key: self.reads_topic(key.topic)
@@ -122,7 +122,7 @@ class Subscription:
         return {topic: tags for topic in topics if (tags := self.tags_of(topic))}
 
     def check_filters(self) -> None:
-        """Raise ConfigurationError where there is a filter for a topic that is not read."""
+        """Raise ConfigurationError for a filter on a topic that is not read."""
         strange = sorted(topic for topic in self.filters if not self.reads_topic(topic))
         if strange:
             read = self.subscribe_pattern

@@ -1,4 +1,4 @@
-"""Every option of reads and writes, as the fields of SourceOptions and SinkOptions declare them."""
+"""Every option of reads and writes, from the fields of SourceOptions and SinkOptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONS: Final[tuple[Option, ...]] = (*_READING, *(option for option in _WRITING
 
 
 def find_option(key: str) -> Option | None:
-    """The option of a name in any case; None for an unknown one."""
+    """The option of a name in any case; None if unknown."""
     return next((option for option in OPTIONS if option.matches(key)), None)
 
 

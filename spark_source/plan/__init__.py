@@ -1,1 +1,1 @@
-"""What a batch reads and who reads it. Pure: no I/O, no clock."""
+"""What a batch reads, and which node reads it. Pure: no I/O, no clock."""

@@ -1,4 +1,4 @@
-"""Which node of the group has which partitions, from batch to batch."""
+"""Which node reads which partitions, from batch to batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGGED_MOVES = 20
 
 @dataclass(frozen=True)
 class PartitionAssignment:
-    """Which node has which partitions."""
+    """Partition to node, at one time."""
 
     strategy: str
     by_node: Sequence[Sequence[PartitionKey]]
@@ -33,19 +33,18 @@ class PartitionAssignment:
     def of(
         cls, strategy: str, partitions: Sequence[PartitionKey], source_count: int, hints: Hints
     ) -> PartitionAssignment:
-        """Assign `partitions`, the full configured set; the hint `lag` are the index entries to read in each."""
+        """Assign `partitions`, the full configured set. The hint `lag` has the index entries to read in each."""
         by_node = assign(strategy, partitions, source_count, hints)
         return cls(strategy, by_node, node_of(by_node))
 
     @cached_property
     def by_store(self) -> Mapping[StoreKey, StoreNodes]:
-        """The same by store."""
+        """The assignment by store."""
         return nodes_by_store(self.node_of)
 
     def changes(self, former: Mapping[PartitionKey, int]) -> str:
-        """One line of what this assignment is, and what became of each partition since `former`, its node then; empty
-        at the first assignment.
-        """
+        """A line about this assignment and its changes since `former` (partition to former node); empty for the first
+        assignment."""
         sizes = [len(keys) for keys in self.by_node]
         each = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{max(sizes)}"
         text = f"{len(self.node_of)} partitions to {len(sizes)} nodes, {each} each"
@@ -60,11 +59,11 @@ class PartitionAssignment:
 
 
 class Assigner:
-    """Assigns the partitions of one query anew where that is due: when there are others, and by what they have to read
-    before each batch for strategies that go by the lag.
+    """Assigns one query's partitions again when needed: when the partitions change, and before each batch if the
+    strategy depends on the lag.
 
-    `before` gives the nodes that partitions had in earlier runs, asked at once, if the strategy goes by that; `changed`
-    hears of each assignment that differs from the one before.
+    `before` gives the nodes of earlier runs, called at once if the strategy needs them; `changed` gets each assignment
+    that differs from the one before.
     """
 
     def __init__(
@@ -87,13 +86,13 @@ class Assigner:
         self._batch: tuple[Offsets, Offsets] | None = None
 
     def newest(self, configured: PartitionSet, offsets: Offsets) -> PartitionAssignment:
-        """The assignment of the configured partitions, and of those that only `offsets` know still."""
+        """The assignment of the configured partitions, and of those that only `offsets` have."""
         if self._assignment is not None and self._is_of(configured, offsets):
             return self._assignment
         return self._new(configured, offsets, {})
 
     def of_batch(self, configured: PartitionSet, start: Offsets, end: Offsets) -> PartitionAssignment:
-        """The assignment by which the batch from `start` to `end` is read: for the same batch again, the same."""
+        """The assignment for the batch from `start` to `end`; always the same for the same batch."""
         if not self._by_lag:
             return self.newest(configured, end)
         if self._assignment is None or self._batch != (start, end):

@@ -1,6 +1,4 @@
-"""The plan of a batch: which node reads which ranges, and why. What tasks are made of, the log tells and the offsets
-table keeps.
-"""
+"""The plan of a batch: which node reads which ranges, and why. Used for tasks, the log and the offsets table."""
 
 from __future__ import annotations
 
@@ -23,18 +21,18 @@ _LOGGED_RANGES = 20
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Who reads what between `start` and `end`. Its text is one line, cut short where there are many ranges."""
+    """Which node reads what between `start` and `end`. Its text is one line, shortened if there are many ranges."""
 
     start: Offsets
     end: Offsets
     assignment: PartitionAssignment
     by_node: Mapping[int, Sequence[OffsetRange]]
-    """What each node reads; nodes with nothing to read are left out."""
+    """The ranges of each node; without nodes that have none."""
     taken: Sequence[TakenOver] = ()
 
     @classmethod
     def of(cls, start: Offsets, end: Offsets, assignment: PartitionAssignment, takeover: Takeover | None) -> BatchPlan:
-        """Plan the batch from `start` to `end`: the same whenever it is asked for by the same `assignment`."""
+        """Plan the batch from `start` to `end`; always the same for the same `assignment`."""
         by_node, taken = ranges(start, end, assignment.by_store), list[TakenOver]()
         if takeover is not None:
             by_node, taken = take_over(by_node, len(assignment.by_node), takeover)
@@ -42,7 +40,7 @@ class BatchPlan:
 
     @cached_property
     def shared(self) -> Mapping[PartitionKey, Sequence[tuple[OffsetRange, int]]]:
-        """The partitions that several nodes read in this batch: all parts, in order, each with its node."""
+        """The partitions that several nodes read in this batch: all parts in order, each with its node."""
         several = {one.part.partition for one in self.taken}
         found: dict[PartitionKey, list[tuple[OffsetRange, int]]] = defaultdict(list)
         for node, of_node in self.by_node.items() if several else ():
@@ -52,7 +50,7 @@ class BatchPlan:
         return {key: sorted(parts) for key, parts in found.items()}
 
     def why(self, key: PartitionKey) -> str:
-        """Why the partition is read by the node, or nodes, that read it."""
+        """Why the partition is read by its node or nodes."""
         strategy = self.assignment.strategy
         return f"{strategy}; backlog taken over" if key in self.shared else strategy
 
@@ -64,7 +62,7 @@ class BatchPlan:
         for (node, text), _ in zip(self._texts(), range(_LOGGED_RANGES), strict=False):
             told[node].append(text)
         nodes = "; ".join(f"node {node} reads {', '.join(texts)}" for node, texts in told.items())
-        more = f"; and {count - _LOGGED_RANGES} ranges more" if count > _LOGGED_RANGES else ""
+        more = f"; and {count - _LOGGED_RANGES} more ranges" if count > _LOGGED_RANGES else ""
         of = f"{len(self.by_node)} of {len(self.assignment.by_node)}"
         return f"{count} ranges for {of} nodes, assigned by {self.assignment.strategy}: {nodes}{more}"
 

@@ -1,4 +1,4 @@
-"""What a query was to read and the brokers do not hold: pure functions from positions to what is lost of them."""
+"""Data that a query should read but the brokers no longer hold: pure functions from positions to losses."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
 ]
 
 NEW_CHECKPOINT = "begin with a new checkpoint at startingOffsets that the brokers hold"
-"""The way out for a query that stands where its brokers hold nothing."""
+"""Advice for a query whose positions the brokers no longer hold."""
 
 
 class LostOffsets(NamedTuple):
-    """A partition whose position lies outside of what its broker holds."""
+    """A partition whose position is outside of what its broker holds."""
 
     partition: PartitionKey
     position: int
-    """Where the query stands."""
+    """The query's position."""
     low: int
     """The broker's first offset."""
     high: int
@@ -41,44 +41,44 @@ class LostOffsets(NamedTuple):
 
     @property
     def identity(self) -> tuple[PartitionKey, int, bool]:
-        """The same loss seen again, though the broker's bounds move."""
+        """Equal for the same loss, even if the broker's bounds move."""
         return self.partition, self.position, self.expired
 
     @property
     def expired(self) -> bool:
-        """Whether messages have expired; else the broker's data ends before the position."""
+        """Whether messages have expired; otherwise the broker's data ends before the position."""
         return self.position < self.low
 
     @property
     def found(self) -> int:
-        """The offset that the broker holds nearest to the position."""
+        """The nearest offset that the broker holds."""
         return self.low if self.expired else self.high
 
     def __str__(self) -> str:
         if self.expired:
             return (
-                f"partition {self.partition} was to be read from {self.position} on, but the broker holds it from "
-                f"{self.low} on: at most {(self.low - self.position) // INDEX_ENTRY_BYTES} messages have expired"
+                f"partition {self.partition} should be read from {self.position}, but the broker holds it only from "
+                f"{self.low}: at most {(self.low - self.position) // INDEX_ENTRY_BYTES} messages have expired"
             )
         return (
-            f"partition {self.partition} was to be read from {self.position} on, but the broker's data ends at "
+            f"partition {self.partition} should be read from {self.position}, but the broker's data ends at "
             f"{self.high}: it lost its tail (at most {(self.position - self.high) // INDEX_ENTRY_BYTES} messages), or "
-            f"the topic was deleted or made anew (what it holds up to {self.high} is not read)"
+            f"the topic was deleted or created again (its messages up to {self.high} are not read)"
         )
 
 
 class GonePartition(NamedTuple):
-    """A partition with a position that the cluster does not list any more."""
+    """A partition with a position that the cluster no longer lists."""
 
     partition: PartitionKey
     position: int
-    """Where the query stands."""
+    """The query's position."""
     is_away: bool = False
-    """The broker may come back, but what a batch was to read of it is not read then."""
+    """Whether the broker may come back; a planned batch is read without it nevertheless."""
 
     @property
     def identity(self) -> tuple[PartitionKey, int, None]:
-        """The same loss seen again; not that of a topic of the same name that came after."""
+        """Equal for the same loss; not for a later topic of the same name."""
         return self.partition, self.position, None
 
     @property
@@ -88,86 +88,86 @@ class GonePartition(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"partition {self.partition} was to be read from {self.position} on, but the cluster does not list it any "
+            f"partition {self.partition} should be read from {self.position}, but the cluster does not list it any "
             "more: "
         ) + (
-            f"broker {self.partition.broker_id} is away, and a batch that was planned before goes without it"
+            f"broker {self.partition.broker_id} is away, and a batch planned before is read without it"
             if self.is_away
-            else "its store or its topic was taken away, and with it what was not read yet"
+            else "its store or topic was removed, with its unread messages"
         )
 
 
 class AwayBroker(NamedTuple):
-    """A broker that is shown without a topic that others have, and the query has a place there: ClusterView.is_away."""
+    """A broker without a topic that other brokers have, while the query has a position there: ClusterView.is_away."""
 
     positions: Sequence[tuple[PartitionKey, int]]
-    """Where the query stands: one partition at least, sorted."""
+    """The query's positions: at least one, sorted."""
 
     @property
     def partition(self) -> PartitionKey:
-        """The first of them."""
+        """The first partition."""
         return self.positions[0][0]
 
     @property
     def position(self) -> int:
-        """Where the query stands in the first of them."""
+        """The query's position in the first partition."""
         return self.positions[0][1]
 
     @property
     def identity(self) -> tuple[int, str]:
-        """The same broker, whatever it has."""
+        """Equal for the same broker, whatever its partitions."""
         return self.partition.broker_id, "away"
 
     @property
     def found(self) -> None:
-        """The broker tells nothing."""
+        """Unknown while the broker is away."""
         return
 
     def __str__(self) -> str:
         others = len(self.positions) - 1
         also = f" ({others} more of that broker as well)" if others else ""
         return (
-            f"partition {self.partition} was to be read from {self.position} on, but the cluster does not list it any "
-            f"more{also}: the master shows nothing of topic {self.partition.topic} on broker "
-            f"{self.partition.broker_id}, while other brokers have it. That broker may only have been taken out for a "
-            "while: its partitions keep their place and are read on from there when it is back"
+            f"partition {self.partition} should be read from {self.position}, but the cluster does not list it any "
+            f"more{also}: the master shows no topic {self.partition.topic} on broker {self.partition.broker_id}, "
+            "while other brokers have it. That broker may be away for a while only: its partitions keep their "
+            "positions and are read from there when it is back"
         )
 
 
 class LostEnd(NamedTuple):
-    """A partition that was to be read up to where its store ended once, and the store ends before that now."""
+    """A partition that should be read up to its store's former end, but the store now ends earlier."""
 
     partition: PartitionKey
     end: int
-    """Where the store ended."""
+    """The store's former end."""
     high: int
-    """Where it ends."""
+    """The store's end now."""
 
     @property
     def position(self) -> int:
-        """What was to be reached."""
+        """The end to reach."""
         return self.end
 
     @property
     def identity(self) -> tuple[PartitionKey, int, str]:
-        """The same loss seen again, though the broker's end moves."""
+        """Equal for the same loss, even if the broker's end moves."""
         return self.partition, self.end, "end"
 
     @property
     def found(self) -> int:
-        """The offset that the broker holds nearest to the end."""
+        """The nearest offset that the broker holds."""
         return self.high
 
     def __str__(self) -> str:
         return (
-            f"partition {self.partition} was to be read up to {self.end}, where it ended when Trigger.AvailableNow "
-            f"began, but the broker's data ends at {self.high} now: it lost its tail (at most "
-            f"{(self.end - self.high) // INDEX_ENTRY_BYTES} messages), or the topic was deleted or made anew"
+            f"partition {self.partition} should be read up to {self.end}, its end when Trigger.AvailableNow "
+            f"began, but the broker's data now ends at {self.high}: it lost its tail (at most "
+            f"{(self.end - self.high) // INDEX_ENTRY_BYTES} messages), or the topic was deleted or created again"
         )
 
 
 Loss: TypeAlias = LostOffsets | GonePartition | AwayBroker | LostEnd
-"""What is lost of a partition."""
+"""A loss in a partition."""
 
 
 def find_gone(
@@ -175,7 +175,8 @@ def find_gone(
     configured: Iterable[PartitionKey],
     is_read: Callable[[PartitionKey], bool],
 ) -> list[GonePartition]:
-    """Return the partitions with a position that the cluster has no more, of those that are still to be read."""
+    """Return the partitions with a position that the cluster no longer lists, if something of them is still to be
+    read."""
     there, known = PartitionSet.of(configured), Offsets.of(positions)
     if known.spans == there.spans:
         return []
@@ -193,7 +194,7 @@ def find_gone(
 def find_away(
     gone: Iterable[GonePartition], is_away: Callable[[PartitionKey], bool]
 ) -> list[GonePartition | AwayBroker]:
-    """Return what of `gone` is gone for good, and then what is only away, by broker."""
+    """Return those of `gone` that are gone for good, then those that are only away, by broker."""
     for_good: list[GonePartition | AwayBroker] = []
     away: dict[int, list[tuple[PartitionKey, int]]] = {}
     for one in gone:
@@ -209,7 +210,8 @@ def find_lost(
     bounds: Mapping[StoreKey, StoreBounds],
     is_read: Callable[[PartitionKey], bool] = lambda _: True,
 ) -> list[LostOffsets]:
-    """Return the partitions that stand outside of their store's bounds, of those that are still to be read; sorted."""
+    """Return the partitions whose position is outside of their store's bounds, if something of them is still to be
+    read; sorted."""
     return [
         LostOffsets(key, run.offset, held.min_offset, held.max_offset)
         for store, runs in Offsets.of(positions).runs.items()
@@ -227,7 +229,7 @@ def find_cut(
     bounds: Mapping[StoreKey, StoreBounds],
     is_read: Callable[[PartitionKey], bool],
 ) -> list[LostEnd]:
-    """Return the partitions that cannot be read up to `ends` any more, as their store ends between; sorted."""
+    """Return the partitions that can no longer be read up to `ends`, because their store ends earlier; sorted."""
     return [
         LostEnd(key, end, held.max_offset)
         for store, runs in Offsets.of(positions).runs.items()

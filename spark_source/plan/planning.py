@@ -1,10 +1,11 @@
 """What a micro-batch reads: pure functions from positions, the stores' bounds and a row limit to exact ranges.
 
-The partitions of a store share one index, and an offset is a place in that index, whichever partition's message lies
-there. So a batch takes windows of each store, and every partition of the store reads its messages in the one that
-begins where it stands. A limit of N rows is a limit on the windows' entries; it is exact where all partitions of each
-store stand at one offset, which they do after the first batch unless the query began at hand-set offsets, or partitions
-were added to a store in use at a moment that nobody knows: those are read beside the others until they have met.
+The partitions of a store share one index. An offset is a position in that index, and the entry there may belong to any
+of the partitions. So a batch takes windows of each store's index, and every partition reads its messages in the window
+that begins at its position. A limit of N rows limits the windows' entries. It is exact if all partitions of each store
+have the same offset. They do after the first batch, with two exceptions: the query began at offsets set by hand, or
+partitions were added to a store in use at an unknown time. Those partitions are read beside the others until they catch
+up.
 """
 
 from __future__ import annotations
@@ -38,17 +39,16 @@ def plan(
     entering: Mapping[PartitionKey, int] | None = None,
     growth: Mapping[StoreKey, StoreGrowth] | None = None,
 ) -> Offsets:
-    """Return where the batch that begins at `start` ends; `start` itself where there is nothing to do.
+    """Return where the batch that begins at `start` ends; `start` itself if there is nothing to do.
 
-    `partitions` may be read now: the others, and those whose store has no bounds, stay where they are. Those that
-    `start` does not know are new: they enter at their store's first offset, or where `growth` proves that none of their
-    messages comes before, but not in front of all others. They are read from the next batch on, so that a range never
-    depends on anything but two recorded offsets. Those that wait in `start` enter in the same way, at
-    what `entering` has for them, and wait on where it has nothing. Never moves a partition backward or past its store's
-    end. With `max_rows` the windows of all stores have at most so many entries, and exactly so many while there are
-    enough; every partition that has something to read gets on, or has its turn where there are too few rows for that
-    (see windows.py). Messages that have expired are not counted; a batch may consist of nothing else. With 0 rows only
-    new partitions enter, and what has expired is passed.
+    `partitions` can be read now; others, and those whose store has no bounds, keep their offsets. Partitions missing
+    from `start` are new. They enter at their store's first offset, or at the first offset that may have their messages
+    according to `growth`, but never before all other partitions. They are read from the next batch on, so that a range
+    only depends on two recorded offsets. Waiting partitions enter in the same way, at their offset in `entering`;
+    without one they keep waiting. No partition moves backward or past its store's end. With `max_rows` the windows of
+    all stores have at most so many entries, and exactly so many while there are enough. Every partition with something
+    to read progresses, or takes turns if there are too few rows (see windows.py). Expired messages do not count; a
+    batch may consist of nothing else. With 0 rows, only new partitions enter and expired messages are skipped.
     """
     readable = PartitionSet.of(partitions)
     known = _known_stores(start, readable, bounds)
@@ -73,10 +73,10 @@ def plan(
 
 
 def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: StoreGrowth | None) -> int:
-    """Where a new partition enters a store in which others stand.
+    """Where a new partition enters a store that has `others`.
 
-    Not in front of them, whatever is proven: should the broker lose the end of its data and be written to again before
-    anybody looks, then nothing is passed unread that the others would not have to pass as well.
+    Never before all others, whatever `growth` proves: if the broker loses the end of its data and is written to again
+    unnoticed, this partition skips nothing that the others do not skip too.
     """
     begin = growth.begin_of(partition_id) if growth is not None else None
     if begin is None or not others:
@@ -85,7 +85,7 @@ def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: 
 
 
 def _advanced(run: Run, ids: frozenset[int] | None, held: StoreBounds, ends: Mapping[int, int]) -> list[Run]:
-    """The run with those of `ids`, all of them where that is None, moved to where the window ends that begins there."""
+    """The run with its partitions in `ids` (None: all) moved to the end of the window that begins at its offset."""
     if ids is not None and ids.isdisjoint(run.ids):
         return [run]
     end = ends[clamped(run.offset, held)]
@@ -97,18 +97,18 @@ def _advanced(run: Run, ids: frozenset[int] | None, held: StoreBounds, ends: Map
 
 
 def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, StoreBounds]) -> int:
-    """Return how many rows a batch without a limit would have at most: the entries of all windows."""
+    """Return the most rows that a batch without a limit could have: the entries of all windows."""
     return sum(one.windows.rows for one in _known_stores(start, PartitionSet.of(partitions), bounds).values())
 
 
 class _KnownStore(NamedTuple):
-    """A store with partitions that `start` knows and that may be read."""
+    """A store with readable partitions that `start` has."""
 
     runs: Sequence[Run]
-    """Where the store's partitions stand."""
+    """The positions of the store's partitions."""
     windows: StoreWindows
     ids: frozenset[int] | None
-    """Of the readable partitions; `start` need not know all of them. None where they are just those that it knows."""
+    """Ids of the readable partitions; `start` may lack some. None means exactly those in `start`."""
 
 
 def _known_stores(
@@ -132,7 +132,7 @@ def _known_stores(
 
 
 class StoreNodes(NamedTuple):
-    """Which node has which partition of a store."""
+    """Partition to node, for one store."""
 
     ids: Sequence[int]
     """Partition ids, sorted."""
@@ -140,7 +140,7 @@ class StoreNodes(NamedTuple):
     """Each partition and its node, in the order of `ids`."""
 
     def span(self, first: int, last: int) -> Sequence[tuple[PartitionKey, int]]:
-        """The members from one id to another, both included; KeyError where one between them has no node."""
+        """The members from id `first` to `last`, inclusive; KeyError if a partition between them has no node."""
         at = bisect_left(self.ids, first)
         end = at + last + 1 - first
         if end > len(self.ids) or self.ids[at] != first or self.ids[end - 1] != last:
@@ -149,7 +149,7 @@ class StoreNodes(NamedTuple):
 
 
 def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, StoreNodes]:
-    """Return the same by store: thousands of partitions are found faster so."""
+    """Return the assignment by store, for faster look-ups among thousands of partitions."""
     found: dict[StoreKey, list[tuple[PartitionKey, int]]] = defaultdict(list)
     for one in sorted(node_of.items()):
         found[one[0].store].append(one)
@@ -157,10 +157,10 @@ def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, StoreN
 
 
 def ranges(start: Offsets, end: Offsets, assigned: Mapping[StoreKey, StoreNodes]) -> dict[int, Sequence[OffsetRange]]:
-    """Return what each node reads in the batch from `start` to `end`; nodes with nothing are left out.
+    """Return what each node reads in the batch from `start` to `end`; without nodes that read nothing.
 
-    A partition that only `end` knows enters with this batch and is not read in it. `assigned` is as `nodes_by_store`
-    makes it. ConfigurationError where a batch goes backward, KeyError where a partition with something to read has no
+    A partition that only `end` has enters with this batch and is not read in it. `assigned` comes from
+    `nodes_by_store`. ConfigurationError if a batch goes backward, KeyError if a partition with something to read has no
     node.
     """
     by_node: dict[int, list[OffsetRange]] = defaultdict(list)
@@ -169,16 +169,15 @@ def ranges(start: Offsets, end: Offsets, assigned: Mapping[StoreKey, StoreNodes]
         for first, last, at, until in steps:
             members = nodes.span(first, last)
             if until < at:
-                OffsetRange(members[0][0], at, until)  # is the error
-            for key, node in members:  # thousands, whose offsets are checked
+                OffsetRange(members[0][0], at, until)  # raises the error
+            for key, node in members:  # thousands, and each checks its offsets
                 by_node[node].append(OffsetRange._make((key, at, until)))
     return {node: by_node[node] for node in sorted(by_node)}
 
 
 def entries_by_partition(start: Offsets, end: Offsets) -> dict[PartitionKey, int]:
-    """Return how many index entries the batch from `start` to `end` has for each partition; those with none are left
-    out. The partitions of a store share its entries.
-    """
+    """Return how many index entries the batch from `start` to `end` has for each partition; without those that have
+    none. The partitions of a store share its entries."""
     return {
         PartitionKey(store.broker_id, store.topic, number): (until - at) // INDEX_ENTRY_BYTES
         for store, steps in _steps(start, end)
@@ -189,7 +188,7 @@ def entries_by_partition(start: Offsets, end: Offsets) -> dict[PartitionKey, int
 
 
 def _steps(start: Offsets, end: Offsets) -> Iterator[tuple[StoreKey, list[tuple[int, int, int, int]]]]:
-    """By store, (first id, last id, from, to) of the partitions that both know and that do not stay where they are."""
+    """By store, (first id, last id, from, to) of the partitions that are in both and move."""
     for store, ends in end.runs.items():
         begins = start.runs.get(store, ())
         steps = []

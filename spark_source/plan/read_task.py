@@ -1,4 +1,4 @@
-"""What one task of a batch reads: the ranges of one node of the group, or a slice of them."""
+"""The input of one task of a batch: the ranges of one node of the group, or a slice of them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ __all__ = ["ReadTask"]
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
-    """Ranges of one node, and the brokers that hold them. Travels to the executor; holds no password."""
+    """Ranges of one node, and their brokers. Sent to the executor; holds no password."""
 
     node_id: int
     ranges: Sequence[OffsetRange]
-    """Read one behind the other."""
+    """Read in order."""
     offset_rules: Mapping[StoreKey, OffsetRule]
-    """What is known about the offsets of a store's messages; nothing of those that are not named."""
+    """How to know the offsets of messages, by store; UNKNOWN for stores without an entry."""
     brokers: tuple[BrokerInfo, ...]
     slice_number: int = 0
-    """Counts the tasks of the node in this batch."""
+    """Numbers the node's tasks in this batch."""
     visit_token: int | None = field(default=None, compare=False, repr=False)
-    """What brokers that check it want to see: the master's, as it was when the batch was planned."""
+    """The master's visit token when the batch was planned, for brokers that check it."""
 
     store_sizes: Mapping[tuple[int, str], int] = field(default_factory=dict)
     """How many partitions a store has, by broker id and topic."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """By column: Spark pickles each object that is not Python's own with a call of a Python function, and there may
-        be thousands of ranges.
-        """
+        """The ranges as columns: Spark pickles each non-builtin object with a Python function call, and there may be
+        thousands of ranges."""
         columns = list(zip(*((*key, start, end) for key, start, end in self.ranges), strict=True))
         rules = [(*one, rule) for one, rule in self.offset_rules.items()]
         return {**vars(self), "ranges": columns, "offset_rules": rules}
@@ -48,9 +47,9 @@ class ReadTask(InputPartition):
         vars(self).update({**state, "ranges": ranges, "offset_rules": rules})
 
     def broker_of(self, key: PartitionKey) -> BrokerInfo:
-        """The broker that holds `key`."""
+        """The broker of `key`."""
         return next(broker for broker in self.brokers if broker.broker_id == key.broker_id)
 
     def offset_rule_of(self, key: PartitionKey) -> OffsetRule:
-        """What is known about the offsets of the partition's messages."""
+        """How to know the offsets of the partition's messages."""
         return self.offset_rules.get(key.store, OffsetRule.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Sharing rows among those who have some to read: a pure function."""
+"""Shares out rows: a pure function."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tubeclient.keys import StoreKey
 __all__ = ["share_rows"]
 
 _Sharer = TypeVar("_Sharer", StoreKey, tuple[StoreKey, int], int)
-"""Who gets a share: a store or a stretch of its index of the rows of a batch, a node of its tasks."""
+"""Who gets a share: a store, a window of its index, or a node."""
 
 
 def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 0) -> dict[_Sharer, int]:
-    """Share `max_rows` among sharers in proportion to the rows that each is behind.
+    """Share `max_rows` in proportion to the rows that each sharer is behind.
 
-    Nobody gets more than it is behind, and everybody who is at all at least one row if there are enough; the sum is
-    `max_rows`, or everything where that is less. With fewer rows than those who are behind, neighbours get one each,
-    from number `turn` of all on: where `turn` is the number of rows shared out before, everybody's turn comes.
+    A sharer gets at most what it is behind, and at least one row if there are enough. The sum is `max_rows`, or
+    everything if that is less. If there are fewer rows than sharers with something to read, consecutive sharers get one
+    row each, starting at number `turn`. If `turn` is the number of rows shared out so far, all sharers take turns.
     """
     total = sum(behind.values())
     if max_rows is None or total <= max_rows:
@@ -30,8 +30,8 @@ def share_rows(behind: Mapping[_Sharer, int], max_rows: int | None, turn: int = 
         first = turn % len(everybody)
         in_turn = [sharer for sharer in everybody[first:] + everybody[:first] if behind[sharer]]
         return {**shares, **dict.fromkeys(in_turn[:max_rows], 1)}
-    # One row for everybody, the rest in proportion to what is behind beyond that one. Integers only: the largest
-    # remainders get the rows that rounding down left over.
+    # One row for each, the rest in proportion to what remains. Integers only: the largest remainders get the rows left
+    # by rounding down.
     spare, weights = max_rows - len(waiting), {sharer: behind[sharer] - 1 for sharer in waiting}
     all_weights = sum(weights.values())
     shares.update({sharer: 1 + spare * weight // all_weights for sharer, weight in weights.items()})

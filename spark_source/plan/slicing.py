@@ -1,13 +1,12 @@
-"""How what the nodes read becomes tasks: pure functions that cut ranges into slices.
+"""Cuts the nodes' ranges into slices, which become tasks: pure functions.
 
-The ranges of a node, one behind the other, are a line of index entries, and a slice is a stretch of that line: the
-slices cover it once and in order, are of nearly equal size, and cut a range only where a border falls into it. An entry
-is at most one row, so a slice of N entries has at most N rows.
+A node's ranges, joined, form a line of index entries, and a slice is a stretch of that line. The slices cover it once,
+in order, and have nearly equal size. They cut a range only where a border falls into it. An entry is at most one row,
+so a slice of N entries has at most N rows.
 
-Slices of one partition are read at once, each in a reader group of its own; those that find no group wait for one. So
-what is a hint, the number of tasks, stops where a partition would be in more slices than there are groups, while a
-limit of rows for each task is kept whatever that takes. Everything follows from offsets and options alone: a replayed
-batch is cut the same.
+Slices of one partition are read in parallel, each in its own reader group; a slice without a free group waits. So
+`min_tasks`, a hint, is not followed where a partition would need more slices than there are groups; `max_rows` is
+always kept. The result depends only on offsets and options: a replayed batch is cut in the same way.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ __all__ = ["Slice", "cut", "slices"]
 
 
 class Slice(NamedTuple):
-    """What one task reads."""
+    """The ranges of one task."""
 
     number: int
-    """Counts the slices of a node, from 0."""
+    """Numbers the slices of a node, from 0."""
     node_id: int
     ranges: Sequence[OffsetRange]
 
 
 def slices(by_node: Mapping[int, Sequence[OffsetRange]], slicing: Slicing) -> list[Slice]:
-    """Cut the ranges of each node, all of them with something to read; without `min_tasks` and `max_rows`, a node is
+    """Cut the ranges of each node. All nodes must have something to read. Without `min_tasks` and `max_rows`, a node is
     one slice.
 
-    The first slices of all nodes come first: Spark starts tasks in this order, and slices of different nodes never
-    wait for each other's reader groups. With `min_tasks` there are about as many slices (see above; never more than
-    index entries), with `max_rows` each has at most so many entries, and with both there are enough for either.
+    The first slices of all nodes come first: Spark starts tasks in this order, and slices of different nodes never wait
+    for each other's reader groups. With `min_tasks` there are about as many slices (see above; never more than index
+    entries). With `max_rows` each slice has at most so many entries. With both, both hold.
     """
     min_tasks, max_rows, reader_groups = slicing
     if min_tasks is None and max_rows is None:
@@ -58,14 +57,14 @@ def slices(by_node: Mapping[int, Sequence[OffsetRange]], slicing: Slicing) -> li
 
 
 def cut(ranges: Sequence[OffsetRange], count: int) -> list[tuple[OffsetRange, ...]]:
-    """Cut `ranges`, one behind the other, into those of `count` slices whose sizes differ by at most one entry.
+    """Cut the joined `ranges` into `count` slices whose sizes differ by at most one entry.
 
     Borders are multiples of an index entry's size. `count` is from 1 to the number of entries.
     """
     entries = sum(one.max_messages for one in ranges)
     found: list[tuple[OffsetRange, ...]] = []
     open_slice: list[OffsetRange] = []
-    done = 0  # entries in all slices, the open one included
+    done = 0  # entries in all slices so far, including the open one
     for whole in ranges:
         at = whole.start
         while at < whole.end:
@@ -81,10 +80,10 @@ def cut(ranges: Sequence[OffsetRange], count: int) -> list[tuple[OffsetRange, ..
 
 
 def _most_slices(ranges: Sequence[OffsetRange], entries: int, reader_groups: int) -> int:
-    """How many slices a node can be cut into while no partition is in more of them than there are reader groups.
+    """The most slices of a node such that no partition is in more of them than there are reader groups.
 
-    A range that begins in the middle of a slice is in one more than its size says, so slices are made for one group
-    less. With a single group, two neighbours may share a partition, and wait for each other.
+    A range that begins inside a slice is in one slice more than its size suggests, so this plans for one group less.
+    With a single group, two neighbouring slices may share a partition, and one waits for the other.
     """
     longest = max(one.max_messages for one in ranges)
     return max(1, entries // -(-longest // max(1, reader_groups - 1)))

@@ -1,11 +1,11 @@
-"""Taking over a backlog: nodes with little to read take part of a long range of a node with much. Pure.
+"""Backlog takeover: nodes with little to read take part of a long range of a busy node. Pure.
 
-TubeMQ gives a partition to one reader of a group, so a partition that holds most of a backlog keeps one node busy while
-the others wait. Ranges are read under reader groups, several of them, so a range can be cut and its parts read by
-several nodes at once. (RocketMQ hands single messages of a queue to whoever asks, its POP mode; in a batch of exact
-ranges nothing has to be handed back, and a part is in order.)
+TubeMQ gives a partition to one reader of a group, so a partition with most of a backlog would keep one node busy while
+the others wait. Ranges are read in several reader groups, so a range can be cut, and several nodes can read its parts
+in parallel. (RocketMQ's POP mode instead gives single messages of a queue to any reader. Exact ranges need no return of
+messages, and each part is in order.)
 
-Everything follows from the nodes' ranges and options alone: a batch that is assigned the same is cut the same.
+The result depends only on the nodes' ranges and options: the same assignment is cut in the same way.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ __all__ = ["TakenOver", "take_over"]
 
 
 class TakenOver(NamedTuple):
-    """A part of a range that another node reads than the one that has the partition."""
+    """A part of a range that another node than the partition's owner reads."""
 
     part: OffsetRange
     owner: int
-    """Node that has the partition."""
+    """The partition's node."""
     reader: int
-    """Node that reads the part."""
+    """The node that reads the part."""
 
 
 def take_over(
     by_node: Mapping[int, Sequence[OffsetRange]], node_count: int, takeover: Takeover
 ) -> tuple[dict[int, Sequence[OffsetRange]], list[TakenOver]]:
-    """Return what each of the nodes 0 to `node_count` - 1 reads in the place of `by_node`, and what was taken over.
+    """Return what each of the nodes 0 to `node_count` - 1 reads instead of `by_node`, and what was taken over.
 
-    A range of more than `min_rows` index entries is cut into up to `max_readers` parts that neighbour each other, the
-    first one its owner's, so that the nodes that read it have equally much to read, as far as that can be had: the
-    longest range first, and by those who have the least. Parts of less than `min_rows` / `max_readers` entries are not
-    worth a reader. Nodes with nothing to read are left out.
+    A range of more than `min_rows` index entries is cut into up to `max_readers` adjacent parts; the first stays with
+    its owner. The sizes level the nodes' loads as far as possible: longest range first, least busy nodes first. Parts
+    of less than `min_rows` / `max_readers` entries are not worth a reader. Nodes with nothing to read are left out.
     """
     min_rows, max_readers = takeover
     loads = {node: sum(one.max_messages for one in by_node.get(node, ())) for node in range(node_count)}
     long = sorted(
-        (-one.max_messages, one, node)  # the longest first
+        (-one.max_messages, one, node)  # longest first
         for node, of_node in by_node.items()
         for one in of_node
         if one.max_messages > min_rows
@@ -64,12 +63,12 @@ def take_over(
 
 
 def _shares(loads: Mapping[int, int], owner: int, entries: int, helpers: int, least: int) -> dict[int, int]:
-    """How many of the `entries` of one range of `owner` others read, who have `loads` to read now."""
+    """How many of the `entries` of one range of `owner` each helper reads; `loads` are the nodes' current entries."""
     idle = sorted((load, node) for node, load in loads.items() if node != owner)[:helpers]
-    # With each helper more, the level that all come to is lower; one that stands above it would be given nothing.
+    # Each further helper lowers the common level. A node above the level would get nothing.
     for count in range(len(idle), 0, -1):
         theirs = sum(load for load, _ in idle[:count])
-        # What comes to the helpers alone is this range at most, whatever else the owner has.
+        # The helpers get at most this range, however loaded the owner is.
         level = min((loads[owner] + theirs) // (count + 1), (entries + theirs) // count)
         shares = {node: level - load for load, node in idle[:count]}
         if min(shares.values()) >= least:

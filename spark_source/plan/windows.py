@@ -1,12 +1,11 @@
-"""The windows that a batch takes of the stores' indexes, and how a limit of rows is shared among them: pure functions.
+"""The windows of the stores' indexes that a batch reads, and how a row limit is shared among them: pure functions.
 
-The partitions of a store share one index, and those that stand at one offset share a window that begins there. Some may
-lag behind: a partition that was added to a store in use begins at the store's first offset, unless it is known where
-the store ended then. Each stretch from where
-some partitions stand to where the next ones do is a window of its own, so that nobody waits for anybody; the last one,
-from the partitions in front to the store's end, is where new messages come. An entry of the index is one message of one
-partition, so the windows' entries are at most so many rows, though partitions that lag pass entries again that others
-have passed before.
+The partitions of a store share one index, and partitions with the same offset share a window that begins there. Some
+may lag behind: a partition added to a store in use begins at the store's first offset, unless the store's end at that
+time is known. Each stretch between two positions is a window of its own, so that no partition waits for another. The
+last window, from the foremost partitions to the store's end, gets new messages. An index entry is one message of one
+partition, so the windows' entries are an upper bound of the rows; lagging partitions pass entries again that others
+have passed.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ __all__ = ["StoreWindows", "clamped", "window_ends"]
 
 
 def clamped(offset: int, held: StoreBounds) -> int:
-    """The offset that a store holds nearest to `offset`."""
+    """The nearest offset that the store holds."""
     return min(max(offset, held.min_offset), held.max_offset)
 
 
 class StoreWindows(NamedTuple):
-    """Where the partitions of a store stand, within what it holds."""
+    """The positions of a store's partitions, within its bounds."""
 
     levels: Sequence[int]
-    """The offsets at which partitions stand, each once and rising; at least one."""
+    """The partitions' offsets, distinct and rising; at least one."""
     end: int
     """The offset after the store's last."""
 
     @classmethod
     def of(cls, offsets: Iterable[int], held: StoreBounds) -> StoreWindows:
-        """Of partitions that stand at `offsets`, some of them outside of what the store holds perhaps."""
+        """From the partitions' `offsets`, of which some may be outside of the store's bounds."""
         return cls(sorted({clamped(offset, held) for offset in offsets}), held.max_offset)
 
     @property
@@ -49,9 +48,8 @@ class StoreWindows(NamedTuple):
         return (self.end - self.levels[-1]) // INDEX_ENTRY_BYTES
 
     def ends(self, in_front: int, rows: Mapping[int, int]) -> dict[int, int]:
-        """Where those at each level end who get so many rows, `in_front` for the last level. Who comes to where the
-        next ones stood has met them, and ends where they do.
-        """
+        """Where the partitions at each level end if they get so many rows; `in_front` for the last level. Partitions
+        that reach the next level have caught up, and end where those do."""
         end = self.levels[-1] + in_front * INDEX_ENTRY_BYTES
         ends = {self.levels[-1]: end}
         for level, following in zip(self.levels[-2::-1], self.levels[:0:-1], strict=True):
@@ -64,11 +62,11 @@ class StoreWindows(NamedTuple):
 def window_ends(windows: Mapping[StoreKey, StoreWindows], max_rows: int | None) -> dict[StoreKey, dict[int, int]]:
     """Return where each store's windows end, by the level at which they begin.
 
-    With `max_rows` all windows together have so many entries, or all that there are, and each with something to read
-    has some or, where there are too few, has its turn. Those in front have a part of the rows of their own, and those
-    who lag behind twice as much for each window that lags in any store: so they come nearer whatever arrives, and once
-    they have met, all go on together. What one part does not need is the other's. Each part is shared in proportion to
-    what there is to read.
+    With `max_rows` all windows together have so many entries, or all that exist. Each window with something to read
+    gets some or, if there are too few, takes turns. The front windows get one part of the rows, the lagging windows two
+    parts for each lagging window of the store that has most. So lagging partitions catch up whatever arrives, and then
+    all continue together. What one part does not need goes to the other. Each part is shared in proportion to what is
+    left to read.
     """
     in_front = {store: of_store.in_front for store, of_store in windows.items()}
     lagging = {
@@ -77,7 +75,7 @@ def window_ends(windows: Mapping[StoreKey, StoreWindows], max_rows: int | None) 
         for level, following in zip(of_store.levels, of_store.levels[1:], strict=False)
     }
     if max_rows is not None:
-        # Rows move a level each: these sums count what was read, which is what taking turns goes by.
+        # Rows move one level each, so these sums count the rows read. Turns depend on them.
         turn_in_front = sum(of_store.levels[-1] for of_store in windows.values()) // INDEX_ENTRY_BYTES
         turn_lagging = sum(level for _, level in lagging) // INDEX_ENTRY_BYTES
         turn = turn_in_front + turn_lagging

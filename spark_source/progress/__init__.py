@@ -1,1 +1,1 @@
-"""How far the sink is, told to others: the offsets table, the brokers, listeners."""
+"""Reports how far the sink is: offsets table, brokers, listeners."""

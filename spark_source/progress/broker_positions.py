@@ -1,4 +1,4 @@
-"""Telling the brokers how far the group has read, off the query's thread: the option `commitOffsetsToBroker`."""
+"""Sets the group's position on the brokers, outside of the query's thread: the option `commitOffsetsToBroker`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["BrokerPositions"]
 _log = logging.getLogger(__name__)
 
 _USER = "spark"
-"""Who the brokers' logs say has moved the group."""
+"""The user name in the brokers' logs."""
 
 _TOLD_POLL_SECONDS = 0.25
 
 
 class BrokerPositions:
-    """One query's writes to the group's position on the brokers. Before `open` every other call does nothing.
+    """One query's writes to the group's position on the brokers. Before `open` all other calls do nothing.
 
-    Positions follow the query and never lead it: `record` is called with offsets up to which the sink is complete. A
-    thread sets the newest of them at most once in `interval_seconds`, and only what has moved. Brokers that cannot be
-    told are a warning and tried again, as Spark's checkpoint is what the query goes by.
+    Positions never lead the query: `record` gets offsets up to which the sink is complete. A thread sets the newest of
+    them at most once per `interval_seconds`, and only those that moved. A failing broker is a warning, and the write is
+    tried again, because the query only depends on Spark's checkpoint.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class BrokerPositions:
         self._thread = JobThread("tubeclient-broker-positions")
         where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
         self._follower = Follower(where, self._thread, self._write, waits, interval_seconds=interval_seconds)
-        self._ahead = AheadWarning(where, "by somebody else", self._reads)
+        self._ahead = AheadWarning(where, "by another client", self._reads)
         self._last: Position | None = None
-        """What `record` was called with last."""
+        """The last argument of `record`."""
         self._set: dict[PartitionKey, int] = {}
-        """What the brokers were told."""
+        """The positions on the brokers, as set here."""
 
     def open(self, view: ClusterView) -> None:
-        """Begin, once the query holds the group. ConfigurationError where the brokers' web ports cannot be learnt."""
+        """Begin, once the query holds the group. ConfigurationError if the brokers' web ports cannot be found."""
         books = self._cluster.position_books()
         try:
             books.require(view, f"takes the position of group {self._group}")
@@ -64,15 +64,15 @@ class BrokerPositions:
         self._books = books
 
     def record(self, position: Position) -> None:
-        """Make `position` the group's, soon, on the brokers of its view."""
+        """Set `position` on the brokers of its view soon."""
         if self._books is not None and position is not self._last:
             self._last = position
             self._follower.follow(position)
 
     def close(self) -> None:
-        """Set what is left, for `waits.end` at most, and be sure that whoever takes the group over will see it.
+        """Set the rest, for `waits.end` at most, and make sure that the group's next reader sees it.
 
-        To be called while the group is still held: a position that comes later would undo the next holder's.
+        Call it while the group is still held: a later write would undo the next holder's position.
         """
         books, last = self._books, self._last
         if books is None or last is None:
@@ -94,13 +94,13 @@ class BrokerPositions:
             )
 
     def _write(self, position: Position) -> None:
-        """Set what has moved, on the thread."""
+        """Set what has moved; runs on the thread."""
         books, group, view = self._books, self._group, position.view
         if books is None:
-            return  # closed meanwhile, without waiting for this any longer
+            return  # closed meanwhile, without waiting for this write any longer
         try:
             self._ahead.compare(position.complete, lambda: books.group_positions(view, group))
-            # The checkpoint also knows partitions that are no longer read, or no longer there.
+            # The checkpoint also has partitions that are no longer read or no longer exist.
             moved = {
                 key: at
                 for key, at in position.complete.items()
@@ -108,20 +108,19 @@ class BrokerPositions:
             }
             books.set_group_positions(view, group, moved, _USER)
         except BaseException:
-            # A part of it may have come through, and a broker that was killed has forgotten older ones too.
+            # Some positions may have been set, and a killed broker has forgotten older ones too.
             self._set.clear()
             raise
         self._set.update(moved)
 
     def _wait_until_told(self, books: PositionBooks, view: ClusterView, close_by: float) -> None:
-        """A broker tells a group's first position only when it has written it down, up to 5 s later. The group's next
-        reader may ask as soon as this one has let go, and would be told that there is none.
-        """
+        """A broker shows a group's first position only after saving it, up to 5 s later. The group's next reader may
+        look as soon as this one has released the group, and would find none."""
         expected = {key for key in self._set if view.has(key)}
         while time.monotonic() < close_by:
             try:
                 if expected <= books.group_positions(view, self._group).keys():
                     return
             except Exception as error:
-                _log.debug("the brokers' positions cannot be looked at: %s", error)
+                _log.debug("cannot read the brokers' positions: %s", error)
             time.sleep(_TOLD_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Bringing the newest of many values to a place that may fail, hang or be slow."""
+"""Writes the newest of many values to a store that may fail, hang or be slow."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ T = TypeVar("T")
 
 
 class Waits(NamedTuple):
-    """How long a query waits for a place that it follows to, in seconds."""
+    """How long a query waits for such a store, in seconds."""
 
     call: float = 60.0
-    """For an answer that it cannot go on without. delta-rs gives up by itself before that, with a reason."""
+    """For an answer that the query needs. delta-rs gives up earlier, with a reason."""
     end: float = 5.0
-    """For the last write, when it ends."""
+    """For the last write, at the query's end."""
     retry: float = 5.0
     """Between two tries in the background."""
     silence: float = 30.0
-    """Until a write in the background that does not end is told of."""
+    """Until a hanging write in the background causes a warning."""
 
 
 WAITS: Final = Waits()
 
 
 class Follower(Generic[T]):
-    """Writes values on a thread, the newest at each time; older ones that wait are dropped.
+    """Writes values on a thread, always the newest; older waiting values are dropped.
 
-    Nobody waits for a write: a failure is one warning that names the place, `where`, and is tried again after
-    `waits.retry`. A `strict` follower waits for each write, and raises its error. Between two writes that work lie
-    `interval_seconds` at least. An error of the kind `ends_by` is the last one: `check` raises it from then on.
+    Nobody waits for a write: the first failure is a warning that names the store, `where`, and writes are tried again
+    after `waits.retry`. A `strict` follower waits for each write, and raises its error. Successful writes are at least
+    `interval_seconds` apart. An error of the kind `ends_by` is final: `check` raises it from then on.
 
-    One thread calls the methods. It alone sets what is to be written, and the other thread what is written, so there is
-    no lock that a signal handler's exception could leave locked.
+    One thread calls the methods. Only it sets the value to write, and only the other thread sets the written value. So
+    there is no lock that a signal handler's exception could leave locked.
     """
 
     def __init__(
@@ -66,29 +66,29 @@ class Follower(Generic[T]):
         self._newest: T | None = None
         self._written: T | None = None
         self._due = float("-inf")
-        """When the next write may be."""
+        """When the next write is allowed."""
         self._posted = False
         self._reason: str | None = None
         """Why the last write failed."""
         self._end: Exception | None = None
         self._busy_since: float | None = None
         self._silence_told: float | None = None
-        """The `_busy_since` of a write that was told of."""
+        """`_busy_since` of the write that caused a warning."""
 
     def check(self) -> None:
-        """Raise what ended it; warn, once, of a write that does not end."""
+        """Raise the final error; warn, once, of a hanging write."""
         if self._end is not None:
             raise self._end
         since = self._busy_since
         if since is not None and since != self._silence_told and self._clock() - since >= self._waits.silence:
             self._silence_told = since
-            _log.warning("%s has not answered for %g s, it stays behind", self._where, self._waits.silence)
+            _log.warning("%s has not answered for %g s and stays behind", self._where, self._waits.silence)
 
     def follow(self, value: T | None, *, at_once: bool = False) -> None:
-        """Write `value` when the interval is over, or `at_once`, unless a newer one comes before.
+        """Write `value` when the interval is over, or `at_once`, unless a newer one comes first.
 
-        Raises as `check` does. A strict follower raises what the write raises, NoAnswer where it does not end in time;
-        it gives the value up then, as its user ends.
+        Raises as `check` does. A strict follower raises the write's error, or NoAnswer if it does not end in time; it
+        then drops the value, because its user ends.
         """
         self.check()
         self._newest = value
@@ -108,8 +108,8 @@ class Follower(Generic[T]):
             self._thread.post(self._step)
 
     def finish(self, wait_seconds: float) -> str | None:
-        """Write what waits, and wait for that; returns why the newest value is not written, None if it is. Raises as
-        `check` does. A strict follower makes a write here that the process was told to end in the middle of."""
+        """Write the waiting value and wait for it. Returns why the newest value is not written, None if it is. Raises
+        as `check` does. A strict follower repeats a write that was interrupted by the process's end."""
         if self._newest is None or (self._strict and self._newest is self._written):
             return None
         try:
@@ -124,7 +124,7 @@ class Follower(Generic[T]):
         self._step()
 
     def _step(self) -> None:
-        """On the thread."""
+        """Runs on the thread."""
         self._posted = False
         value = self._newest
         if value is None or value is self._written or self._end is not None or self._clock() < self._due:
@@ -134,10 +134,10 @@ class Follower(Generic[T]):
             self._write(value)
         except self._ends_by as error:
             self._end = error
-        except BaseException as error:  # a panic of native code is no Exception
+        except BaseException as error:  # a panic of native code is not an Exception
             reason = str(error) or type(error).__name__
             if self._reason is None:
-                _log.warning("%s was not written, it stays behind and is tried again: %s", self._where, reason)
+                _log.warning("%s was not written and stays behind; trying again: %s", self._where, reason)
             self._reason = reason
             self._pause(self._waits.retry)
         else:

@@ -1,6 +1,6 @@
-"""A thread of its own for a store that may be slow, or never answer: whoever waits for it, waits as long as he likes.
+"""A thread for a store that may be slow, or never answer; callers choose how long they wait.
 
-Nothing in here takes a lock that a signal handler's exception could leave locked: the planner ends by one.
+Nothing here takes a lock that a signal handler's exception could leave locked: such an exception ends the planner.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """The wait is over, and what was asked for is not; it may be done still, later."""
+    """The wait is over, but the job is not; it may still end later."""
 
 
 class JobThread:
-    """One thread, started by the first job, that does one job after the other in the order of their coming.
+    """One thread, started by the first job, that runs jobs in order.
 
-    It is a daemon: a job that hangs does not keep the process.
+    It is a daemon: a hanging job does not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,7 +39,7 @@ class JobThread:
         def answered() -> None:
             try:
                 result = job()
-            except BaseException as raised:  # a panic of native code is no Exception
+            except BaseException as raised:  # a panic of native code is not an Exception
                 error = raised
 
                 def fail() -> T:
@@ -57,18 +57,18 @@ class JobThread:
         return told()
 
     def post(self, job: Callable[[], object]) -> None:
-        """Let the thread do `job`, which raises nothing, without waiting for it."""
+        """Run `job` on the thread, without waiting. It must not raise."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, args=(self._jobs,), name=self._name, daemon=True)
             self._thread.start()
         self._jobs.put(job)
 
     def repeat(self, job: Callable[[], object], after_seconds: float) -> None:
-        """Do `job` when that time is over, in the place of what this was said of before. For jobs of the thread."""
+        """Run `job` after that time, instead of an earlier `job` of this method. Only for jobs on the thread."""
         self._again = time.monotonic() + after_seconds, job
 
     def close(self) -> None:
-        """Let the thread end when it has done what it was given; does not wait for that."""
+        """End the thread after its waiting jobs; does not wait for that."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread, self._jobs = None, SimpleQueue()

@@ -1,7 +1,6 @@
-"""Lag of running queries, told to the driver: Spark shows no metrics of Python sources, but their offsets.
+"""Lag of running queries for the driver: Spark shows the offsets of Python sources, but not their metrics.
 
-listener = LagListener(print)
-spark.streams.addListener(listener)
+listener = LagListener(print) spark.streams.addListener(listener)
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueryLag(SourceLag):
-    """How far one source of a query was behind when a batch of it was planned."""
+    """How far one source of a query was behind when a batch was planned."""
 
     query_id: str
     query_name: str | None
@@ -37,13 +36,12 @@ class QueryLag(SourceLag):
 
 
 class LagListener(StreamingQueryListener):
-    """Tells `on_lag` after each batch how far the tubeclient sources of all queries are behind; others are passed over.
+    """Calls `on_lag` after each batch with the lag of each tubeclient source of all queries; ignores other sources.
 
-    With `source_count`, the query's option sourceCount, also by node; `assignment_strategy` is its option of that name,
-    `assignment_hints` what that option says as tubeclient.assignment.Hints. ConfigurationError for what they cannot be;
-    for `sticky` and `backlog` too: the offsets table has their assignments. A strategy of your own has neither lag nor
-    history here. Without `on_lag` it writes a line at DEBUG. What `on_lag` raises is logged and does no harm to the
-    query.
+    With `source_count`, the query's option sourceCount, also by node. Give `assignment_strategy` and `assignment_hints`
+    (a tubeclient.assignment.Hints) the values of the query's options too. ConfigurationError for invalid values, and
+    for `sticky` and `backlog`: the offsets table has their assignments. Custom strategies get neither lag nor history
+    here. Without `on_lag` it logs a line at DEBUG. Errors of `on_lag` are logged and do not affect the query.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class LagListener(StreamingQueryListener):
 
     @property
     def last(self) -> Mapping[tuple[str, int], QueryLag]:
-        """The last lag of each query that runs, by (query id, number of the source)."""
+        """The last lag of each running query, by (query id, number of the source)."""
         return dict(self._last)
 
     def onQueryStarted(self, event: Any) -> None:
@@ -79,7 +77,7 @@ class LagListener(StreamingQueryListener):
                 _log.exception("a callback for the lag of query %s failed", lag.query_id)
 
     def onQueryIdle(self, event: Any) -> None:
-        """The last lag still holds: nothing new has come."""
+        """The last lag is still valid: nothing new has come."""
 
     def onQueryTerminated(self, event: Any) -> None:
         for key in [key for key in self._last if key[0] == str(event.id)]:
@@ -90,7 +88,7 @@ class LagListener(StreamingQueryListener):
             try:
                 end, latest = Offsets.from_dict(source["endOffset"]), Offsets.from_dict(source["latestOffset"])
             except (ConfigurationError, KeyError):
-                continue  # another kind of source
+                continue  # not a tubeclient source
             keys = {*latest, *end}
             by_node = None if self._source_count is None else self._assignment(keys, self._source_count)
             lag = SourceLag.between(end, latest, by_node)

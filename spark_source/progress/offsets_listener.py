@@ -1,4 +1,4 @@
-"""The offsets table kept by the driver: the end of each batch as soon as Spark has committed it.
+"""Writes the offsets table from the driver: each batch's end as soon as Spark has committed it.
 
 listener = OffsetsListener(table, query_name="clicks", consumer_group="clicks_etl", topics=["clicks"], source_count=2)
 spark.streams.addListener(listener)
@@ -31,21 +31,20 @@ class _End(NamedTuple):
     """Where a batch ended."""
 
     run_id: str
-    """Of the query."""
+    """The query's."""
     rows: list[PartitionProgress]
     as_of: datetime | None
-    """When it was in the sink. Positions may go back, so this tells what is news and what the planner has told since.
-    None where Spark does not say."""
+    """When the sink had it. Positions may go back, so this tells which of two ends is newer, also against the
+    planner's. None if Spark does not say."""
 
 
 class OffsetsListener(StreamingQueryListener):
-    """Writes where the batches of one query end to an offsets table, as the companion of the query's own planner.
+    """Writes the ends of one query's batches to an offsets table, as a companion of the query's planner.
 
-    `query_name` is what the query has from `queryName`, as an event of Spark's does not say whose group a source reads
-    as; `consumer_group`, `topics` or `pattern`, and `source_count` are the source's options. The table is written from
-    a thread of the listener's own, one batch at a time, and only the newest end is kept for it: a slow table falls
-    behind the query and then catches up at once, and one that fails is a warning and is tried again every 5 s and when
-    the query ends. A driver that ends waits as long for the last end.
+    `query_name` is the query's `queryName`, because Spark's events do not name the group. `consumer_group`, `topics` or
+    `pattern`, and `source_count` are the source's options. A thread of the listener writes the table, one batch at a
+    time; only the newest end waits. So a slow table falls behind and then catches up at once. A failure is a warning;
+    the write is tried again every 5 s and when the query ends. A driver that exits waits up to 5 s for the last end.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class OffsetsListener(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:
         if event.name == self._query_name:
-            # It goes on from its checkpoint, or from where it was told: what an older run left to write is no news.
+            # The run begins at its checkpoint or its starting offsets, so an older run's unwritten end is outdated.
             self._run_id, self._last = str(event.runId), None
 
     def onQueryProgress(self, event: Any) -> None:
@@ -88,12 +87,12 @@ class OffsetsListener(StreamingQueryListener):
             self._follower.follow(self._last, at_once=True)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until all that was heard of is written or has failed; False if that takes longer than the timeout.
+        """Wait until all received ends are written or have failed; False on timeout.
 
-        Spark tells of a query's end a moment after `stop()` has returned.
+        Spark reports a query's end a moment after `stop()` has returned.
         """
         try:
-            self._thread.call(lambda: None, timeout_seconds)  # it does one job after the other
+            self._thread.call(lambda: None, timeout_seconds)  # jobs run in order
         except NoAnswer:
             return False
         return True
@@ -102,7 +101,7 @@ class OffsetsListener(StreamingQueryListener):
         found = [end for end in map(self._end_of, sources) if end]
         if len(found) > 1:
             _log.warning(
-                "query %s has %d sources that read topics of %s; which of them is the group's is not known, and the "
+                "query %s has %d sources that read topics of %s; it is unknown which of them is the group's, so the "
                 "offsets table is not written",
                 self._query_name,
                 len(found),
@@ -112,7 +111,7 @@ class OffsetsListener(StreamingQueryListener):
         return found[0] if found else []
 
     def _end_of(self, source: Mapping[str, Any]) -> list[PartitionProgress]:
-        """Where the source's partitions of the group's topics ended; [] for a source that is not ours."""
+        """Where the source's partitions of the group's topics ended; [] for other sources."""
         starts, end, latest = (_offsets(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
         covered = {topic for topic in {key.topic for key in end} if self._key.covers(topic)}
         return [
@@ -122,7 +121,7 @@ class OffsetsListener(StreamingQueryListener):
         ]
 
     def _write(self, end: _End) -> None:
-        """On the thread."""
+        """Runs on the thread."""
         if end.run_id != self._run_id:
             return
         try:
@@ -130,12 +129,12 @@ class OffsetsListener(StreamingQueryListener):
         except OffsetsTableError:
             raise
         except Exception as error:
-            # Its text is not known to be fit for a log.
+            # The error's text might hold secrets.
             raise OffsetsTableError(type(error).__name__) from None
 
 
 def _ended_at(progress: Mapping[str, Any]) -> datetime | None:
-    """When the batch that Spark tells of was complete: the next one begins later."""
+    """When the reported batch was complete; the next one begins later."""
     try:
         return datetime.fromisoformat(progress["timestamp"]) + timedelta(milliseconds=progress["batchDuration"])
     except (KeyError, TypeError, ValueError):
@@ -143,7 +142,7 @@ def _ended_at(progress: Mapping[str, Any]) -> datetime | None:
 
 
 def _offsets(told: Any) -> Mapping[PartitionKey, int]:
-    """What Spark tells of a source's offsets; empty where it does not."""
+    """A source's offsets in Spark's report; empty if there are none."""
     try:
         return Offsets.from_dict(told)
     except ConfigurationError:

@@ -1,4 +1,4 @@
-"""How far a query is, as one value: what the offsets table and the brokers are told."""
+"""How far a query is, as one value for the offsets table and the brokers."""
 
 from __future__ import annotations
 
@@ -18,35 +18,37 @@ _log = logging.getLogger(__name__)
 
 
 class Position(NamedTuple):
-    """Up to where the sink is complete, with what was known then of stores, brokers and nodes."""
+    """Up to where the sink is complete, with the stores, brokers and nodes of that time."""
 
     complete: Offsets
     bounds: Mapping[StoreKey, StoreBounds]
     view: ClusterView
     """The brokers that answered."""
     node_of: Mapping[PartitionKey, int]
-    """Empty where no offsets table asks for it."""
+    """Empty without an offsets table."""
     as_of: datetime
-    """When that was known. The end of the next batch is not known before, whoever hears of it: see
+    """When this became known. The end of the next batch always becomes known later, also to companions: see
     `offsets_store.Companion`."""
     planned: BatchPlan | None = None
-    """The batch that ended there; None where it was planned by an earlier run."""
+    """The batch that ended there; None if an earlier run planned it."""
     back_from: Offsets | None = None
-    """Where the query stood before, if it went back: behind a lost tail that was accepted."""
+    """The query's position before it went back, because a lost tail was accepted."""
 
 
 class AheadWarning:
-    """Told once, before a query first writes somewhere: others have read on, and the query sets that back."""
+    """Warns once, before a query's first write to a store: the group was read further elsewhere, and the query sets it
+    back."""
 
     def __init__(self, where: str, read_on: str, reads: Callable[[PartitionKey], bool]) -> None:
-        """`read_on` says how the others may have got there; `reads` which partitions are the query's."""
+        """`read_on` says how that may have happened; `reads` tells which partitions are the query's."""
         self._where = where
         self._read_on = read_on
         self._reads = reads
         self._compared = False
 
     def compare(self, complete: Offsets, kept: Callable[[], Mapping[PartitionKey, int]]) -> None:
-        """Warn where what is kept is ahead of `complete`; raises what `kept` raises, and asks again the next time."""
+        """Warn if the stored positions are ahead of `complete`. Raises errors of `kept`; the next call then tries
+        again."""
         if self._compared:
             return
         ahead = complete.overtaken_by({key: at for key, at in kept().items() if self._reads(key)})

@@ -1,6 +1,6 @@
-"""The planner's use of the offsets table: what was read for certain, and where the query began.
+"""The planner's use of the offsets table: positions, and the initial offsets of the query.
 
-Knows offsets_store, with what commits for it, and imports that only where the user asked for a table.
+Imports offsets_store and its dependencies only if the user configured a table.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ T = TypeVar("T")
 class ProgressTable:
     """One query's use of the table. Without the option `offsetsTable` every call does nothing.
 
-    The table follows the query and never leads it: `record` is called with offsets up to which the sink is complete.
-    How a table that cannot be written is met is the option `offsetsTableMode`; a newer run of the group ends the query
-    in any case. No call waits longer than `waits` says, whatever the storage does.
+    The table never leads the query: `record` gets offsets up to which the sink is complete. `offsetsTableMode` decides
+    what happens if the table cannot be written. A newer run of the group always ends the query. No call waits longer
+    than `waits`, whatever the storage does.
     """
 
     def __init__(
@@ -52,26 +52,26 @@ class ProgressTable:
         self._run: OffsetsRun | None = None
         self._thread = JobThread("offsets-table")
         self._follower: Follower[Position] | None = None
-        """While the run is on."""
+        """While the run is open."""
         self._ahead = AheadWarning("the offsets table", "under another checkpoint", self._reads)
         self._newest: Position | None = None
-        """What `record` was called with last, and was news."""
+        """The newest position of `record`."""
         self._finished: Position | None = None
 
     @property
     def exists(self) -> bool:
-        """Whether the user asked for a table."""
+        """Whether the user configured a table."""
         return self._options.offsets_table is not None
 
     def open_run(self, source_count: int) -> None:
-        """Begin this query's run, once it holds the group. Raises OffsetsTableError where the table cannot be used."""
+        """Begin this query's run, once it holds the group. Raises OffsetsTableError if the table cannot be used."""
         if self.exists:
             from offsets_store import GroupKey, SupersededRun
 
-            # By its text, a pattern is one thing whatever it matches: the run goes on when topics come and go.
+            # A pattern counts by its text, whatever it matches: the run continues when topics come and go.
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
-            # Whoever holds all nodes of the group at the master knows that no other run does.
+            # This query holds all nodes of the group at the master, so no other run is alive.
             self._run = self._ask(lambda: self._table().open_run(key, source_count, force=True))
             self._follower = Follower(
                 "the offsets table",
@@ -85,21 +85,21 @@ class ProgressTable:
             )
 
     def positions(self, topics: Iterable[str]) -> Mapping[PartitionKey, int]:
-        """Return the group's positions in `topics`, of whatever run. Raises OffsetsTableError."""
+        """Return the group's positions in `topics`, from any run. Raises OffsetsTableError."""
         if not self.exists:
             return {}
         return self._ask(lambda: self._table().positions(self._options.consumer_group, topics))
 
     def waiting(self, topics: Iterable[str]) -> Mapping[PartitionKey, str]:
-        """Return where the group is to begin in those partitions of `topics` that still waited for an offset, as in
+        """Return the starting texts of those partitions of `topics` that still wait for an offset, as in
         Offsets.waiting. Raises OffsetsTableError."""
         if not self.exists:
             return {}
         return self._ask(lambda: self._table().waiting(self._options.consumer_group, topics))
 
     def nodes(self) -> Mapping[PartitionKey, int]:
-        """Return the node that had each partition when the group was recorded last, with whatever topics, as far as
-        that is known. Raises OffsetsTableError."""
+        """Return each partition's node in the group's last record, under any topics, where known. Raises
+        OffsetsTableError."""
         if not self.exists:
             return {}
         kept = self._ask(lambda: self._table().all_latest(self._options.consumer_group))
@@ -107,23 +107,22 @@ class ProgressTable:
         return {row.partition: row.node_id for run in runs for row in run.partitions if row.node_id is not None}
 
     def initial(self, starting: str) -> Offsets | None:
-        """Return the kept answer to "where does the query start" for the options' text `starting`. Raises
-        OffsetsTableError."""
+        """Return the initial offsets kept for the options' text `starting`. Raises OffsetsTableError."""
         run, question = self._run, self._question(starting)
         kept = None if run is None else self._ask(lambda: run.initial_offsets(question))
         if run is None or kept is None:
             return None
         waiting = self._ask(lambda: run.initial_waiting(question))
         _log.warning(
-            "the query begins where a run of its group began whose first batch did not complete, as far as the offsets "
-            "table knows, which has kept that place. If that is not wanted, %s",
+            "the query begins at the initial offsets that the offsets table keeps, because an earlier run's first "
+            "batch is not known to be complete. To begin elsewhere, %s",
             self.forget_start,
         )
         return Offsets.of(kept).with_waiting(waiting)
 
     @property
     def forget_start(self) -> str:
-        """What to do to begin elsewhere than at the kept answer."""
+        """How to begin elsewhere than at the kept initial offsets."""
         from offsets_store.errors import display_uri
 
         options = self._options
@@ -133,20 +132,17 @@ class ProgressTable:
         for topic in () if options.subscribe_pattern is not None else options.topics:
             what += ["--topic", topic]
         what += ["--master-servers", ",".join(options.master_servers), "--to", "earliest"]
-        return (
-            f"make the offsets table forget that place, `tubeclient offsets reset {shlex.join(what)}`, and begin with "
-            "a new checkpoint"
-        )
+        return f"drop them with `tubeclient offsets reset {shlex.join(what)}`, and begin with a new checkpoint"
 
     def keep_initial(self, starting: str, offsets: Offsets) -> None:
-        """Keep that answer until the first batch is complete. It is in the table on return, in either mode; raises
-        OffsetsTableError where it could not be put there."""
+        """Keep the initial offsets until the first batch is complete. They are in the table on return, in either mode;
+        raises OffsetsTableError if that fails."""
         run, question = self._run, self._question(starting)
         if run is not None:
             self._ask(lambda: run.keep_initial(question, offsets.as_dict(), offsets.waiting))
 
     def _question(self, starting: str) -> str:
-        """What a kept beginning is the answer to: another choice of partitions asks another question."""
+        """Identifies the starting options; another choice of partitions gives another text."""
         return (
             f"{starting} {json.dumps([str(key) for key in self._options.assigned])}"
             if self._options.assigned
@@ -154,11 +150,11 @@ class ProgressTable:
         )
 
     def record(self, position: Position) -> None:
-        """Make `position` the group's, unless the table has these offsets: now, or once `offsetCommitInterval` is over.
-        A query that goes back waits for no interval.
+        """Record `position`, unless the table has these offsets: now, or once `offsetCommitInterval` is over. A query
+        that goes back does not wait.
 
-        Raises SupersededRun where a newer run of the group has written; in strict mode OffsetsTableError where the
-        table could not be written.
+        Raises SupersededRun if a newer run of the group has written; in strict mode OffsetsTableError if the table
+        could not be written.
         """
         if self._follower is None:
             return
@@ -168,14 +164,14 @@ class ProgressTable:
         self._follow(self._follower, at_once=new and position.back_from is not None)
 
     def check(self) -> None:
-        """Raise SupersededRun where a commit in the background has found a newer run of the group."""
+        """Raise SupersededRun if a commit in the background has found a newer run of the group."""
         if self._follower is not None:
             self._follower.check()
 
     def finish(self) -> None:
-        """Bring the newest position to the table and wait for it a moment: this may have been the last call.
+        """Write the newest position and wait a moment for it: this may be the last call.
 
-        Raises as `record` does; what could not be written otherwise is a warning.
+        Raises as `record` does; other failures are a warning.
         """
         if self._follower is not None and self._newest is not self._finished:
             self._finished = self._newest
@@ -183,7 +179,7 @@ class ProgressTable:
             self._tell(self._follower.finish(self._waits.end))
 
     def close(self) -> None:
-        """The same for the query's end, when nobody would hear of an error: it is a warning."""
+        """The same at the query's end; every error is a warning, because nobody would see it."""
         if self._follower is not None:
             from offsets_store import SupersededRun
 
@@ -204,35 +200,35 @@ class ProgressTable:
         except (OffsetsTableError, NoAnswer) as error:
             raise OffsetsTableError(
                 "the query ends because its offsets table could not be written and offsetsTableMode is strict: "
-                f"{self._reason(error).rstrip('.')}. Nothing is lost: mend the table and start the query again, it "
-                "goes on from its checkpoint; with offsetsTableMode best_effort it would have gone on"
+                f"{self._reason(error).rstrip('.')}. Nothing is lost: repair the table and start the query again; it "
+                "continues from its checkpoint. With offsetsTableMode best_effort this is only a warning"
             ) from None
 
     def _tell(self, reason: str | None) -> None:
         if reason is not None:
             _log.warning(
-                "the query ends and its last position could not be written to the offsets table, which stays behind "
-                "until the query is started again with its checkpoint: %s",
+                "the query ends, but its last position could not be written to the offsets table; the table stays "
+                "behind until the query is started again with its checkpoint: %s",
                 reason,
             )
 
     def _write(self, position: Position) -> None:
-        """One commit, on the table's thread."""
+        """One commit; runs on the table's thread."""
         run = self._run
         if run is None:
-            return  # closed meanwhile, without waiting for this any longer
+            return  # closed meanwhile, without waiting for this write any longer
         self._ahead.compare(
             position.complete,
             lambda: self._table().positions(self._options.consumer_group, {key.topic for key in position.complete}),
         )
         run.clear_initial()
-        # The checkpoint knows partitions that are no longer read; the run is not theirs.
+        # The checkpoint has partitions that are no longer read; they do not belong to the run.
         rows = [row for row in _progress(position) if self._reads(row.partition)]
         waiting = {key: place for key, place in position.complete.waiting.items() if self._reads(key)}
         run.record(rows, position.as_of, waiting)
 
     def _ask(self, job: Callable[[], T]) -> T:
-        """Return what `job` returns, which the query cannot go on without."""
+        """Return the result of `job`, which the query needs to continue."""
         from offsets_store import OffsetsTableError
 
         try:
@@ -258,7 +254,7 @@ class ProgressTable:
 
 
 def _progress(position: Position) -> Iterator[PartitionProgress]:
-    """What the table is to hold of each partition."""
+    """The table's entry for each partition."""
     from offsets_store import PartitionProgress, PartRead
 
     planned = position.planned

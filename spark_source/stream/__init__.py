@@ -1,1 +1,1 @@
-"""The planner, which holds a streaming query together, and batch reads."""
+"""The planner of a streaming query, and batch reads."""

@@ -1,4 +1,4 @@
-"""Batch reads: everything between two lists of offsets, planned once. Registers nothing under the user's group."""
+"""Batch reads: everything between two sets of offsets, planned once. Registers nothing under the user's group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class TubeBatchReader(DataSourceReader):
-    """One read of exact ranges. Opens nothing before Spark asks for partitions."""
+    """One read of exact ranges. Opens nothing until Spark asks for partitions."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -46,16 +46,16 @@ class TubeBatchReader(DataSourceReader):
             return plan_batch(self._options, TubeCluster(client_settings(self._options), self._options), progress)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        # Spark turns an empty list of partitions into one that holds nothing.
+        # Spark turns an empty list of partitions into one empty partition.
         return read_task(self._options, partition) if isinstance(partition, ReadTask) else iter(())
 
 
 def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
-    """Return the tasks of a batch read, as the cluster is at this moment.
+    """Return the tasks of a batch read, for the cluster as it is now.
 
-    DataLoss: it is to begin before what the brokers hold. ConfigurationError: it is to end outside of that, or before
-    it begins. ConnectError: a broker does not answer for `retryLimit`. What is read in one go is whole, whatever
-    failOnDataLoss says.
+    DataLoss: the start is before the brokers' first offset. ConfigurationError: the end is outside of the brokers'
+    data, or before the start. ConnectError: a broker does not answer for `retryLimit`. A batch read is always complete,
+    whatever failOnDataLoss says.
     """
     from spark_source.cluster.cluster import check_scope, default_node_count
     from spark_source.plan.assigning import PartitionAssignment
@@ -70,7 +70,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     check_scope(options, view)
     layout = Layout(options.selector(), view)
     if not layout.configured:
-        _log.warning("no topic matches subscribePattern now; nothing is read")
+        _log.warning("no topic matches subscribePattern; nothing is read")
     lookup = cluster.lookup()
     try:
         bounds = _bounds_of_all(lookup, layout.view_read)
@@ -78,7 +78,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
         start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
         lost = find_lost(start, bounds)
         if lost:
-            # Nothing is called lost at the first look.
+            # A loss counts only if a second look confirms it.
             suspected = {one.identity for one in lost}
             bounds = _bounds_of_all(lookup, layout.view_read)
             lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
@@ -88,8 +88,8 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
         lookup.close()
     for one in find_lost(end, bounds):
         raise ConfigurationError(
-            f"endingOffsets {one.position} of partition {one.partition} is not within what its broker holds, "
-            f"{one.low} to {one.high}; name an offset in there, or latest"
+            f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "
+            f"{one.low} to {one.high}; name an offset inside, or latest"
         )
     if lost and options.fail_on_data_loss:
         raise data_loss(lost)
@@ -99,14 +99,13 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
         {key: bounds[key.store].min_offset for key in start}, {key: bounds[key.store].max_offset for key in start}
     )
     if options.end.by_time:
-        # Behind its end in time a partition has nothing to read, however it came to begin there.
+        # A partition that begins after its end in time has nothing to read.
         end = end.clamp(start, {})
     backward = [key for key in start if end[key] < start[key]]
     if backward:
         key = backward[0]
         raise ConfigurationError(
-            f"endingOffsets {end[key]} of partition {key} lies before its beginning at {start[key]}; exchange or "
-            "move them"
+            f"endingOffsets {end[key]} of partition {key} is before its start at {start[key]}; swap or move them"
         )
     assigned = PartitionAssignment.of(
         options.assignment_strategy,
@@ -124,6 +123,6 @@ def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, Store
         return lookup.bounds(view)
     except TransportError as error:
         raise ConnectError(
-            f"a batch read needs all brokers of its partitions, and one does not tell its offsets: {error}. Read again "
-            "when it answers, raise retryLimit, or name the partitions of other brokers with assign"
+            f"a batch read needs all brokers of its partitions, and one does not answer: {error}. Read again when it "
+            "answers, raise retryLimit, or name the partitions of other brokers with assign"
         ) from error

@@ -1,4 +1,4 @@
-"""What becomes of a batch's plan in Spark: tasks."""
+"""Turns a batch's plan into Spark tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ __all__ = ["tasks_of"]
 
 
 def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, slicing: Slicing) -> list[ReadTask]:
-    """Return one partition for each node with something to read, or for each slice of that where `slicing` asks for
-    slices.
+    """Return one task for each node with something to read, or for each of its slices if `slicing` asks for slices.
 
-    TubeError where the cluster no longer lists the broker of a range: it is never left out in silence.
+    TubeError if the cluster no longer lists the broker of a range; ranges are never dropped silently.
     """
     rules = _offset_rules(subscription, plan.end, view)
 
@@ -52,10 +51,10 @@ def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, sli
 
 
 def _offset_rules(subscription: Subscription, end: Offsets, view: ClusterView) -> Mapping[StoreKey, OffsetRule]:
-    """Return the rule of each store whose messages' offsets can be known; the others are not named.
+    """Return the rule of each store whose messages' offsets can be known; other stores have no entry.
 
-    A replay has to give equal rows, and between a batch's first run and its replay partitions can be added to a store.
-    So what the recorded offsets say comes first: a store with one partition in them had one when the batch was planned.
+    A replay must give equal rows, but partitions may join a store between a batch's first run and its replay. So the
+    recorded offsets decide first: a store with one partition in them had one when the batch was planned.
     """
     if subscription.assigned:
         return {}  # other partitions may share the store

@@ -1,4 +1,4 @@
-"""Where a read begins: from what the user asked for to offsets, by what the offsets table and the brokers know."""
+"""Where a read begins: from the user's places to offsets, with the offsets table and the brokers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ __all__ = ["OffsetFinder", "beginning"]
 
 @dataclass(frozen=True)
 class OffsetFinder:
-    """Finds the offsets that places stand for. Methods raise TubeError where a broker has to be asked and does not
-    answer."""
+    """Finds the offsets of places. Methods raise TubeError if a broker must be asked and does not answer."""
 
     lookup: Lookup
     rules: PlaceRules
@@ -35,7 +34,7 @@ class OffsetFinder:
         bounds: Mapping[StoreKey, StoreBounds],
         group_positions: Callable[[], GroupPositions] = lambda: GroupPositions({}),
     ) -> Offsets:
-        """Return the offset of each of `partitions` at the places of `spec`, as `resolve` does, times included."""
+        """Return the offset of each of `partitions` at the places of `spec`, as `resolve` does, including times."""
         zone, unmatched = self.rules.time_zone, self.rules.unmatched
         try:
             timeless = without_times(spec, partitions, self.lookup, view, bounds, zone, unmatched)
@@ -48,8 +47,7 @@ class OffsetFinder:
         return resolve(timeless, partitions, bounds, group_positions, self.rules.fallback)
 
     def positions_on_brokers(self, view: ClusterView, bounds: Mapping[StoreKey, StoreBounds]) -> GroupPositions:
-        """Return the positions that those brokers in `view` keep that told of their stores; topics of others are
-        undecided."""
+        """Return the positions on those brokers in `view` that answered; topics of other brokers are undecided."""
         untold = [store for store in view.stores() if store not in bounds]
         asked = view.without({store.broker_id for store in untold})
         return GroupPositions(
@@ -66,10 +64,10 @@ def beginning(
     *,
     waits: bool,
 ) -> Offsets:
-    """Return where a read of what `layout` says begins at the places of `spec`.
+    """Return where a read of `layout` begins, by the places of `spec`.
 
-    `waits` says whether partitions whose broker is away are read when it is back: where the offsets table knows them,
-    or `failOnDataLoss` is false and `spec` names them, they have a beginning too, so that none begins anew then.
+    `waits` says whether partitions whose broker is away are read once it is back. Such partitions get a start too, so
+    that none begins anew later: if the offsets table has them, or if `failOnDataLoss` is false and `spec` names them.
     Raises ConfigurationError as `resolve` does, OffsetsTableError, and TubeError as the finder does.
     """
     known = _away_in_table(spec, layout, progress) if waits else Offsets({})
@@ -87,10 +85,10 @@ def beginning(
 
 
 def _away_in_table(spec: OffsetSpec, layout: Layout, progress: ProgressTable) -> Offsets:
-    """Where the offsets table has the group in partitions whose broker is away; where `spec` has a place for all, with
-    those that wait for one.
+    """The offsets table's positions, and waiting partitions, in partitions whose broker is away; only if `spec` has a
+    place for all.
 
-    Nothing where a partition that `spec` does not name begins at its first offset: it enters there as new ones do.
+    Empty if a partition that `spec` does not name begins at its first offset: it enters there as a new partition does.
     """
     if spec.default == "earliest":
         return Offsets({})
@@ -105,10 +103,9 @@ def _away_in_table(spec: OffsetSpec, layout: Layout, progress: ProgressTable) ->
 def _group_positions(
     view: ClusterView, bounds: Mapping[StoreKey, StoreBounds], finder: OffsetFinder, progress: ProgressTable
 ) -> GroupPositions:
-    """The offsets table's positions, and for topics that it knows nothing of those that the brokers keep.
+    """The offsets table's positions; for topics without any, the brokers'.
 
-    A topic is taken from one of the two as a whole: mixed, a partition could be read on from where another client left
-    the group.
+    All of a topic comes from one source: a mix could continue a partition where another client left the group.
     """
     topics = {layout.topic for layout in view.layouts}
     kept, waiting = progress.positions(topics), progress.waiting(topics)

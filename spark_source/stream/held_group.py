@@ -1,4 +1,4 @@
-"""What a query has once it holds its group: made once, in one piece."""
+"""The objects of a query that holds its group; created together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["HeldGroup"]
 
 @dataclass(frozen=True)
 class HeldGroup:
-    """What a query works with as long as it holds its group. The master hears of each new assignment."""
+    """What a query works with while it holds its group. Reports each new assignment to the master."""
 
     finder: OffsetFinder
     snapshots: SnapshotCache
@@ -38,7 +38,7 @@ class HeldGroup:
         nodes_before: Callable[[], Mapping[PartitionKey, int]],
         clock: Callable[[], float],
     ) -> HeldGroup:
-        """`membership` is joined; `nodes_before` are the nodes that partitions had in earlier runs, see Assigner."""
+        """`membership` has joined; `nodes_before` are the partitions' nodes in earlier runs, see Assigner."""
 
         def tell_master(assigned: PartitionAssignment) -> None:
             membership.report(dict(enumerate(assigned.by_node)))

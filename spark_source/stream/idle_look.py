@@ -1,4 +1,4 @@
-"""A look that gave nothing to do. An idle query asks about 90 times a second; nearly all of it is answered by this."""
+"""A look with nothing to do. An idle query asks about 90 times a second, and this answers nearly all of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["IdleLook", "Question"]
 
 
 class Question(NamedTuple):
-    """What Spark asks: where does the batch end?"""
+    """Spark's question: where does the batch end?"""
 
     start: Json
     max_rows: int | None
@@ -20,7 +20,7 @@ class Question(NamedTuple):
 
 
 class IdleLook(NamedTuple):
-    """The question that had nothing to do as its answer, and what was seen then."""
+    """A question whose answer was that there is nothing to do, and the snapshot of that time."""
 
     question: Question
     snapshot: Snapshot
@@ -28,5 +28,5 @@ class IdleLook(NamedTuple):
     """There are rows, but too few before the delay is over."""
 
     def answers(self, question: Question, recent: Snapshot, delay: TriggerDelay) -> bool:
-        """Whether there is still nothing to do: nothing that counts has changed."""
+        """Whether there is still nothing to do, because nothing relevant has changed."""
         return recent is self.snapshot and question == self.question and not (self.held_back and delay.over)

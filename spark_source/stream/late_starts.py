@@ -1,4 +1,4 @@
-"""Partitions whose broker was down when the query began: where they begin is settled when it answers."""
+"""Partitions whose broker was down when the query began: finds their offsets once the broker answers."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ _log = logging.getLogger(__name__)
 
 
 class LateStarts:
-    """Finds the offsets of partitions that wait, at the places that were asked for when the query began.
+    """Finds the offsets of waiting partitions, from the starting options of the query.
 
-    `latest` is where the store ends when its broker is heard first here. Others may have written to it since the query
-    began, as the broker may be out of reach from here alone, or back for a while before it is asked again: that is not
-    read, and a warning says how much it may be. For `group` the offsets table was asked when the query began; what is
-    left is what the brokers keep.
+    `latest` is the store's end when its broker first answers here. Others may have written to it since the query began:
+    the broker may have been unreachable only from here, or back for a while. Those messages are not read, and a warning
+    says how many there may be. For `group` the query asked the offsets table when it began; now only the brokers'
+    positions are left.
     """
 
     def __init__(self, finder: OffsetFinder) -> None:
         self._finder = finder
         self._undecided: tuple[Mapping[PartitionKey, str], frozenset[StoreKey]] | None = None
-        """What an attempt that settled nothing was about: the brokers need not be asked the same again."""
+        """The subject of the last attempt without a result: the brokers need not be asked the same again."""
         self._trouble = False
 
     def entering(
         self, offsets: Offsets, snapshot: Snapshot, bounds: Mapping[StoreKey, StoreBounds]
     ) -> Mapping[PartitionKey, int]:
-        """Return the offsets of those waiting in `offsets` that can be settled within `bounds` now. ConfigurationError
-        as for the start of a query; a broker that goes down meanwhile is a warning, and asked again the next time.
-        """
+        """Return the offsets of those waiting in `offsets` that can be found within `bounds` now. ConfigurationError as
+        at the query's start. If a broker goes down meanwhile, this logs a warning and the next call tries again."""
         readable = snapshot.layout.readable
         waiting = {key: at for key, at in offsets.waiting.items() if key.store in bounds and key in readable}
         question = (waiting, frozenset(bounds))
@@ -58,13 +57,13 @@ class LateStarts:
             raise
         except TubeError as error:
             if not self._trouble:
-                _log.warning("where %s begins cannot be settled yet, trying again: %s", min(waiting), error)
+                _log.warning("cannot find the starting offset of %s yet, trying again: %s", min(waiting), error)
             self._trouble = True
             return {}
         self._trouble = False
         self._undecided = None if settled else question
         if settled:
-            _log.info("partitions whose broker did not answer when the query began enter now: %s", settled)
+            _log.info("brokers that were silent when the query began answer now; their partitions enter: %s", settled)
             known_topics = {key.topic for key in told.positions}
             by_fallback = self._finder.rules.fallback == "latest"
             _warn_of_left_out(
@@ -80,14 +79,15 @@ class LateStarts:
 
 
 def _warn_of_left_out(at_latest: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds]) -> None:
-    """Say what is not read of partitions that enter at their end: nobody knows which of it came after the start."""
+    """Warn of messages that are not read in partitions that enter at their end: nobody knows which of them came after
+    the start."""
     for store in sorted({key.store for key in at_latest}):
         low, entered = bounds[store].min_offset, max(at for key, at in at_latest.items() if key.store == store)
         if entered > low:
             _log.warning(
-                "%s began to wait at latest when the query began, and enter now, at %d: what was written there "
-                "meanwhile is not read. It lies between %d and %d, with what was there before, at most %d messages. "
-                "To read it, give these offsets to a batch read",
+                "%s waited for `latest` since the query began, and enter now, at %d. Messages written in between are "
+                "not read. They are between %d and %d, together with older ones, at most %d messages. "
+                "To read them, give these offsets to a batch read",
                 some_of([key for key in at_latest if key.store == store]),
                 entered,
                 low,

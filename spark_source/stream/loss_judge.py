@@ -1,4 +1,4 @@
-"""failOnDataLoss: what seems to be lost is looked at again, and is then an error or a warning."""
+"""failOnDataLoss: checks a suspected loss with a second look, then raises an error or logs a warning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class LossJudge:
-    """Decides about what a query was to read and does not find; warns of each thing once."""
+    """Judges data that a query should read but does not find; warns of each loss once."""
 
     def __init__(
         self,
@@ -52,11 +52,10 @@ class LossJudge:
     def held(
         self, start: Offsets, snapshot: Snapshot, ends: Mapping[StoreKey, int] | None = None
     ) -> tuple[Snapshot, Offsets]:
-        """Return the newest look, and `start` with positions past a broker's end moved back to it: messages that come
-        then are read. Partitions that the cluster has no more are left out: what comes by their name enters as new.
-        Those of a broker that is away stay, and are read on from there when it is back. `ends` are those that the query
-        is to reach. DataLoss where `failOnDataLoss` says so.
-        """
+        """Return the newest snapshot, and `start` with positions past a broker's end moved back to the end, so that
+        later messages are read. Partitions that left the cluster are left out: a later partition of that name is new.
+        Partitions of a broker that is away stay, and are read from there when it is back. `ends` are the offsets that
+        the query must reach. DataLoss if `failOnDataLoss` says so."""
         snapshot, lost = self._judge(
             lambda look: [
                 *self._find_gone(start, look),
@@ -72,9 +71,8 @@ class LossJudge:
         return snapshot, start.without(gone) if gone else start
 
     def check_kept(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
-        """DataLoss, with the advice to `forget`, where the brokers do not hold the kept beginning of a query any more
-        and `failOnDataLoss` forbids that. Else nothing: what is planned from there is judged as from anywhere.
-        """
+        """Raise DataLoss, with the advice `forget`, if the brokers no longer hold the kept initial offsets and
+        `failOnDataLoss` forbids that. Otherwise later planning judges them as usual."""
         if self._fail_on_data_loss:
             self._judge(
                 lambda look: [*self._find_gone(initial, look), *find_lost(initial, look.bounds, self._reads)],
@@ -83,9 +81,8 @@ class LossJudge:
             )
 
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
-        """Return the newest look, and `start` without anything to read up to `end` where the cluster has the partition
-        no more. DataLoss where `failOnDataLoss` says so.
-        """
+        """Return the newest snapshot, and `start` moved up to `end` for partitions that left the cluster, so that
+        nothing of them is read. DataLoss if `failOnDataLoss` says so."""
         snapshot, gone = self._judge(
             lambda look: [
                 one._replace(is_away=look.view.is_away(one.partition))
@@ -97,12 +94,12 @@ class LossJudge:
         return snapshot, start.merge({one.partition: end[one.partition] for one in gone}) if gone else start
 
     def warn_unreadable(self, snapshot: Snapshot) -> None:
-        """Tell of partitions that take no readers for now, on brokers that answer."""
+        """Warn of partitions, on brokers that answer, that cannot be read for now."""
         new = [key for key in snapshot.layout.unreadable if key not in self._warned and key.store in snapshot.bounds]
         if new:
             self._warned.update(new)
             _log.warning(
-                "%d partitions are closed to readers for now, %s among them; they are left where they are",
+                "%d partitions, such as %s, are closed to readers for now and keep their positions",
                 len(new),
                 new[0],
             )
@@ -110,7 +107,7 @@ class LossJudge:
     def _judge(
         self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT
     ) -> tuple[Snapshot, list[Loss]]:
-        """Return the newest look and what it finds lost, if that is accepted: what an earlier look found too is an
+        """Return the newest snapshot and its accepted losses. A loss counts if an earlier snapshot had it too; it is an
         error, or a warning, once."""
         lost = find(snapshot)
         seen: set[object] = set()
@@ -126,17 +123,17 @@ class LossJudge:
         return snapshot, lost
 
     def _look_again(self, lost: list[Loss]) -> Snapshot:
-        """Ask the brokers anew, and the master before them where partitions are missing in its layout: the layout that
-        is known may be old, and a cluster is read on without its master, but given up in part only with it."""
+        """Query the brokers again. If partitions are missing in the layout, query the master first: the known layout
+        may be old. A query reads on without the master, but gives partitions up only if the master confirms."""
         gone = next((one for one in lost if isinstance(one, GonePartition | AwayBroker)), None)
         if gone is not None:
             try:
                 self._membership.refreshed_view(self._retry_limit_ms)
             except TransportError as error:
                 raise ConnectError(
-                    f"partition {gone.partition} is missing in the layout that the master showed last, and the master "
-                    f"cannot be asked now whether it is gone: {error}. Nothing was given up; start the query again "
-                    "when the master answers, or raise retryLimit"
+                    f"partition {gone.partition} is missing in the master's last layout, and the master does not "
+                    f"answer now to confirm that: {error}. Nothing was given up; start the query again when the "
+                    "master answers, or raise retryLimit"
                 ) from error
         return self._snapshots.get(fresh=True)
 
@@ -145,10 +142,10 @@ class LossJudge:
         return [*find_away(gone, snapshot.view.is_away)] if gone else []
 
     def _tell_back(self, away: set[tuple[int, str]]) -> None:
-        """Once for each broker that was away at an earlier look; where it goes once more, it is warned of once more."""
+        """Log once for each broker that was away at an earlier look; if it goes away again, a new warning follows."""
         for back in self._away - away:
             self._warned.discard(back)
-            _log.info("broker %d is shown with its topics again", back[0])
+            _log.info("broker %d is listed with its topics again", back[0])
         self._away = away
 
     def _not_warned(self, lost: list[Loss]) -> list[Loss]:

@@ -1,4 +1,4 @@
-"""Offsets as Spark hands them over, and what they are: Spark brings the same ones back several times a batch."""
+"""Caches parsed offsets: Spark passes the same ones several times per batch."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from spark_source.offsets.offsets import Offsets
 __all__ = ["Json", "ParsedOffsets"]
 
 Json: TypeAlias = dict[str, dict[str, Any]]
-"""Offsets as they stand in Spark's checkpoint."""
+"""Offsets in the form of Spark's checkpoint."""
 
 _KEPT = 4
-"""Where the batch begins and ends, where the one before began, and one more."""
+"""Start and end of the batch, start of the previous one, and one more."""
 
 
 class ParsedOffsets:
-    """Remembers the last ones that went to Spark or came from there."""
+    """Remembers the last offsets passed to or from Spark."""
 
     def __init__(self) -> None:
         self._last: deque[tuple[Json, Offsets]] = deque(maxlen=_KEPT)
 
     def parse(self, given: Json) -> Offsets:
-        """The offsets that Spark means; ConfigurationError where they are none."""
+        """The parsed offsets; ConfigurationError if they are invalid."""
         for text, known in reversed(self._last):
             if text == given:
                 return known
@@ -32,6 +32,6 @@ class ParsedOffsets:
         return parsed
 
     def written(self, offsets: Offsets) -> Json:
-        """The offsets as Spark takes them, and will bring them back."""
+        """The offsets in Spark's form; Spark will pass them back."""
         self._last.append((offsets.to_dict(), offsets))
         return offsets.to_dict()

@@ -1,8 +1,7 @@
-"""The long-lived side of a streaming query: holds the group, says where batches begin and end, assigns their ranges.
+"""The planner of a streaming query: holds the group, decides where batches begin and end, assigns their ranges.
 
-Lives in the one driver-side process that Spark keeps per query and source, and starts with the first call that needs a
-cluster. That process has no time-out above it and no retry: every wait in here is bounded, and an exception ends the
-query.
+Spark keeps one driver-side process per query and source for it. It connects with the first call that needs the cluster.
+Spark applies no timeout and no retry to that process: every wait here has an end, and an exception ends the query.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _LOGGED_CHARACTERS = 300
 
 
 class StreamPlanner:
-    """Plans the batches of one query. Nothing is contacted before the first call; `close` may come at any moment."""
+    """Plans the batches of one query. Connects with the first call; `close` may come at any moment."""
 
     def __init__(
         self,
@@ -57,24 +56,24 @@ class StreamPlanner:
         self._broker_positions = BrokerPositions(options, cluster)
         self._clock = clock
         self._closing = ExitStack()
-        """What to give back at the end, the last one first."""
+        """What to release at the end, in reverse order."""
         self._group: HeldGroup | None = None
         self._scope_checked = False
         self._initial: Offsets | None = None
         self._first_batch_planned = False
-        """Spark has asked for the tasks of its first batch, or of a later one."""
+        """Whether Spark has asked for the tasks of its first batch, or of a later one."""
         self._target: Target | None = None
         self._silent_brokers = SilentBrokers()
         self._planned: BatchPlan | None = None
-        """The last batch that Spark asked the tasks of."""
+        """The last batch whose tasks Spark asked for."""
         self._recorded: Position | None = None
-        """The last position that is complete."""
+        """The last complete position."""
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: IdleLook | None = None
         """The last look, if there was nothing to do."""
         self._stands_at: Json | None = None
-        """Where the last batch ended, where Spark does not say so each time."""
+        """Where the last batch ended, for Spark versions that do not pass it."""
         self._offsets = ParsedOffsets()
 
     def initial(self) -> Json:
@@ -92,28 +91,28 @@ class StreamPlanner:
                 at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
                 if not self._progress.exists and (at_latest or spec.uses("group")):
                     _log.warning(
-                        "where the query begins is settled when Spark has planned its first batch; if it stops "
-                        "before, it begins later the next time. Set offsetsTable, which keeps the first answer"
+                        "the starting offsets are final once Spark has planned the first batch; if the query stops "
+                        "before, it begins later the next time. Set offsetsTable, which keeps the initial offsets"
                     )
-                # Not past the target: what lies between would look like data that the brokers lost.
+                # Not past the target: data in between would look lost.
                 snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
                 self._silent_brokers.tell(snapshot)
                 check_scope(self._options, snapshot.view)
                 self._initial = beginning(
                     spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
                 )
-                _log.info("the query has no checkpoint yet and begins at %s", spec.text[:_LOGGED_CHARACTERS])
+                _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
                 self._progress.keep_initial(starting, self._initial)
                 self._first_look = snapshot
         return self._initial.to_dict()
 
     def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
-        """Where the batch that begins at `start` ends; `start` itself where nothing is new, or fewer than `min_rows`
-        rows are and `maxTriggerDelay` is not over.
+        """Where the batch that begins at `start` ends. Returns `start` if nothing is new, or if there are fewer than
+        `min_rows` rows and `maxTriggerDelay` is not over.
 
-        Spark asks only when the batch before is complete, so `start` is what the offsets table may be told.
+        Spark asks only after the previous batch is complete, so `start` may go to the offsets table.
         """
-        # Waiting for more rows would add nothing to a target, and the last ones would be left.
+        # A target has a fixed end, so waiting would add nothing, and the last rows would never be read.
         question = Question(start, max_rows, min_rows if self._target is None else None)
         while (end := self._end_of_batch(question)) is start and self._waited_for_silent():
             pass
@@ -122,20 +121,20 @@ class StreamPlanner:
         return end
 
     def _end_of_batch(self, question: Question) -> Json:
-        """As `latest`, by one look."""
+        """`latest` with one look at the cluster."""
         group = self._held()
-        # While messages come, each batch is to end where the brokers end by then.
+        # While messages arrive, each batch should end at the brokers' current ends.
         recent = group.snapshots.get(busy=self._idle is None and self._target is None)
         if self._first_look is not None:
-            # The first batch ends by the look that its beginning comes from, so that nothing of `latest` is in it: a
-            # restart asks for the beginning again, and what was between the two answers would be read by nobody.
+            # The first batch uses the same look as the starting offsets, so it reads nothing at `latest`. After a
+            # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
             recent, self._first_look = self._first_look, None
         start, max_rows, min_rows = question
         begin = self._offsets.parse(start)
         if not self._scope_checked:
             check_scope(self._options, recent.view, begin)
             self._scope_checked = True
-        # Spark asks on, so the batch before is complete, and the first one too, be it one of nothing.
+        # Spark asks on, so the previous batch is complete; also the first one, even if it was empty.
         complete = begin != self._initial or self._first_batch_planned
         if self._idle is not None and self._idle.answers(question, recent, self._delay):
             if complete:
@@ -145,7 +144,7 @@ class StreamPlanner:
         try:
             recent, held = group.judge.held(begin, recent, None if self._target is None else self._target.ends)
         finally:
-            # Where a lost tail is accepted, positions go back before a message comes there: they never lead the sink.
+            # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
                 self._record(held, recent, back_from=None if held is begin else begin)
         self._silent_brokers.tell(recent)
@@ -161,10 +160,10 @@ class StreamPlanner:
         return self._offsets.written(end)
 
     def latest_from_here(self) -> Json:
-        """As `latest` without limits, for Spark before 4.2, which does not say where the batch begins.
+        """`latest` without limits, for Spark before 4.2, which does not pass the batch's start.
 
-        That is where the one before ended. Where a query with a checkpoint stands Spark tells once, before all else, by
-        asking for the partitions of an empty batch there.
+        The start is the end of the previous batch. For a query with a checkpoint, Spark reveals it once at the
+        beginning, by asking for the partitions of an empty batch there.
         """
         if self._stands_at is None:
             self._stands_at = self.initial()
@@ -172,11 +171,11 @@ class StreamPlanner:
         return self._stands_at
 
     def complete(self, end: Json) -> None:
-        """Note that everything before `end` is in the sink for certain."""
+        """Record that everything before `end` is certainly in the sink."""
         self._record(self._offsets.parse(end), self._held().snapshots.get())
 
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
-        """The tasks of the batch from `start` to `end`; the same ranges whenever it is asked."""
+        """The tasks of the batch from `start` to `end`; always the same ranges."""
         self._progress.check()
         group = self._held()
         snapshot = group.snapshots.get()
@@ -184,8 +183,9 @@ class StreamPlanner:
         self._first_batch_planned = True
         if start == end:
             self._stands_at = end
-        # Two kinds of batches may go back, and have nothing to read there: the first of an earlier run, which began and
-        # ended before what is `latest` now, and those back to the end of a broker's data after an accepted loss.
+        # Two kinds of batches may go back and have nothing to read there: the first batch of an earlier run, which
+        # began and ended before the current `latest`, and batches back to the end of a broker's data after an accepted
+        # loss.
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
         snapshot, begin = group.judge.readable(begin, until, snapshot)
@@ -198,23 +198,23 @@ class StreamPlanner:
         return tasks_of(planned, snapshot.view, self._options, self._options.slicing)
 
     def freeze_target(self) -> None:
-        """From now on end where the cluster ends at this moment: Trigger.AvailableNow.
+        """Fix the query's end at the cluster's current end: Trigger.AvailableNow.
 
-        Does not join the group: Spark makes this call to all sources of a query before any other, and where it fails
-        for one it never ends the others' processes, which would hold their groups for good.
+        Does not join the group: Spark calls this for all sources of a query first. If it fails for one source, Spark
+        never ends the other sources' processes, which would hold their groups for good.
         """
         layout = Layout(self._options.selector(), self._cluster.fetch_view())
         self._target = Target(Snapshot.of(layout, self._lookup))
 
     def reported_latest(self) -> Json | None:
-        """The ends of all partitions as of the last look, for Spark's progress; asks nobody."""
+        """The ends of all partitions at the last look, for Spark's progress; queries nobody."""
         snapshot = self._group.snapshots.held if self._group is not None else None
         return None if snapshot is None else snapshot.latest.to_dict()
 
     def close(self) -> None:
-        """Give the group back, so that the next run need not wait for the master's lease to end.
+        """Release the group, so that the next run need not wait for the master's lease.
 
-        Before that the offsets table and the brokers get the last position: a run that is let in must find it.
+        First writes the last position to the offsets table and the brokers: the next run must find it.
         """
         self._progress.close()
         self._broker_positions.close()
@@ -230,7 +230,7 @@ class StreamPlanner:
                 layout = Layout(options.selector(), self._cluster.fetch_view())
                 source_count = default_node_count(len(layout.configured), options.readers_per_partition)
             membership = self._cluster.membership(source_count)
-            self._closing.callback(membership.close)  # a join that is broken off has nodes to give back as well
+            self._closing.callback(membership.close)  # a failed join must also release its nodes
             view = membership.join(options.group_join_timeout_ms)
             if options.commit_offsets_to_broker:
                 self._broker_positions.open(view)
@@ -246,8 +246,8 @@ class StreamPlanner:
 
     @cached_property
     def _lookup(self) -> Lookup:
-        """Before the group is held as well: `freeze_target` needs it. To be closed behind the group, as it waits for
-        what brokers are asked."""
+        """Needed before the group is held, by `freeze_target`. Closed after the group, because closing waits for
+        pending calls."""
         lookup = self._cluster.lookup()
         self._closing.callback(lookup.close)
         return lookup
@@ -267,16 +267,16 @@ class StreamPlanner:
         self._broker_positions.record(last)
 
     def _reach(self, recent: Snapshot) -> Reach:
-        """What may be planned by a look."""
+        """What may be planned, from a look."""
         return Reach(recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
 
     def _waited_for_silent(self) -> bool:
-        """Whether brokers that hold a part of the target were silent, and answer again; after a look with nothing to
-        do. ConnectError where they do not answer for `retryLimit`."""
+        """After a look with nothing to do: whether brokers with a part of the target were silent and answer again.
+        ConnectError if they do not answer for `retryLimit`."""
         target, idle = self._target, self._idle
         if target is None or idle is None:
             return False
-        # By no newer look: who answers since has more.
+        # Not from a newer look: a broker that answers since then has more.
         waited = target.waited_for_silent(self._offsets.parse(idle.question.start), idle.snapshot, self._lookup)
         if waited:
             self._held().snapshots.get(fresh=True)

@@ -1,5 +1,5 @@
-"""What the cluster looked like a moment ago. An idle query asks about 90 times a second; the brokers need not hear
-it."""
+"""The cluster's layout and bounds of a moment ago. An idle query asks about 90 times a second; that must not load the
+brokers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
 
 MIN_REFRESH_SECONDS = 0.5
 _MOST_TIME_SHARE = 0.1
-"""Of the planner's time for looking offsets up: asking a broker store by store may take long."""
+"""Of the planner's time, for looking up offsets: querying a broker store by store may be slow."""
 
 
 class Layout:
-    """What a query reads of a cluster as it was shown; settled once for each view."""
+    """The part of a cluster's layout that a query reads; computed once per view."""
 
     def __init__(self, reads: Callable[[PartitionKey], bool], view: ClusterView) -> None:
         self.view = view
         self._reads = reads
         self.configured = PartitionSet(filter(reads, view.partitions()))
-        """The partitions that the query reads, those that cannot be read at this moment included."""
+        """The partitions that the query reads, including those that cannot be read now."""
 
     @cached_property
     def view_read(self) -> ClusterView:
@@ -40,7 +40,7 @@ class Layout:
         return self.view.without(self.view.brokers.keys() - read)
 
     def is_away(self, key: PartitionKey) -> bool:
-        """Whether the query reads a partition whose broker is away; see ClusterView.is_away."""
+        """Whether the query reads this partition and its broker is away; see ClusterView.is_away."""
         return self.view.is_away(key) and self._reads(key)
 
     @cached_property
@@ -52,7 +52,7 @@ class Layout:
 
     @cached_property
     def unreadable(self) -> tuple[PartitionKey, ...]:
-        """The partitions that cannot."""
+        """The partitions that cannot be read now."""
         if self.readable is self.configured:
             return ()
         return tuple(key for key in self.configured if key not in self.readable)
@@ -64,17 +64,17 @@ class Snapshot:
 
     layout: Layout
     bounds: Mapping[StoreKey, StoreBounds]
-    """Of the stores whose brokers told them: nothing is planned for others, nor called lost."""
+    """Of the stores whose brokers answered. Nothing is planned for other stores, nor counted as lost."""
     silent: Mapping[int, TubeError]
-    """By broker id, why a broker did not tell of all its stores."""
+    """By broker id, why a broker did not answer for all its stores."""
     last_bounds: Mapping[StoreKey, StoreBounds]
-    """The same as `bounds`, with what silent brokers told before."""
+    """`bounds`, plus earlier bounds of silent brokers."""
     growth: Mapping[StoreKey, StoreGrowth]
     """How the stores of `bounds` gained partitions while the query ran."""
 
     @classmethod
     def of(cls, layout: Layout, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
-        """Take a snapshot of the cluster that `layout` shows; `before` is the last one."""
+        """Take a snapshot of the cluster in `layout`; `before` is the previous one."""
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
         kept = {store: held for store, held in last.items() if store in layout.view.stores()}
@@ -86,7 +86,7 @@ class Snapshot:
         return self.layout.view_read.without(self.silent.keys())
 
     def untold_of(self, broker_id: int) -> list[PartitionKey]:
-        """The partitions of a silent broker whose stores it did not tell of, sorted."""
+        """The partitions of a silent broker whose stores it did not answer for, sorted."""
         return [key for key in self.configured if key.broker_id == broker_id and key.store not in self.bounds]
 
     @property
@@ -100,7 +100,7 @@ class Snapshot:
 
     @cached_property
     def latest(self) -> Offsets:
-        """The offset after the last of each partition, as far as its broker ever told it."""
+        """The end of each partition, as far as its broker ever reported it."""
         return Offsets.of_runs(
             {
                 store: [Run(first, last, self.last_bounds[store].max_offset) for first, last in spans]
@@ -111,7 +111,7 @@ class Snapshot:
 
 
 class SnapshotCache:
-    """Takes a snapshot no more often than twice a second where nothing comes, and less often where it takes long."""
+    """Takes a snapshot at most twice a second while idle, and less often if it takes long."""
 
     def __init__(
         self,
@@ -135,15 +135,15 @@ class SnapshotCache:
         return self._held
 
     def get(self, *, fresh: bool = False, busy: bool = False) -> Snapshot:
-        """Return a snapshot, with `fresh` in any case a new one, with `busy` one that is as new as looking up leaves
-        time for. Raises what the membership or the lookup raises.
+        """Return a snapshot: with `fresh` always a new one, with `busy` as new as the time share for lookups allows.
+        Raises errors of the membership and the lookup.
 
-        A membership that has ended is found at every call: a query that lost its group must not go on.
+        Every call detects a membership that has ended: a query that lost its group must not go on.
         """
         shown = self._membership.view()
         began = self._clock()
         if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
-            # Heartbeats bring a new token more often than the layout is looked at.
+            # Heartbeats bring new tokens more often than the layout is looked up.
             token = self._membership.visit_token
             if self._shown is not shown or self._layout is None or self._layout.view.visit_token != token:
                 self._shown, self._layout = shown, Layout(self._reads, replace(shown, visit_token=token))
@@ -154,7 +154,7 @@ class SnapshotCache:
                 began, took = (
                     began + took,
                     0.0,
-                )  # spent on waiting for a broker that falls silent, which is not repeated
+                )  # spent waiting for a broker that fell silent; that does not repeat
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
         return self._held

@@ -1,7 +1,7 @@
-"""The streaming reader that Spark drives: a thin shell around the planner, and what tasks read.
+"""The streaming reader that Spark calls; it delegates to the planner, and to reading tasks.
 
-One class lives in three places. Spark's planner process asks it about offsets for a query's whole life; a second copy,
-made in a short-lived process, is pickled and sent to the tasks, and only ever reads.
+One class is used in three places. Spark's planner process asks it for offsets during a query's whole life. A second
+copy, made in a short-lived process, is pickled and sent to the tasks, and only reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["TubeStreamReader"]
 
 
 class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches of exact ranges. Opens nothing before Spark asks for offsets."""
+    """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -40,8 +40,8 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planning().freeze_target()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Spark's Python API has no limit of several parts. That there is one at all tells this reader's default from
-        # triggers that want everything; where both are given, latestOffset knows the minimum by itself.
+        # Spark's Python API has no composite limit. Any limit here distinguishes this reader's default from triggers
+        # that want everything; if both limits are set, latestOffset adds the minimum itself.
         most, fewest = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
         if most is not None:
             return ReadMaxRows(most)
@@ -51,11 +51,11 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planning().initial()
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Spark before 4.2 gives neither argument."""
+        """Spark before 4.2 passes neither argument."""
         if start is None:
             return self._planning().latest_from_here()
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
-            raise ConfigurationError(f"a read limit of the kind {type(limit).__name__} is not supported by tubeclient")
+            raise ConfigurationError(f"tubeclient does not support the read limit {type(limit).__name__}")
         return self._planning().latest(
             start,
             limit.max_rows if isinstance(limit, ReadMaxRows) else None,
@@ -80,7 +80,7 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planning(self) -> StreamPlanner:
         if self._planner is None:
-            # Here, not above: tasks load this module too, and most of it is of no use to them.
+            # Imported here: tasks load this module too and do not need most of it.
             from spark_source.cluster.cluster import TubeCluster, client_settings
             from spark_source.progress.progress_table import ProgressTable
             from spark_source.stream.planner import StreamPlanner

@@ -1,4 +1,4 @@
-"""Where a query with Trigger.AvailableNow ends: where the stores ended when it began."""
+"""The end of a query with Trigger.AvailableNow: the stores' ends when it began."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Reach", "Target"]
 
 
 class Reach(NamedTuple):
-    """What a batch may be planned of."""
+    """The data that a batch may read."""
 
     partitions: PartitionSet
     """That can be read now."""
@@ -26,8 +26,8 @@ class Reach(NamedTuple):
 
 
 class Target:
-    """The partitions that there were, and the end of each store when its broker was heard first: at once, unless it was
-    down then."""
+    """The partitions at the start, and the end of each store when its broker first answered: at once, unless it was
+    down."""
 
     def __init__(self, frozen: Snapshot) -> None:
         self.frozen = frozen
@@ -35,7 +35,7 @@ class Target:
         self._last: tuple[Snapshot, Reach] | None = None
 
     def within(self, recent: Snapshot) -> Reach:
-        """What is left of the target at a look: what the cluster has still, up to the target's ends."""
+        """What is left of the target at a look: the partitions that still exist, up to the target's ends."""
         if self._last is None or self._last[0] is not recent:
             there = self.frozen.configured
             bounds: dict[StoreKey, StoreBounds] = {}
@@ -48,9 +48,9 @@ class Target:
         return self._last[1]
 
     def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: Lookup) -> bool:
-        """Whether brokers that hold a part of the target were silent, and answer again; without waiting where none was.
+        """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
 
-        ConnectError where they do not answer for `retryLimit`: Spark would take the query's end for that of all its
+        ConnectError if they do not answer for `retryLimit`: Spark would take the query's end for the end of all its
         data.
         """
         left = self._left(reached, recent)
@@ -61,20 +61,20 @@ class Target:
         except TubeError as error:
             at_latest = [key for key in left if reached.waiting.get(key) == "latest"]
             left_out = (
-                f". {some_of(at_latest)} begin at `latest` only when a run hears their broker first: what is written "
-                "there until then is left out. To have it, begin with a new checkpoint while all brokers answer, or at "
-                "startingTimestamp or an offset of these partitions in startingOffsets"
+                f". {some_of(at_latest)} begin at `latest` only when their broker first answers: messages written "
+                "there until then are not read. To read them, begin with a new checkpoint while all brokers answer, or "
+                "at startingTimestamp or an offset of these partitions in startingOffsets"
                 if at_latest
                 else ""
             )
             raise ConnectError(
-                f"Trigger.AvailableNow has read everything but {some_of(left)}, whose brokers do not answer: {error}. "
-                f"What was read is complete and in the checkpoint; start the query again when they do{left_out}"
+                f"Trigger.AvailableNow has read all except {some_of(left)}, whose brokers do not answer: {error}. "
+                f"What was read is complete and in the checkpoint; start the query again when they answer{left_out}"
             ) from error
         return True
 
     def _left(self, reached: Offsets, recent: Snapshot) -> list[PartitionKey]:
-        """The target's partitions that were not read to its end because their broker does not answer."""
+        """The target's partitions that were not read to their end because their broker does not answer."""
         return [
             key
             for broker_id in recent.silent

@@ -20,7 +20,7 @@ _SLICE_BYTES: Final = 1 << 20
 
 
 Submit: TypeAlias = Callable[[Sequence[OutgoingMessage]], list[Future[Any]]]
-"""Sends messages, and gives the answer to each; see tubeclient.Producer.submit_each."""
+"""Sends messages and returns a future for each; see tubeclient.Producer.submit_each."""
 
 
 class _Slice(NamedTuple):

@@ -164,5 +164,5 @@ def test_a_group_that_no_broker_knows_is_named(admin: Admin) -> None:
     with pytest.raises(UnknownGroup, match="admin_stranger"):
         admin.remove_offsets("admin_stranger")
     for name in ("", " ", "one,two"):
-        with pytest.raises(ConfigurationError, match="is no group"):
+        with pytest.raises(ConfigurationError, match="is not a group name"):
             admin.group_offsets(name)

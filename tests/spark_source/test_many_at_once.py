@@ -43,7 +43,7 @@ def test_two_sources_of_one_group_are_refused_with_advice(
 ) -> None:
     feed.send(10)
     frame = stream(delta_spark, feed.options(startingOffsets="earliest"))
-    with pytest.raises(Exception, match=r"or another source of this query.*take another consumerGroup"):
+    with pytest.raises(Exception, match=r"or another source of this query.*use another consumerGroup"):
         run_available(frame.unionByName(stream(delta_spark, feed.options())), tmp_path / "checkpoint", Batches())
     feed.wait_until_free()
 

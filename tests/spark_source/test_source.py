@@ -102,7 +102,7 @@ def test_streaming_and_batch_options_are_checked_for_each() -> None:
     with pytest.raises(ConfigurationError, match="endingOffsets"):
         stream_reader(endingoffsets="latest")
     one = source(startingoffsets="latest")
-    with pytest.raises(ConfigurationError, match="may not be latest"):
+    with pytest.raises(ConfigurationError, match="must not be latest"):
         one.reader(one.schema())
 
 
@@ -206,7 +206,7 @@ def test_readers_open_nothing_by_being_made() -> None:
 
 def test_the_row_limit_is_sparks_read_limit() -> None:
     assert stream_reader(maxoffsetspertrigger="7").getDefaultReadLimit() == ReadMaxRows(7)
-    with pytest.raises(ConfigurationError, match="ReadMaxBytes is not supported"):
+    with pytest.raises(ConfigurationError, match="does not support the read limit ReadMaxBytes"):
         stream_reader().latestOffset({}, ReadMaxBytes(1))
 
 

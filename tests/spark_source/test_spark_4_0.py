@@ -131,6 +131,6 @@ def test_streaming_writes_are_refused_and_batches_do(
 @pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
 def test_limits_are_refused(spark: OtherDriver, long_tube: EmbeddedTubeMQ, name: str, tmp_path: Path) -> None:
     feed = Feed.create(long_tube, f"limited_by_{name}", stores=1, partitions=1)
-    with pytest.raises(CallFailed, match=rf"{name} needs Spark 4\.2, the first that tells a Python source of limits"):
+    with pytest.raises(CallFailed, match=rf"{name} needs Spark 4\.2 or newer, which supports limits"):
         spark.run_available("q", options={**feed.options(), name: "10"}, **places(tmp_path))
     wait_for(lambda: not feed.held(), "nothing to be held")

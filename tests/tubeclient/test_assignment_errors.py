@@ -19,7 +19,7 @@ ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
         (
             "hash",
             Hints(),
-            r"'hash' is unknown; there are averagely, .*, sticky, and your own as package.module:function",
+            r"'hash' is unknown; use one of averagely, .*, sticky, or your own as package.module:function",
         ),
         (":f", Hints(), "':f' is unknown"),
         ("a:", Hints(), "'a:' is unknown"),
@@ -30,8 +30,8 @@ ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
         ("backlog", Hints(), "backlog needs the hint lag"),
         ("backlog", Hints(lag={KEYS[1]: -1}), "the lag of partition 1:a:1 is -1 rows"),
         ("machine_room", Hints(), "machine_room needs the hint rooms"),
-        ("machine_room", Hints(rooms={1: "x"}), "rooms names no room of broker 2, whose partitions nobody would read"),
-        ("machine_room", Hints(rooms={1: "x", 2: "x"}, node_rooms={0: "x"}), "node_rooms names no room of node 1"),
+        ("machine_room", Hints(rooms={1: "x"}), "rooms has no room for broker 2, so nobody would read its partitions"),
+        ("machine_room", Hints(rooms={1: "x", 2: "x"}, node_rooms={0: "x"}), "node_rooms has no room for node 1"),
         ("machine_room_nearby", Hints(rooms={1: "x", 2: "x"}), "machine_room_nearby needs the hint node_rooms"),
         ("config", Hints(), "config needs the hint plan"),
         ("config", Hints(plan={KEYS[0]: 0}), "the plan leaves out partition 1:a:1"),
@@ -41,12 +41,12 @@ ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
             "partition 2:a:0 to node 2; with sourceCount 2 there are .* 1$",
         ),
         ("config", Hints(plan={**ONE_EACH, KEYS[2]: -1}), "partition 2:a:0 to node -1"),
-        ("config", Hints(plan={**ONE_EACH, PartitionKey(9, "z", 0): 0}), "names partition 9:z:0, which is not there"),
+        ("config", Hints(plan={**ONE_EACH, PartitionKey(9, "z", 0): 0}), "names the unknown partition 9:z:0"),
         ("consistent_hash", Hints(node_names=["x"]), "node_names names 1 nodes, but sourceCount is 2"),
         ("consistent_hash", Hints(node_names=["x", "x"]), "several nodes the name 'x'"),
         (f"{__name__}:forgets", Hints(), "forgets' gives partition 2:a:0 to no node"),
         (f"{__name__}:gives_twice", Hints(), "gives partition 1:a:0 to node 0 and again to node 1"),
-        (f"{__name__}:invents", Hints(), "gives node 1 3:a:0, which it was not asked to assign"),
+        (f"{__name__}:invents", Hints(), "gives node 1 the unknown partition 3:a:0"),
         (f"{__name__}:lacks_a_node", Hints(), "returned 1 lists for 2 nodes"),
         (f"{__name__}:stumbles", Hints(), r"stumbles' failed: ZeroDivisionError"),
         (f"{__name__}:declines", Hints(), "^this cluster is not for assigning$"),
@@ -63,7 +63,7 @@ def test_numbers_out_of_range() -> None:
     with pytest.raises(ConfigurationError, match="virtual_nodes must be 1 or more, not 0"):
         Hints(virtual_nodes=0)
     for source_count, node_id in ((1, 0), (2, 2), (2, -1)):
-        with pytest.raises(ConfigurationError, match=f"node {node_id} of {source_count} cannot be lost"):
+        with pytest.raises(ConfigurationError, match=f"node {node_id} of {source_count} cannot be removed"):
             node_lost("modulo", KEYS, source_count, node_id)
 
 

@@ -112,7 +112,7 @@ def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings
     )
     with pytest.raises(ConnectError, match=text):
         webs.require(view, "takes it")
-    with pytest.raises(BrokerFailed, match="its web port is not known"):
+    with pytest.raises(BrokerFailed, match="its web port is unknown"):
         webs.set_group_positions(view, "etl", {ON_1: ROW}, "tester")
     BrokerWebs(settings).require(view, "takes it")
 

@@ -71,7 +71,7 @@ def test_the_view_follows_the_cluster(cluster: EmbeddedTubeMQ, settings: ClientS
         assert len(membership.refreshed_view().partitions()) == 12
     finally:
         membership.close()
-    with pytest.raises(ClientClosed, match="consumerGroup etl was left"):
+    with pytest.raises(ClientClosed, match="consumerGroup etl is closed"):
         membership.view()
 
 

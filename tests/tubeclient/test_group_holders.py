@@ -41,11 +41,11 @@ def test_who_holds_the_nodes_is_said_while_waiting_and_in_the_end(
     second = GroupMembership(settings, "etl", ["clicks"], 2)
     with pytest.raises(NodeIdConflict) as caught:
         second.join(patience_ms=2_500)
-    assert f"The group's nodes are held by {HERE}, and did so still after 2 s of waiting" in str(caught.value)
-    assert "a client of this process until it is closed; patience_ms, in Spark groupJoinTimeout," in str(caught.value)
+    assert f"The group's nodes are held by {HERE}, even after 2 s of waiting" in str(caught.value)
+    assert "a client of this process until it is closed. Set how long to wait with patience_ms" in str(caught.value)
     told = [record.getMessage() for record in caplog.records if "Waiting up to" in record.getMessage()]
     assert len(told) > 1
-    assert f"held by {HERE}. Waiting up to 2 s more: a run that died holds them for 30 s" in told[0]
+    assert f"held by {HERE}. Waiting up to 2 s more: a dead run holds them for 30 s" in told[0]
     second.close()
     first.close()
 
@@ -73,13 +73,13 @@ def test_holders_are_others_and_five_are_named(
         with pytest.raises(NodeIdConflict) as caught:
             second.join()
     five = ", ".join(f"process {number} on far" for number in range(1, 6))
-    assert f"The group's nodes are held by {five}{more}, and did so still after 0 s of waiting" in str(caught.value)
+    assert f"The group's nodes are held by {five}{more}, even after 0 s of waiting" in str(caught.value)
 
 
 def test_holders_that_are_gone_or_not_known_are_said_to_be(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     for web_port, said in (
-        (settings.master_web_port, "The group's nodes are held by nobody any more, and did so"),
-        (1, "Who holds the nodes is not known, as the master's web port does not tell: "),
+        (settings.master_web_port, "The group's nodes are held by nobody any more, even"),
+        (1, "The holders of the nodes are unknown, because the master's web port does not answer: "),
     ):
         cluster.master_faults.force(Method.CONSUMER_REGISTER_V2, 430)
         with (
@@ -155,7 +155,7 @@ def test_a_partition_that_this_process_holds_says_so_and_how_to_wait(settings: C
     ):
         first.connect(key)
         with pytest.raises(
-            PartitionOccupied, match=r"held by this process, .* With a timeout_ms, connect waits for it"
+            PartitionOccupied, match=r"A client of this process .* holds it.* With a timeout_ms, connect waits for it"
         ):
             second.connect(key)
 

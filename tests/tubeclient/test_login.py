@@ -116,7 +116,7 @@ def test_without_the_right_password_nothing_is_done(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     settings = replace(settings, credentials=credentials)
-    with pytest.raises(AuthenticationFailed, match=r"415 .*Check the user and the password") as caught:
+    with pytest.raises(AuthenticationFailed, match=r"415 .*Check the user, the password") as caught:
         LOGINS[what](settings, guarded)
     shown = [*map(str, caplog.records), caplog.text, *traceback.format_exception(caught.value), repr(caught.value)]
     assert WRONG not in "".join(shown)

@@ -23,4 +23,4 @@ def test_a_consumer_of_such_a_name_is_warned(
     consumer(settings, "etl", ["clicks"])
     assert not caplog.records
     consumer(settings, "etl-r3", ["clicks"])
-    assert "consumer_group is etl-r3, the form of a reader group: whoever reads ranges as group etl" in caplog.text
+    assert "consumer_group is etl-r3, the form of a reader group: reading ranges for group etl" in caplog.text

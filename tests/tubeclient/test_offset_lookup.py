@@ -300,9 +300,9 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         assert lookup.offsets_at(view, {far: noon_ms + 10 * minute_ms}) == {far: None}
         within = {far.store: StoreBounds(0, 5 * 28)}
         assert lookup.offsets_at(view, {far: wanted[far]}, bounds=within) == {far: None}
-        with pytest.raises(ConfigurationError, match="'Mars' is no time zone; give a name"):
+        with pytest.raises(ConfigurationError, match="'Mars' is not a time zone; give a name"):
             lookup.offsets_at(view, wanted, time_zone="Mars")
-        with pytest.raises(ConfigurationError, match="does not have partition 3:clicks:0"):
+        with pytest.raises(ConfigurationError, match="cannot look up partition 3:clicks:0"):
             lookup.offsets_at(view, {PartitionKey(3, "clicks", 0): 0})
         cluster.load("clicks", [NewMessage(0, b"without")], broker_id=2)
         with pytest.raises(NoMessageTime, match=r"partition 2:clicks:0 \(topic clicks\) carries no time"):

@@ -51,7 +51,7 @@ def test_a_flush_that_takes_too_long_is_an_error_and_the_messages_go_on(
     cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]
 ) -> None:
     producer, first = stuck
-    with pytest.raises(DeadlineExceeded, match="still on their way"):
+    with pytest.raises(DeadlineExceeded, match="still in flight"):
         producer.flush(timeout_ms=100)
     refuse(cluster, False)
     producer.flush()

@@ -70,7 +70,7 @@ def test_master_servers() -> None:
 def test_settings_refuse_nonsense() -> None:
     with pytest.raises(ConfigurationError, match="master_servers"):
         ClientSettings(())
-    with pytest.raises(ConfigurationError, match="not a tuple of host:port"):
+    with pytest.raises(ConfigurationError, match="must be a tuple of host:port"):
         ClientSettings("127.0.0.1:8715")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="rpc_timeout_ms"):
         ClientSettings(("a:1",), rpc_timeout_ms=0)

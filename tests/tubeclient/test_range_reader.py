@@ -168,7 +168,7 @@ def test_a_reader_that_was_closed_reads_no_more(settings: ClientSettings, broker
 def test_an_unknown_partition_is_said_at_once(settings: ClientSettings, broker: BrokerInfo) -> None:
     with (
         RangeReader(replace(settings, retry_limit_ms=600_000), GROUPS) as reader,
-        pytest.raises(NoSuchPartition, match=r"1:clicks:7\[0, 28\).*Wrong partition value 7.*name one that it has"),
+        pytest.raises(NoSuchPartition, match=r"1:clicks:7\[0, 28\).*Wrong partition value 7.*name an existing one"),
     ):
         numbers(reader, broker, span(0, 1, 7))
 

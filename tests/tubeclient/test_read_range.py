@@ -376,7 +376,7 @@ def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
 def test_an_unknown_partition_is_said_at_once(bench: Bench) -> None:
     bench.append(10)
     before = bench.simulation.now_ms
-    with pytest.raises(NoSuchPartition, match=r"1:clicks:7.*has fewer partitions a store") as caught:
+    with pytest.raises(NoSuchPartition, match=r"1:clicks:7.*has fewer partitions per store") as caught:
         bench.read(bench.range(7, 0, 10))
     assert caught.value.partition == "1:clicks:7"
     assert bench.simulation.now_ms - before < 1_000

@@ -63,9 +63,9 @@ def test_waits_that_are_left_out_are_none() -> None:
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        ((0, [LIMIT | {"start": "18:30"}]), "from 18:30 to 18:30 is no time"),
-        ((0, [LIMIT | {"end": "25:00"}]), "'25:00' is no time of day"),
-        ((0, [LIMIT | {"start": "08:60"}]), "'08:60' is no time of day"),
+        ((0, [LIMIT | {"start": "18:30"}]), "from 18:30 to 18:30 is not a time span"),
+        ((0, [LIMIT | {"end": "25:00"}]), "'25:00' is not a time of day"),
+        ((0, [LIMIT | {"start": "08:60"}]), "'08:60' is not a time of day"),
         ((0, [LIMIT | {"start": "8"}]), "not enough values"),
         ((0, [LIMIT | {"dltInM": 20}]), "dltInM is 20; it must be from 21"),
         ((0, [LIMIT | {"limitInM": -1}]), "limitInM is -1"),

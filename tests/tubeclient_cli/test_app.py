@@ -51,9 +51,7 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
 
 
 def test_of_a_loss_this_jobs_way_out_is_told() -> None:
-    lost = (
-        "tubeclient.errors.DataLoss: partition 1:clicks:0 was to be read from 560 on, but the broker's data ends at 28"
-    )
+    lost = "tubeclient.errors.DataLoss: partition 1:clicks:0 should be read from 560, but the broker's data ends at 28"
     assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
     assert "--begin-anew TOPIC" in with_advice(lost)
     assert with_advice("ValueError: first") == "ValueError: first"

@@ -1,7 +1,7 @@
-"""Who reads what: pure functions from the full, sorted set of configured partitions to the nodes of a group.
+"""Assignment: pure functions from the full, sorted set of configured partitions to the nodes of a group.
 
-Every client of a group computes the same from the same set, so the set is the configured one: a partition that
-cannot be read for now keeps its place.
+Every client of a group computes the same from the same set. So the set is the configured one: a partition that cannot
+be read for now stays in it.
 """
 
 from tubeclient.assignment.by_hash import consistent_hash, hash_modulo

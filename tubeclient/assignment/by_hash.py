@@ -1,4 +1,4 @@
-"""Strategies that look only at a partition's name, so that other partitions have no say in where it goes."""
+"""Strategies that use only a partition's name, so that other partitions do not matter."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["consistent_hash", "hash_modulo"]
 def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Node = Java hash of the key's text, as an unsigned 32-bit number, % sourceCount.
 
-    It is what the example client of Apache TubeMQ does, for groups shared with such clients; how even it is depends
-    on the names.
+    The example client of Apache TubeMQ does the same; use it for groups shared with such clients. How even it is
+    depends on the names.
     """
     nodes: Assignment = [[] for _ in range(source_count)]
-    # Java's hash of a + b is hash(a) * 31^len(b) + hash(b), so that each part is hashed once, not with each partition.
+    # Java's hash of a + b is hash(a) * 31^len(b) + hash(b), so each part is hashed once, not per partition.
     topics: dict[tuple[int, str], int] = {}
     numbers: dict[int, tuple[int, int]] = {}
     for key in keys:
@@ -41,20 +41,20 @@ def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = 
 def consistent_hash(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with its own hash: MD5's first 32 bits.
 
-    Each node stands on the ring in `hints.virtual_nodes` places, hashed from its name, "-" and 0, 1, ...; a partition
-    goes to the first one at its own hash or after it. What is hashed of a partition is the text of RocketMQ's
-    MessageQueue with the broker id as the broker's name, so that equal names lead to RocketMQ's own result.
+    Each node has `hints.virtual_nodes` points on the ring, hashed from its name, "-" and 0, 1, ... A partition goes to
+    the first point at or after its own hash. The hashed text of a partition is that of RocketMQ's MessageQueue with the
+    broker id as the broker's name, so equal names give RocketMQ's own result.
 
-    A node that comes takes partitions from the others and moves nothing else; a node that goes leaves all others where
+    A new node takes partitions from the others and moves nothing else; a lost node leaves all other partitions where
     they were. For that, nodes must keep their names when node ids shift. Sizes are uneven.
     """
     at: dict[bytes, int] = {}
     for node, name in enumerate(hints.names(source_count)):
         for replica in range(hints.virtual_nodes):
-            at[_place(f"{name}-{replica}")] = node  # where two meet, the later one stays, as in RocketMQ
+            at[_place(f"{name}-{replica}")] = node  # of equal points the later one stays, as in RocketMQ
     places = sorted(at)
     owners = [at[place] for place in places]
-    owners.append(owners[0])  # behind the last place the ring begins again
+    owners.append(owners[0])  # after the last point the ring starts again
     nodes: Assignment = [[] for _ in range(source_count)]
     for key in keys:
         broker_id, topic, partition_id = key

@@ -1,4 +1,4 @@
-"""The strategy that evens out the number of partitions and moves the fewest that can be moved for that."""
+"""The strategy that balances the number of partitions with the fewest moves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["nodes_before", "sticky"]
 
 @goes_by(Hint.PREVIOUS)
 def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Leave partitions with the nodes of `hints.previous`, and move as few as possible so that sizes differ by one at
-    most.
+    """Leave partitions with their nodes of `hints.previous`, and move as few as possible so that sizes differ by at
+    most one.
 
-    Partitions that are new or whose node is gone go to the smallest nodes; with an empty `previous` this is `modulo`.
+    New partitions, and those whose node is gone, go to the smallest nodes; with an empty `previous` this is `modulo`.
     ConfigurationError without `previous`.
     """
     nodes: Assignment = [[] for _ in range(source_count)]
@@ -25,7 +25,7 @@ def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HI
     for key, node in zip(keys, nodes_before("sticky", keys, source_count, hints), strict=True):
         (homeless if node < 0 else nodes[node]).append(key)
     size, larger = divmod(len(keys), source_count)
-    # Nodes that have most may stay larger by one: each of those saves a move.
+    # The largest nodes may stay larger by one: each of those saves a move.
     by_size = sorted(range(source_count), key=lambda node: -len(nodes[node]))
     for place, node in enumerate(by_size):
         most = size + (place < larger)
@@ -43,10 +43,10 @@ def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HI
 
 
 def nodes_before(strategy: str, keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> list[int]:
-    """Return the node that had each partition, -1 for those that are new or whose node is gone."""
+    """Return each partition's former node, -1 for new partitions and those whose node is gone."""
     if hints.previous is None:
         raise ConfigurationError(
-            f"assignment strategy {strategy} needs the hint previous: the node id that had each partition before, "
+            f"assignment strategy {strategy} needs the hint previous: the former node id of each partition, "
             "empty at a group's first start"
         )
     nodes = (hints.previous.get(key, -1) for key in keys)

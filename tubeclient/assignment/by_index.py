@@ -1,4 +1,4 @@
-"""Strategies that look only at a partition's place among the sorted ones."""
+"""Strategies that use only a partition's position in sorted order."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["averagely", "averagely_by_circle", "modulo"]
 def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign the sorted partitions one by one: partition number i goes to node i % sourceCount.
 
-    Sizes differ by one at most.
+    Sizes differ by at most one.
     """
     return [list(keys[node_id::source_count]) for node_id in range(source_count)]
 
 
 averagely_by_circle = modulo
-"""RocketMQ's AllocateMessageQueueAveragelyByCircle goes round in the same way."""
+"""RocketMQ's AllocateMessageQueueAveragelyByCircle does the same."""
 
 
 @goes_by()
 def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Cut the sorted partitions into one run for each node, as RocketMQ's AllocateMessageQueueAveragely does.
+    """Cut the sorted partitions into one run per node, as RocketMQ's AllocateMessageQueueAveragely does.
 
-    Sizes differ by one at most, and the longer runs come first; with fewer partitions than nodes, the first nodes have
+    Sizes differ by at most one, and the longer runs come first. With fewer partitions than nodes, the first nodes have
     one each.
     """
     size, longer = divmod(len(keys), source_count)

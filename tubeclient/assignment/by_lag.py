@@ -1,4 +1,4 @@
-"""The strategy that evens out rows not read yet instead of partitions."""
+"""The strategy that balances unread rows instead of partitions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ __all__ = ["backlog", "enough_rows"]
 
 @goes_by(Hint.PREVIOUS, Hint.LAG)
 def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Even out the rows of `hints.lag`, starting from `hints.previous` (nothing, if there is none), by few moves.
+    """Balance the rows of `hints.lag` with few moves, starting from `hints.previous` (nothing, if there is none).
 
     A node has enough with `enough_rows`: 1.1 times the mean, or the largest lag of one partition if that is more. While
-    the node with most rows has more than enough, a partition of it goes to the node with fewest, until none would help.
-    So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1) times the mean, n
-    being sourceCount. Nothing moves if every node has at most enough, and no single partition that has moved could
-    have stayed: its old node would have more than enough, and more than any has now. That is few moves, not always
-    the fewest that there could be. Partitions without lag stay.
+    the node with most rows has more than enough, one of its partitions goes to the node with fewest, until no move
+    would help. So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1) times the
+    mean, n being sourceCount. Nothing moves if every node has at most enough. No single moved partition could have
+    stayed: its old node would have more than enough, and more than any node has now. That is few moves, not always the
+    fewest possible. Partitions without lag stay.
 
-    Partitions that are new or whose node is gone go first, those with most rows before others, each to the node with
-    fewest rows, and among such nodes to the one with fewest partitions. ConfigurationError without `lag`, and for a
-    negative one.
+    New partitions, and those whose node is gone, go first, largest lag first, each to the node with fewest rows, among
+    equals to the one with fewest partitions. ConfigurationError without `lag`, and for a negative one.
     """
     rows = _rows_of(keys, hints)
     former = [-1] * len(keys) if hints.previous is None else nodes_before("backlog", keys, source_count, hints)
@@ -49,12 +48,12 @@ def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_H
 
 
 def enough_rows(rows: Collection[int], source_count: int) -> int:
-    """So many rows on one node are no reason to move anything, if partitions have `rows`."""
+    """A node with up to so many rows is no reason to move anything, if partitions have `rows`."""
     return max([*rows, sum(rows) * 11 // (10 * source_count)])
 
 
 def _rows_of(keys: Sequence[PartitionKey], hints: Hints) -> list[int]:
-    """The lag of each partition by its number; the rest of this module knows partitions by their numbers."""
+    """The lag of each partition by its number; this module uses numbers for partitions."""
     if hints.lag is None:
         raise ConfigurationError("assignment strategy backlog needs the hint lag: rows not read yet of each partition")
     rows = [hints.lag.get(key, 0) for key in keys]
@@ -80,10 +79,10 @@ def _place(rows: Sequence[int], node_of: list[int], loads: list[int], counts: Se
 
 
 def _relieve(rows: Sequence[int], node_of: list[int], loads: list[int], enough: int) -> None:
-    """Move partitions from the node with most rows to the one with fewest until it has enough, or none helps.
+    """Move partitions from the node with most rows to the one with fewest until it has enough, or no move helps.
 
     Each move lowers the larger of the two nodes' loads, so it ends. The node with fewest rows never has more than
-    enough, so that each node either gives or takes until it has crossed that mark.
+    enough, so each node either gives or takes until it has crossed that mark.
     """
     held: list[list[tuple[int, int]]] = [[] for _ in loads]
     for index, node in enumerate(node_of):
@@ -97,8 +96,8 @@ def _relieve(rows: Sequence[int], node_of: list[int], loads: list[int], enough: 
         held[node].sort()
     while givers:
         giver, taker = givers[0][1], takers[0][1]
-        # The most rows that the taker can take and still have at most enough, so that few moves do; failing that the
-        # fewest rows, if the taker then has less than the giver has now.
+        # The most rows that the taker can take and still have at most enough, so that few moves are needed. Otherwise
+        # the fewest rows, if the taker then has less than the giver has now.
         place = bisect_right(held[giver], (enough - loads[taker], len(rows))) - 1
         if place < 0:
             place = 0
@@ -124,7 +123,7 @@ def _relieve(rows: Sequence[int], node_of: list[int], loads: list[int], enough: 
 
 
 def _take_back(rows: Sequence[int], node_of: list[int], loads: list[int], former: Sequence[int], most: int) -> None:
-    """Return what later moves have made room for at its old node, up to `most` rows on one node."""
+    """Return partitions to their old node where later moves have made room, up to `most` rows on a node."""
     moved = [index for index, node in enumerate(former) if node not in (-1, node_of[index])]
     moved.sort(key=rows.__getitem__)
     while True:

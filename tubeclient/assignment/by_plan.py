@@ -1,4 +1,4 @@
-"""The strategy that computes nothing: somebody has written down who reads what."""
+"""The strategy that follows a written plan."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["config"]
 def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign by `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes.
 
-    ConfigurationError if there is no plan, or it leaves a partition out, names one that is not configured, or a node
-    that does not exist.
+    ConfigurationError if there is no plan, or if it omits a partition, or names a partition that is not configured, or
+    a node that does not exist.
     """
     plan = hints.plan
     if plan is None:
@@ -34,5 +34,5 @@ def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HI
         nodes[node].append(key)
     if len(plan) > len(keys):
         unknown = min(plan.keys() - set(keys))
-        raise ConfigurationError(f"assignment strategy config: the plan names partition {unknown}, which is not there")
+        raise ConfigurationError(f"assignment strategy config: the plan names the unknown partition {unknown}")
     return nodes

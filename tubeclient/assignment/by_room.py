@@ -1,4 +1,4 @@
-"""Strategies that keep reading within a machine room: nodes read brokers that stand where they stand."""
+"""Strategies that keep reading within a machine room: nodes read brokers of their own room."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _Inner = Callable[[Sequence[PartitionKey], int], Assignment]
 
 @goes_by(Hint.ROOMS, Hint.NODE_ROOMS)
 def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length, and what is left over, from the end
-    of the sorted partitions, one each to the first nodes.
+    """Assign as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length; the rest, from the end of the
+    sorted partitions, goes one each to the first nodes.
 
     With `hints.node_rooms`, each room's partitions go to the nodes of that room in this way, and those of a room
-    without nodes to all nodes; without it, every node is of every room. RocketMQ leaves partitions of rooms that are
-    not named unread; here, ConfigurationError names a broker or a node without a room.
+    without nodes to all nodes; without it, every node is in every room. RocketMQ leaves partitions of unnamed rooms
+    unread; here, ConfigurationError names a broker or a node without a room.
     """
     if hints.node_rooms is None:
         _room_of_broker("machine_room", keys, hints)
@@ -31,7 +31,7 @@ def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints =
 
 @goes_by(Hint.ROOMS, Hint.NODE_ROOMS)
 def machine_room_nearby(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign as RocketMQ's AllocateMachineRoomNearby over its AllocateMessageQueueAveragely: each room's partitions go
+    """Assign as RocketMQ's AllocateMachineRoomNearby with its AllocateMessageQueueAveragely: each room's partitions go
     `averagely` to the nodes of that room, and those of a room without nodes `averagely` to all nodes.
 
     ConfigurationError names a broker or a node without a room.
@@ -46,7 +46,7 @@ def _by_room(strategy: str, keys: Sequence[PartitionKey], source_count: int, hin
     nodes_of_room: dict[str, list[int]] = {}
     for node in range(source_count):
         if node not in hints.node_rooms:
-            raise ConfigurationError(f"assignment strategy {strategy}: node_rooms names no room of node {node}")
+            raise ConfigurationError(f"assignment strategy {strategy}: node_rooms has no room for node {node}")
         nodes_of_room.setdefault(hints.node_rooms[node], []).append(node)
     keys_of_room: dict[str, list[PartitionKey]] = {}
     for key in keys:
@@ -62,15 +62,15 @@ def _by_room(strategy: str, keys: Sequence[PartitionKey], source_count: int, hin
 
 
 def _room_of_broker(strategy: str, keys: Sequence[PartitionKey], hints: Hints) -> dict[int, str]:
-    """The room of each broker that is read."""
+    """The room of each broker with partitions."""
     if hints.rooms is None:
         raise ConfigurationError(f"assignment strategy {strategy} needs the hint rooms: the room of each broker id")
     broker_ids = {key.broker_id for key in keys}
     missing = sorted(broker_ids - hints.rooms.keys())
     if missing:
         raise ConfigurationError(
-            f"assignment strategy {strategy}: rooms names no room of broker {missing[0]}, "
-            "whose partitions nobody would read"
+            f"assignment strategy {strategy}: rooms has no room for broker {missing[0]}, "
+            "so nobody would read its partitions"
         )
     return {broker_id: hints.rooms[broker_id] for broker_id in broker_ids}
 

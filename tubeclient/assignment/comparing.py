@@ -1,4 +1,4 @@
-"""What sets two assignments apart, and how even one is."""
+"""Compares two assignments, and measures how balanced one is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Balance", "Changes", "NodeChanges", "balance", "changes", "node_of"]
 
 @dataclass(frozen=True, slots=True)
 class NodeChanges:
-    """What changes for one node; a partition is in one of the five at most."""
+    """The changes of one node; a partition is in at most one of the five."""
 
     kept: tuple[PartitionKey, ...] = ()
     received: tuple[PartitionKey, ...] = ()
@@ -29,10 +29,10 @@ class NodeChanges:
 
 @dataclass(frozen=True)
 class Changes:
-    """From one assignment to another."""
+    """The changes from one assignment to another."""
 
     by_node: Mapping[str, NodeChanges]
-    """By the name of the node: the nodes of both, those after first."""
+    """By the node's name: the nodes of both assignments, those of the second first."""
 
     @cached_property
     def kept(self) -> int:
@@ -41,27 +41,27 @@ class Changes:
 
     @cached_property
     def moved(self) -> int:
-        """How many partitions another node has now."""
+        """How many partitions have another node now."""
         return sum(len(of_node.received) for of_node in self.by_node.values())
 
     @cached_property
     def new(self) -> int:
-        """How many partitions no node had before."""
+        """How many partitions had no node before."""
         return sum(len(of_node.new) for of_node in self.by_node.values())
 
     @cached_property
     def gone(self) -> int:
-        """How many partitions no node has any more."""
+        """How many partitions have no node any more."""
         return sum(len(of_node.gone) for of_node in self.by_node.values())
 
     @property
     def churn(self) -> float:
-        """The share of the partitions there before and after that have moved, from 0 to 1."""
+        """The share of common partitions that have moved, from 0 to 1."""
         return self.moved / (self.kept + self.moved) if self.moved else 0.0
 
 
 def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
-    """The node id of each partition: what `Hints.previous` and `Hints.plan` take."""
+    """The node id of each partition, as in `Hints.previous` and `Hints.plan`."""
     return {key: node for node, keys in enumerate(assignment) for key in keys}
 
 
@@ -72,9 +72,8 @@ def changes(
     names_before: Sequence[str] | None = None,
     names_after: Sequence[str] | None = None,
 ) -> Changes:
-    """Compare two assignments node by node. Nodes of the same name are the same; names are by node id, which is also
-    the name where none are given.
-    """
+    """Compare two assignments node by node. Nodes with the same name are the same; names are by node id, which is also
+    the default name."""
     old, new = _by_name(before, names_before), _by_name(after, names_after)
     had = {key: name for name, keys in old.items() for key in keys}
     has = {key: name for name, keys in new.items() for key in keys}
@@ -98,7 +97,7 @@ def _by_name(assignment: Assignment, names: Sequence[str] | None) -> dict[str, l
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How much the nodes have, in partitions or in rows."""
+    """The loads of the nodes, in partitions or in rows."""
 
     smallest: int
     largest: int
@@ -106,11 +105,11 @@ class Balance:
 
     @property
     def overload(self) -> float:
-        """The largest node's part in times the mean: 1 is perfectly even."""
+        """The largest node's load divided by the mean: 1 is perfectly even."""
         return self.largest / self.mean if self.mean else 1.0
 
 
 def balance(assignment: Assignment, lag: Mapping[PartitionKey, int] | None = None) -> Balance:
-    """How even the numbers of partitions are, or with `lag` their rows."""
+    """The balance of the numbers of partitions, or with `lag` of their rows."""
     sizes = [len(keys) if lag is None else sum(lag.get(key, 0) for key in keys) for keys in assignment]
     return Balance(min(sizes), max(sizes), sum(sizes) / len(sizes))

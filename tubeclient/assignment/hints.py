@@ -1,4 +1,4 @@
-"""What a strategy may know besides the partitions and the number of nodes, how it says so, and its shape."""
+"""Further data for strategies, how a strategy declares its needs, and the type of a strategy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["NO_HINTS", "Assignment", "Hint", "Hints", "Strategy", "declared_hint
 _DECLARED = "goes_by"
 
 Assignment = list[list[PartitionKey]]
-"""One sorted list of partitions for each node, by node id."""
+"""One sorted list of partitions per node, by node id."""
 
 
 class Hint(StrEnum):
-    """What a strategy may go by: each is a field of `Hints`."""
+    """The data that a strategy may use: each is a field of `Hints`."""
 
     PREVIOUS = "previous"
     LAG = "lag"
@@ -32,15 +32,15 @@ class Hint(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """What some strategies go by, the same on every node of the group; the others pass it over.
+    """Data that some strategies use, the same on every node of the group; other strategies ignore it.
 
-    ConfigurationError where `virtual_nodes` is below 1.
+    ConfigurationError if `virtual_nodes` is below 1.
     """
 
     previous: Mapping[PartitionKey, int] | None = None
-    """The node id that had each partition before. Empty at a group's first start."""
+    """The former node id of each partition. Empty at a group's first start."""
     lag: Mapping[PartitionKey, int] | None = None
-    """Rows not read yet, 0 or more, 0 for partitions not named."""
+    """Unread rows, 0 or more, 0 for partitions not named."""
     rooms: Mapping[int, str] | None = None
     """The machine room of each broker id: for `machine_room` and `machine_room_nearby`."""
     node_rooms: Mapping[int, str] | None = None
@@ -50,14 +50,14 @@ class Hints:
     node_names: Sequence[str] | None = None
     """A name for each node, by node id: for `consistent_hash`. Without it a node's name is its id in decimal digits."""
     virtual_nodes: int = 10
-    """In how many places each node stands on the ring of `consistent_hash`; 10 is RocketMQ's default."""
+    """The number of points of each node on the ring of `consistent_hash`; 10 is RocketMQ's default."""
 
     def __post_init__(self) -> None:
         if self.virtual_nodes < 1:
             raise ConfigurationError(f"virtual_nodes must be 1 or more, not {self.virtual_nodes}")
 
     def names(self, source_count: int) -> list[str]:
-        """The name of each node; ConfigurationError unless `node_names` gives each node one of its own."""
+        """The name of each node; ConfigurationError unless `node_names` has a distinct name for each."""
         if self.node_names is None:
             return [str(node) for node in range(source_count)]
         names = list(self.node_names)
@@ -74,17 +74,15 @@ NO_HINTS = Hints()
 Strategy = Callable[[Sequence[PartitionKey], int, Hints], Assignment]
 """Takes the sorted partitions, sourceCount (1 or more) and hints; returns a sorted list for each node.
 
-It must be a pure function: every node of a group computes it for itself, and all must come to the same.
+It must be a pure function: every node of a group computes it, and all must get the same result.
 """
 
 _S = TypeVar("_S", bound=Strategy)
 
 
 def goes_by(*hints: Hint) -> Callable[[_S], _S]:
-    """A decorator by which a strategy says what it goes by: no other hint makes a difference to it.
-
-    Whoever assigns works out these hints only. A strategy without it may go by all of them.
-    """
+    """Decorator: the strategy uses only these hints, so callers compute only these. A strategy without it may use
+    all."""
 
     def declare(strategy: _S) -> _S:
         setattr(strategy, _DECLARED, frozenset(hints))
@@ -94,6 +92,6 @@ def goes_by(*hints: Hint) -> Callable[[_S], _S]:
 
 
 def declared_hints(strategy: Strategy) -> frozenset[Hint]:
-    """What a strategy says that it goes by; all hints where it says nothing."""
+    """The hints that a strategy declares; all if it declares none."""
     found: frozenset[Hint] = getattr(strategy, _DECLARED, frozenset(Hint))
     return found

@@ -1,4 +1,4 @@
-"""Which strategies there are, and assigning by the name of one: of those here, or of a user's own."""
+"""The table of strategies, and assigning by name: with one of these, or a user's own."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign partitions, given in any order, to nodes 0 to sourceCount - 1.
 
-    `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own, whose result is checked: each
-    partition must be with one node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or
-    leaves a partition out.
+    `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own. Its result is checked: each
+    partition must have one node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or omits
+    a partition.
     """
     chosen = strategy_named(strategy)
     if source_count < 1:
@@ -59,25 +59,25 @@ def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints
 
 
 def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) -> None:
-    """Refuse what is wrong whatever the partitions: an unknown strategy, a missing hint, a sourceCount below 1."""
+    """Refuse what is wrong for any partitions: an unknown strategy, a missing hint, a sourceCount below 1."""
     strategy_named(strategy)
     if strategy in STRATEGIES:
         assign(strategy, (), source_count, hints if hints.plan is None else replace(hints, plan={}))
 
 
 def hints_of(strategy: str) -> frozenset[Hint]:
-    """What the strategy of that name goes by; raises as `strategy_named` does."""
+    """The hints of the strategy of that name; raises as `strategy_named` does."""
     return declared_hints(strategy_named(strategy))
 
 
 def strategy_named(strategy: str) -> Strategy:
-    """The function of that name; imports the module of a user's own. ConfigurationError where there is none."""
+    """The function of that name; imports the module of a user's own. ConfigurationError if there is none."""
     if strategy in STRATEGIES:
         return STRATEGIES[strategy]
     module_name, colon, function_name = strategy.partition(":")
     if not (colon and module_name and function_name.isidentifier()):
         raise ConfigurationError(
-            f"assignment strategy {strategy!r} is unknown; there are {', '.join(STRATEGIES)}, and your own as "
+            f"assignment strategy {strategy!r} is unknown; use one of {', '.join(STRATEGIES)}, or your own as "
             "package.module:function"
         )
     try:
@@ -97,7 +97,7 @@ def strategy_named(strategy: str) -> Strategy:
 
 
 def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assigned: Assignment) -> None:
-    """See that each partition is with one node."""
+    """Check that each partition has exactly one node."""
     if len(assigned) != source_count:
         raise ConfigurationError(
             f"assignment strategy {strategy!r} returned {len(assigned)} lists for {source_count} nodes"
@@ -108,7 +108,7 @@ def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assig
         for key in mine:
             if key not in known:
                 raise ConfigurationError(
-                    f"assignment strategy {strategy!r} gives node {node} {key!s}, which it was not asked to assign"
+                    f"assignment strategy {strategy!r} gives node {node} the unknown partition {key!s}"
                 )
             if key in node_of:
                 raise ConfigurationError(

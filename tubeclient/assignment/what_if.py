@@ -1,4 +1,4 @@
-"""What a strategy would do if a node or a broker came or went: computed, nothing is touched."""
+"""What a strategy would do if a node or a broker came or went. Computes only; changes nothing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ __all__ = ["broker_added", "broker_lost", "node_added", "node_lost"]
 def node_added(
     strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS, *, name: str = "new"
 ) -> Changes:
-    """What changes when sourceCount grows by one.
+    """The changes when sourceCount grows by one.
 
-    The node that comes is the last one; where nodes have names, it gets `name`. A node of `hints.node_rooms` has to be
-    there for it already.
+    The new node is the last one; if nodes have names, it gets `name`. `hints.node_rooms` must already have its room.
     """
     partitions = list(keys)
     names = hints.names(source_count)
@@ -34,11 +33,10 @@ def node_added(
 def node_lost(
     strategy: str, keys: Iterable[PartitionKey], source_count: int, node_id: int, hints: Hints = NO_HINTS
 ) -> Changes:
-    """What changes when a node goes and the others close ranks: those after it get an id one smaller, but keep their
-    names, rooms and partitions in the hints. ConfigurationError for the only node, and one that is not there.
-    """
+    """The changes when a node goes: those after it get an id one smaller, but keep their names, rooms and partitions in
+    the hints. ConfigurationError for the only node, and for one that does not exist."""
     if source_count < 2 or not 0 <= node_id < source_count:
-        raise ConfigurationError(f"node {node_id} of {source_count} cannot be lost; there must be others, and it")
+        raise ConfigurationError(f"node {node_id} of {source_count} cannot be removed: it is the only one or unknown")
     partitions = list(keys)
     names = hints.names(source_count)
     left = [name for node, name in enumerate(names) if node != node_id]
@@ -57,9 +55,8 @@ def node_lost(
 
 
 def broker_added(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Changes:
-    """What changes when a broker comes that is like the one with the highest id, with the next id: the same topics and
-    partitions, no lag yet, the same room.
-    """
+    """The changes when a broker comes, with the next id, that is like the one with the highest id: the same topics and
+    partitions, no lag yet, the same room."""
     partitions = set(keys)
     last = max((key.broker_id for key in partitions), default=0)
     twin = [key._replace(broker_id=last + 1) for key in partitions if key.broker_id == last]
@@ -75,13 +72,12 @@ def broker_added(strategy: str, keys: Iterable[PartitionKey], source_count: int,
 def broker_lost(
     strategy: str, keys: Iterable[PartitionKey], source_count: int, broker_id: int, hints: Hints = NO_HINTS
 ) -> Changes:
-    """What changes when a broker is taken out of the configuration; one that is only down keeps its partitions in
-    place, and nothing moves. ConfigurationError for a broker without partitions.
-    """
+    """The changes when a broker is removed from the configuration. A broker that is only down keeps its partitions, and
+    nothing moves. ConfigurationError for a broker without partitions."""
     partitions = set(keys)
     left = {key for key in partitions if key.broker_id != broker_id}
     if len(left) == len(partitions):
-        raise ConfigurationError(f"broker {broker_id} cannot be lost; it has none of the partitions")
+        raise ConfigurationError(f"broker {broker_id} cannot be removed; it has none of the partitions")
     before = assign(strategy, partitions, source_count, hints)
     following = _following(hints, before, node_names=hints.node_names)
     if hints.plan is not None:
@@ -92,7 +88,7 @@ def broker_lost(
 
 
 def _following(hints: Hints, before: Assignment, *, node_names: Iterable[str] | None) -> Hints:
-    """The hints for the next assignment: what was assigned is what partitions have had before."""
+    """The hints for the next assignment: the current one becomes `previous`."""
     return replace(
         hints,
         previous=node_of(before),

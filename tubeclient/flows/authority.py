@@ -42,6 +42,6 @@ class Authority:
             request.authInfo.authAuthorizedToken = self._sign().joined
 
     def take(self, response: Any) -> None:
-        """Keep the visit token that came with a master's answer, if one did."""
+        """Keep the visit token of a master's answer, if it has one."""
         if "authorizedInfo" in response.DESCRIPTOR.fields_by_name and response.HasField("authorizedInfo"):
             self.visit_token = response.authorizedInfo.visitAuthorizedToken

@@ -1,4 +1,4 @@
-"""One round of balancing: give back the partitions that are no longer ours, then take those that are not held yet."""
+"""One round of balancing: release the partitions that are no longer ours, then take those that are not held yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def balance_once(
 
     A partition begins at its offset in `offsets`, else where the group stands. All releases together wait up to
     `release_wait_ms` for packs that are out. Brokers whose ids are `doubtful` come last, since each one that does not
-    answer costs the time of one call. Returns the partitions that could not be had this time, and why. Raises errors
+    answer costs the time of one call. Returns the partitions that could not be taken, and why. Raises errors
     that no further round would change.
     """
     wanted = {key for key in ours if view.is_subscribable(key)}
@@ -36,7 +36,7 @@ def balance_once(
     for key in sorted(held - wanted):
         now: float = yield Now()
         yield from registrations.disconnect(key, wait_ms=max(0.0, deadline - now))
-    for key in registrations.registrar.left.keys() - set(ours):  # another node goes on with it
+    for key in registrations.registrar.left.keys() - set(ours):  # another node continues them
         del registrations.registrar.left[key]
     refused: dict[PartitionKey, TubeError] = {}
     silent: dict[int, TubeError] = {}

@@ -40,7 +40,7 @@ class Unconfirmed:
 
 
 class _Commit(NamedTuple):
-    """A commit on its way."""
+    """A commit in flight."""
 
     delivery: Delivery
     consumed: bool
@@ -51,7 +51,7 @@ class _Commit(NamedTuple):
 
 
 class Consumption:
-    """Fetching from the partitions that `registrations` hold, and confirming."""
+    """Fetches from the partitions of `registrations`, and confirms."""
 
     def __init__(self, registrations: Registrations) -> None:
         self.fetching = Fetching(registrations)
@@ -97,7 +97,7 @@ class Consumption:
             holding.commit_ends()
             yield Notify(CHANGED)
             raise
-        finally:  # even where the caller was interrupted
+        finally:  # even if the caller was interrupted
             holding.commit_ends()
         yield Notify(CHANGED)
         return position
@@ -196,7 +196,7 @@ class Consumption:
         Giving the partition back and registering anew shows it, and no earlier request can come late then. If the
         broker has forgotten us, the messages of the pack may come again.
         """
-        while holding.phase is Phase.REGISTERING and holding.is_under(commit.lease):  # somebody else does
+        while holding.phase is Phase.REGISTERING and holding.is_under(commit.lease):  # another thread does it
             yield Sleep(WAIT_SLICE_MS, CHANGED)
         if holding.is_under(commit.lease) and holding.phase is not Phase.GONE and isinstance(error, TransportError):
             yield from self._registrar.note_unanswered(holding)

@@ -1,4 +1,4 @@
-"""Where a message lies that is no good: fetches carry no offset of a message, only that of their pack."""
+"""Finds the index entry of a corrupt message: a fetch gives the offset of the pack, not of its messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAUSE_MS = 50.0
 
 
 def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
-    """What to raise for the message at `place`, which cannot be handed on."""
+    """The error for the corrupt message at `place`."""
     left_out = place.max_messages - 1
     others = f", which leaves out at most {left_out} others" if left_out else ""
     return CorruptMessage(
@@ -29,17 +29,18 @@ def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
 
 
 def counted_place(partition: PartitionKey, start: int, end: int, messages: int, number: int) -> OffsetRange:
-    """The smallest range that holds message `number`, from 0, of a pack of so many: each has an index entry."""
+    """The smallest range that contains message `number`, from 0, of a pack of so many messages: each has an index
+    entry."""
     behind = messages - number - 1
     return OffsetRange(partition, start + number * INDEX_ENTRY_BYTES, end - behind * INDEX_ENTRY_BYTES)
 
 
 def find_place(stay: Stay, ids: Sequence[int], number: int, counted: OffsetRange, context: str) -> Flow[OffsetRange]:
-    """The index entry of message `number` of the pack with these `ids`, within its `counted_place`; that itself where
-    the broker does not help.
+    """The index entry of message `number` of the pack with these `ids`, within its `counted_place`; `counted_place`
+    itself if the broker cannot tell.
 
-    The first message that is found from an offset on is this one or one before it as long as the offset is not behind
-    it. Moves the reader.
+    As long as the offset is not past the message, the first message from the offset on is this one or an earlier one.
+    Moves the reader.
     """
     not_behind = frozenset(ids[: number + 1])
     first, last = counted.start, counted.end - INDEX_ENTRY_BYTES
@@ -56,7 +57,7 @@ def find_place(stay: Stay, ids: Sequence[int], number: int, counted: OffsetRange
 
 
 def _first_id(stay: Stay, offset: int, last: int, context: str) -> Flow[int | None]:
-    """The id of the first message from `offset` on; None where there is none up to `last`."""
+    """The id of the first message from `offset` on; None if there is none up to `last`."""
     answer = yield from stay.seek(offset, context)
     if answer.currOffset == offset:
         for _ in range(_LOOKS):
@@ -72,4 +73,4 @@ def _first_id(stay: Stay, offset: int, last: int, context: str) -> Flow[int | No
                     return found
             if start > last:
                 return None
-    raise NothingToRead(_NOT_FOUND, f"nothing tells what lies at {offset}", context=context)
+    raise NothingToRead(_NOT_FOUND, f"the message at {offset} cannot be determined", context=context)

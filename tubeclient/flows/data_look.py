@@ -31,7 +31,7 @@ _NOT_FOUND = 404
 class DataLook:
     """Looks into one store of `broker`. `partitions` are all partitions of the store, first those likely to have much.
 
-    `new_client_id` makes a client id at each call, one that nobody ever had. Methods raise the StatusError of a
+    `new_client_id` makes a new unique client id at each call. Methods raise the StatusError of a
     refusal, PartitionOccupied if a partition is read in all `reader_groups`, and the error of a call. Run `release()`
     afterwards, however they ended.
     """
@@ -78,16 +78,16 @@ class DataLook:
                     patience.must_wait(now_ms)
                 if patience.is_over(now_ms):
                     raise DeadlineExceeded(
-                        f"{patience.spent_ms(now_ms) / 1000:.0f} s went by without knowing whether broker "
-                        f"{self._broker} still has the data from {offset} on: {error}. Look at that broker and the way "
-                        "to it, or allow a longer retry limit",
+                        f"could not find out within {patience.spent_ms(now_ms) / 1000:.0f} s whether broker "
+                        f"{self._broker} still has the data from {offset} on: {error}. Check that broker and the "
+                        "network, or allow a longer retry limit",
                         address=self._broker.address,
                     ) from error
                 yield Sleep(backoff_ms(attempt, rng.random()))
                 attempt += 1
 
     def release(self) -> Flow[None]:
-        """Give the partitions back, best effort."""
+        """Release the partitions, best effort."""
         for _, stay in self._stays:
             yield from stay.leave()
 
@@ -95,7 +95,7 @@ class DataLook:
         key, stay = self._stays[number]
         doing = _looking_at(key)
         answer = yield from stay.seek(offset, doing)
-        if answer.currOffset < offset:  # the broker's data ends there now
+        if answer.currOffset < offset:  # the broker's data now ends there
             return Seen(None, offset + INDEX_ENTRY_BYTES)
         passed = answer.currOffset
         while True:
@@ -107,10 +107,10 @@ class DataLook:
             if found and (ids := response.messages.messageId):
                 last = position - len(ids) * INDEX_ENTRY_BYTES
                 if last < passed:
-                    raise ProtocolError(f"{doing}: {len(ids)} messages from {passed} on are said to end at {position}")
+                    raise ProtocolError(f"{doing}: the broker ends {len(ids)} messages from {passed} on at {position}")
                 return Seen(ids[0], last)
             if position <= passed and (found or position < end):
-                raise NothingToRead(_NOT_FOUND, "nothing to read although data is there", context=doing)
+                raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=doing)
             passed = position
             if passed >= limit or passed >= end:
                 return Seen(None, max(passed, offset + INDEX_ENTRY_BYTES))

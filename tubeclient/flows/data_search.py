@@ -30,9 +30,8 @@ class Seen(NamedTuple):
 
 
 Look = Callable[[int, int, int], Flow[Seen]]
-"""(number of the partition in its store's list, from, limit): look until there is a message or `limit` is reached, and
-for one answer of the broker at least.
-"""
+"""(number of the partition in its store's list, from, limit): look until there is a message or `limit` is reached, but
+for at least one answer of the broker."""
 
 
 def has_data_before(look: Look, partitions: int, offset: int) -> Flow[bool]:
@@ -52,7 +51,7 @@ def first_with_data(look: Look, partitions: int, bounds: StoreBounds, enough: in
 
     If that offset is at most `enough`, any offset from there to `enough` may be returned, which takes fewer looks.
     """
-    low, high = bounds  # before low nothing has data; high has some, or is the end
+    low, high = bounds  # no data before low; data at high, or the end
     at = low
     while enough < high and low < high:
         seen = yield from _any(look, partitions, at)
@@ -90,7 +89,7 @@ def _first_place(look: Look, partitions: int, low: int, high: int, enough: int) 
         if end == low:
             return low
         if (yield from _stays_first(look, partition, first, end)):
-            high = end  # its place, or one behind that of another partition's
+            high = end  # its entry, or one after another partition's
             continue
         while end - begin > INDEX_ENTRY_BYTES:
             middle = _between(begin, end)

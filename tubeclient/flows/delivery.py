@@ -1,4 +1,4 @@
-"""What an application is given of a partition: packs of messages, and how far it has been read."""
+"""What an application gets of a partition: packs of messages, and how far it has been read."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["Delivery", "Position"]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a partition has been read; index offsets (28 bytes a message of its store)."""
+    """How far a partition has been read; index offsets (28 bytes per message of its store)."""
 
     confirmed: int
-    """Where the group goes on after a restart: everything before it was confirmed."""
+    """Where the group continues after a restart: everything before it was confirmed."""
     fetched: int
-    """Everything before it was handed out: behind the pack that is out, `confirmed` where none is. Exact where the
-    store has one partition and nothing is filtered; else the pack may reach further."""
+    """Everything before it was delivered: the end of the unconfirmed pack, or `confirmed`. Exact if the store has one
+    partition and nothing is filtered; otherwise the pack may reach further."""
     end: int
-    """The broker's end of the data, as it said last."""
+    """The end of the data in the broker's last answer."""
     updated_ms: float
-    """When the broker last said anything of it, milliseconds since 1970."""
+    """The time of the broker's last answer about it, milliseconds since 1970."""
 
 
 class Delivery(MessagePack):
-    """A pack of messages of one partition, in order, to be confirmed once they are dealt with.
+    """A pack of messages of one partition, in order; confirm it when they are processed.
 
-    Iterating gives `Message` objects. `bodies` and `message_ids` are the same as columns, which is faster.
+    Iterating gives `Message` objects. `bodies` and `message_ids` are columns, which are faster.
     """
 
     __slots__ = ("columns", "end", "lag_bytes", "number", "partition", "settled", "start")
@@ -46,13 +46,13 @@ class Delivery(MessagePack):
         """Counts the packs of a consumer."""
         self.partition = partition
         self.start = start
-        """Index offset at which the pack begins; where it ends is known when it is confirmed."""
+        """Index offset of the pack's start; its end is known when it is confirmed."""
         self.end = end
         """The end of the partition's data, not of the pack, as an index offset."""
         self.lag_bytes = lag_bytes
-        """Bytes of messages behind this pack, -1 where the broker does not say."""
+        """Bytes of messages after this pack, -1 if the broker does not say."""
         self.settled = False
-        """Whether it was confirmed, or given back to be read again."""
+        """Whether it was confirmed, or returned to be read again."""
         self.columns = columns
 
     def __repr__(self) -> str:

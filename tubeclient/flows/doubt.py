@@ -47,7 +47,7 @@ def lost_before(
     try:
         index_start, first = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
     except TubeError as error:
-        _log.info("whether messages of %s from %d on have expired is not known: %s", holding.key, start, error)
+        _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
         return None
     finally:
         yield from look.release()

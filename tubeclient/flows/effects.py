@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Ticket = NewType("Ticket", object)
-"""Stands for an answer that is still to come."""
+"""Stands for a pending answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Send:
     method: Method
     request: Message
     time_share: float = 1.0
-    """The part of a call's time limit that the answer may take."""
+    """The part of a call's time limit for the answer."""
     signal: str = ""
-    """Wakes flows that sleep on this signal when the answer comes, or fails to."""
+    """Wakes flows that sleep on this signal when the answer arrives or fails."""
     answer: type[Message] | None = None
     """The class to parse the answer as, if it is not the one in the method's `spec`."""
 
@@ -117,7 +117,7 @@ class ConnectionTo:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Hand a value to whoever runs the flow. The flow goes on when they ask for more."""
+    """Pass a value to the caller of the flow. The flow continues when the caller asks for more."""
 
     value: Any
 
@@ -151,7 +151,7 @@ def checked(response: Any, context: str, *, address: str = "", partition: str = 
         if not is_index_offset(offset):
             raise ProtocolError(
                 f"{context}: {address or 'the broker'} answers with {field} {offset}; offsets are multiples of "
-                f"{INDEX_ENTRY_BYTES} from 0 on. What is there is no TubeMQ broker, or its files are damaged"
+                f"{INDEX_ENTRY_BYTES} from 0 on. It is not a TubeMQ broker, or its files are damaged"
             )
     return response
 

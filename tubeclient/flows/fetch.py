@@ -2,7 +2,7 @@
 
 A partition has at most one open fetch, or one pack that waits to be confirmed. Fetches are sent ahead for partitions
 whose turn comes next, so that the broker reads while the application works. If such a fetch is not used, it is rolled
-back when the partition is given back.
+back when the partition is released.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _TROUBLE_MS = 300.0
 _CLOSED_MS = 2_000.0
 _LONG_SILENCE_MS = 60_000.0
-"""Brokers keep messages for longer than that."""
+"""Shorter than any retention of a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class Expired:
 
 
 class Fetch(NamedTuple):
-    """A fetch about to be sent."""
+    """A fetch to send."""
 
     outgoing: Outgoing
     open: OpenFetch
 
 
 class Fetching:
-    """Fetching from the partitions that `registrations` hold, and confirming."""
+    """Fetches from the partitions of `registrations`."""
 
     def __init__(self, registrations: Registrations) -> None:
         self.orders = GroupOrders()
@@ -168,7 +168,7 @@ class Fetching:
             try:
                 response = yield Receive(ticket)
                 if holding.fetch is not fetch:
-                    return None  # the partition was moved or given back meanwhile
+                    return None  # the partition was moved or released meanwhile
                 checked(response, f"reading {holding.key}", partition=str(holding.key))
             except TubeError as error:
                 if holding.fetch is fetch:
@@ -181,7 +181,7 @@ class Fetching:
                 yield from self._explain_gap(holding, expected, response.currOffset)
                 return None
             return (yield from self._deliver(holding, response))
-        finally:  # even where the caller was interrupted
+        finally:  # even if the caller was interrupted
             fetch.let_go()
 
     def _expected(self, holding: Holding) -> Flow[int | None]:
@@ -226,7 +226,7 @@ class Fetching:
             if self._plan.fail_on_data_loss:
                 raise DataLoss(
                     f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they "
-                    "were read. Reading goes on behind them; fail_on_data_loss=False does so without an error",
+                    "were read. Reading continues after them; fail_on_data_loss=False does so without an error",
                     partition=str(lost.partition),
                     wanted=lost.start,
                     found=lost.end,
@@ -245,12 +245,12 @@ class Fetching:
         except CorruptMessage as error:
             holding.rest(now + _TROUBLE_MS)
             raise CorruptMessage(
-                f"partition {holding.key}, in the pack from offset {start} on: {error}. It lies at offset "
-                f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or behind that, exactly there where the partition "
-                "is alone in its store and nothing is filtered; connect the partition behind it to go on without it"
+                f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
+                f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or later, exactly there if the partition is alone "
+                "in its store and nothing is filtered; connect the partition after it to go on without it"
             ) from error
-        if not kept.payloads:  # entries of others were passed over, or what only the broker takes for ours
-            stands = holding.empty_at == start  # it passes over nothing: asked at once, it would say so for ever
+        if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
+            stands = holding.empty_at == start  # asked at once, it would answer the same for ever
             rest_until = now + _TROUBLE_MS if stands else 0.0
             holding.found_nothing(now, rest_until, commit_next=bool(messages.payloads), at=start)
             yield from self.settle_doubt(holding, messages=0, end=None)
@@ -285,7 +285,7 @@ class Fetching:
         elif isinstance(error, PartitionTaken):
             yield from self._registrations.lose(holding, error)
         elif isinstance(error, NothingToRead):
-            # The broker may have passed over entries of others; the next fetch commits that.
+            # The broker may have skipped entries of other partitions; the next fetch commits that.
             usual = backoff_ms(
                 holding.pace.empty_answers,
                 self._rng.random(),

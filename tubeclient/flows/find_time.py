@@ -45,14 +45,14 @@ class TimeTask:
     broker: BrokerInfo
     partition: PartitionKey
     bounds: StoreBounds
-    """Where to look: the store's bounds."""
+    """Where to search: the store's bounds."""
     minute: int
     """Minutes since 1970."""
     zone: tzinfo
     """Of the producers' clocks."""
     reader_groups: tuple[str, ...]
     new_client_id: Callable[[], str]
-    """Makes a client id at each call, one that nobody ever had."""
+    """Makes a new unique client id at each call."""
     retry_limit_ms: float = 60_000
     """How long to go on without progress."""
     authority: Authority = field(default_factory=Authority)
@@ -61,7 +61,7 @@ class TimeTask:
 class TimedLook:
     """One search. The flow `run()` returns the offset, or None if no message is of that minute or later.
 
-    The flow `release()` gives the partition back; run it afterwards, however `run()` ended. Raises NoMessageTime,
+    The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
@@ -70,7 +70,7 @@ class TimedLook:
         self._rng = rng
         self._stay = Stay(task.broker, task.partition, task.reader_groups, task.new_client_id, task.authority)
         self._progress_ms = 0.0
-        self._furthest = -1  # of the present look, over all tries
+        self._furthest = -1  # of the current look, over all tries
 
     def run(self) -> Flow[int | None]:
         search = TimeSearch(self._task.bounds, self._task.minute)
@@ -95,7 +95,7 @@ class TimedLook:
                     raise DeadlineExceeded(
                         f"no progress for {idle_ms / 1000:.0f} s looking for a time in partition "
                         f"{self._task.partition} at {offset} on broker {self._task.broker}: {error}. "
-                        "Look at that broker and the way to it, or allow a longer retry limit",
+                        "Check that broker and the network, or allow a longer retry limit",
                         address=self._task.broker.address,
                     ) from error
                 yield Sleep(backoff_ms(attempt, self._rng.random()))
@@ -112,7 +112,7 @@ class TimedLook:
         if answer.currOffset > offset:
             search.expired(answer.currOffset)
             return
-        if answer.currOffset < offset:  # the broker's data ends there now
+        if answer.currOffset < offset:  # the broker's data now ends there
             search.saw_nothing(offset)
             return
         passed = empty_from = -1
@@ -124,7 +124,7 @@ class TimedLook:
                 if position >= end:
                     break
                 if position <= passed:
-                    raise NothingToRead(_NOT_FOUND, "nothing to read although data is there", context=self._doing)
+                    raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=self._doing)
                 passed = position
             else:
                 self._stay.checked(response, self._doing)

@@ -1,4 +1,4 @@
-"""The life of a group's membership: register the nodes, keep them alive, follow the cluster's layout, leave."""
+"""A group membership: register the nodes, keep them alive, follow the cluster's layout, leave."""
 
 from __future__ import annotations
 
@@ -136,11 +136,11 @@ def change_topics(
 ) -> Flow[tuple[Sequence[GroupNode], ClusterView]]:
     """Leave the group and join it for other topics. Returns the new nodes and the view.
 
-    The group's other clients read the old topics until they change over too. So this is tried until they have, with
-    the newest topics in `wishes`. If these nodes are all nodes of the group, there is nobody to wait for. Then whoever
-    holds one of them has taken the group over, or the master still remembers ourselves: after `patience_ms`, and at
-    least its lease, the refusal is raised. With `wishes.leave`, the last refusal is raised at once. Every other fault
-    is raised; calling it again is safe.
+    The group's other clients read the old topics until they change over too. So this is tried until they have, with the
+    newest topics in `wishes`. If these nodes are all nodes of the group, there are no others to wait for. Then a client
+    that holds one of them has taken the group over, or the master still remembers ourselves: after `patience_ms`, and
+    at least its lease, the refusal is raised. With `wishes.leave`, the last refusal is raised at once. Every other
+    fault is raised; calling it again is safe.
     """
     yield from close_nodes(masters, nodes)
     patient_until = (
@@ -200,7 +200,7 @@ def hold_group(
         if wishes.leave:
             yield from close_nodes(masters, nodes)
             return
-        # Before the topics: whoever wishes for other topics and then for a look wants to see those topics.
+        # Before the topics: an owner that changes topics and then asks for a look expects those topics.
         looks = wishes.looks
         try:
             if wishes.topics is not None and wishes.topics != nodes[0].topics:

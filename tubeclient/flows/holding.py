@@ -1,6 +1,6 @@
-"""One partition that a consumer holds, and what may happen to it. No I/O, no clock.
+"""One partition of a consumer, and the events that change it. No I/O, no clock.
 
-Its fields are assigned here only: each method is something that happened, and leaves a state that makes sense.
+Its fields are assigned only here: each method is an event, and leaves a consistent state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["BrokerLine", "Doubt", "Holding", "Lease", "OpenFetch", "PackOut", "P
 
 
 class Phase(Enum):
-    """What is going on with a partition."""
+    """The state of a partition."""
 
     REGISTERING = "registering"
     IDLE = "idle"
@@ -31,7 +31,7 @@ class Phase(Enum):
 
 @dataclass(eq=False, slots=True)
 class BrokerLine:
-    """A broker that partitions are held on, and whether it answers."""
+    """A broker with held partitions, and whether it answers."""
 
     info: BrokerInfo
     up: bool = True
@@ -40,7 +40,7 @@ class BrokerLine:
 
     @property
     def signal(self) -> str:
-        """Wakes the keeper of its leases."""
+        """Wakes the thread that keeps its leases."""
         return f"broker {self.info.broker_id}"
 
 
@@ -50,11 +50,11 @@ class Lease(NamedTuple):
     number: int = 0
     """Counts the registrations, from 1; requests from before the present one do not count any more."""
     connection: int | None = None
-    """The connection over which the broker last said that the partition is ours."""
+    """The connection over which the broker last confirmed the registration."""
 
 
 class Doubt(NamedTuple):
-    """From `start` on it is not known whether the broker still has the data of the index's entries."""
+    """From `start` on it is unknown whether the broker still has the data of the index's entries."""
 
     start: int
     may_be_new: bool = False
@@ -62,7 +62,7 @@ class Doubt(NamedTuple):
 
 
 class PackOut(NamedTuple):
-    """A pack that was handed out and is not confirmed. Times in ms, of the monotonic clock."""
+    """A delivered, unconfirmed pack. Times in ms of the monotonic clock."""
 
     number: int
     end: int
@@ -70,7 +70,7 @@ class PackOut(NamedTuple):
     overdue_ms: float
     """When it is given up."""
     resume_ms: float = 0.0
-    """Flow control: no fetch before that, once it is confirmed; 0 for at once."""
+    """Flow control: no fetch before this time, once it is confirmed; 0 for at once."""
 
 
 @dataclass(eq=False, slots=True)
@@ -80,26 +80,26 @@ class OpenFetch:
     ticket: Ticket | None = None
     """None until it was sent."""
     taken: bool = False
-    """Somebody takes its answer already."""
+    """A thread already waits for its answer."""
 
     def sent(self, ticket: Ticket) -> None:
-        """It was sent, and will be answered by this ticket."""
+        """It was sent; `ticket` stands for its answer."""
         self.ticket = ticket
 
     def take(self) -> Ticket:
-        """Nobody else takes its answer from now on."""
+        """Claim its answer: no other thread waits for it."""
         assert self.ticket is not None
         self.taken = True
         return self.ticket
 
     def let_go(self) -> None:
-        """Others may take it, where it still counts."""
+        """Unclaim its answer: others may take it, if it is still valid."""
         self.taken = False
 
 
 @dataclass(eq=False, slots=True)
 class Holding:
-    """One partition that is held, or about to be."""
+    """A partition that is held, or about to be."""
 
     key: PartitionKey
     line: BrokerLine
@@ -109,23 +109,23 @@ class Holding:
     turns: Turns[Holding]
     phase: Phase = Phase.REGISTERING
     leaving: bool = False
-    """It is being given back. No more fetches are sent."""
+    """It is being released. No more fetches are sent."""
     lease: Lease = field(default_factory=Lease)
     confirmed: int = -1
-    """Where the group stands, -1 before the first registration."""
+    """The group's position, -1 before the first registration."""
     end: int = -1
     updated_ms: float = 0.0
     doubt: Doubt | None = None
     expected: int | None = None
     """Where the next pack must begin if nothing expired. None if the position may have moved unseen."""
     commit_next: bool = False
-    """The next fetch commits what the last one passed over."""
+    """The next fetch commits what the last one skipped."""
     noted: bool = False
     """The broker may have noted a fetch whose messages are not confirmed."""
     fetch: OpenFetch | None = None
-    """While FETCHING."""
+    """Set while FETCHING."""
     out: PackOut | None = None
-    """While DELIVERED."""
+    """Set while DELIVERED."""
     committing: bool = False
     """A commit is open. No answer to a fetch is taken before the commit's."""
     sent_over: int | None = None
@@ -133,11 +133,11 @@ class Holding:
     sending: int = 0
     """How many fetches and commits are being written to the socket."""
     empty_ms: float = 0.0
-    """When the last answer without messages came."""
+    """Time of the last answer without messages."""
     empty_at: int = -1
     """Where the last pack without messages began."""
     failures: int = 0
-    """Fetches in a row that were refused."""
+    """Refused fetches in a row."""
     pace: PartitionPace = field(default_factory=PartitionPace)
 
     @property
@@ -148,11 +148,11 @@ class Holding:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the broker ever said that it is ours."""
+        """Whether the broker ever accepted a registration."""
         return self.lease.number > 0
 
     def is_under(self, lease: Lease) -> bool:
-        """Whether it was not registered anew since that registration."""
+        """Whether it was not registered again since that registration."""
         return self.lease.number == lease.number
 
     @property
@@ -168,13 +168,13 @@ class Holding:
     # Registering, and the end
 
     def registers(self) -> None:
-        """It is about to be registered anew; nothing that is under way counts any more."""
+        """It is about to register again; all current work becomes stale."""
         if self.phase is not Phase.GONE:
             self._become(Phase.REGISTERING)
             self.turns.leave(self)
 
     def registered(self, start: int, end: int, *, wall_ms: float, connection: int | None, doubt: Doubt | None) -> None:
-        """The group stands at `start` now, and the broker has noted nothing of it."""
+        """It registered: the group's position is `start`, and the broker has noted nothing."""
         self.lease = Lease(self.lease.number + 1, connection)
         self.line.up = True
         self.confirmed, self.end, self.updated_ms = start, max(end, start), wall_ms
@@ -183,21 +183,21 @@ class Holding:
         self.rest()
 
     def expects(self, offset: int) -> None:
-        """The next pack would begin there if nothing had expired."""
+        """If nothing expired, the next pack begins at `offset`."""
         self.expected = offset
 
     def lease_kept(self, connection: int | None) -> None:
-        """The broker said over this connection that it is ours."""
+        """The broker confirmed the registration over this connection."""
         self.lease = self.lease._replace(connection=connection)
 
     def leaves(self) -> None:
-        """It is being given back; a pack that is out may still be confirmed."""
+        """It is being released; its unconfirmed pack may still be confirmed."""
         self.leaving = True
         if self.phase in (Phase.IDLE, Phase.FETCHING):
             self.rest()
 
     def ends(self) -> None:
-        """It is held no more, for good, whatever answer is still to come."""
+        """It is no longer held; answers that still arrive are ignored."""
         self.leaving = True
         self._become(Phase.GONE)
         self.turns.leave(self)
@@ -209,7 +209,7 @@ class Holding:
         self.sending += 1
 
     def was_sent(self, before: int | None, after: int | None) -> None:
-        """It was written; these were the live connections before and after that."""
+        """It was written; these are the live connections before and after."""
         self.sent_over = after if before in (None, after) else None
 
     def sending_ends(self) -> None:
@@ -219,7 +219,7 @@ class Holding:
     # Fetching
 
     def rest(self, until_ms: float = 0.0) -> None:
-        """It may be asked for messages from then on; whatever is under way does not count any more."""
+        """Allow fetches from `until_ms` on; all current work becomes stale."""
         if self.phase is Phase.GONE:
             return
         self._become(Phase.IDLE)
@@ -229,7 +229,7 @@ class Holding:
             self.turns.wait(self, until_ms)
 
     def fetches(self) -> OpenFetch:
-        """Messages are about to be asked for."""
+        """A fetch is about to be sent."""
         self._become(Phase.FETCHING)
         self.turns.fetch(self)
         self.noted = True
@@ -237,7 +237,7 @@ class Holding:
         return self.fetch
 
     def fetch_given_up(self, fetch: OpenFetch) -> None:
-        """It was not sent."""
+        """The fetch was not sent."""
         if self.fetch is fetch:
             self.rest()
 
@@ -252,19 +252,18 @@ class Holding:
         self.lost_track(rest_until_ms)
 
     def answered(self) -> None:
-        """The broker did what a fetch asked for: what was to be committed with it is."""
+        """The broker ran a fetch, including the commit that came with it."""
         self.failures, self.commit_next = 0, False
 
     def reached(self, start: int, end: int, *, wall_ms: float, after_silence: bool) -> None:
-        """A pack begins at `start`; the broker may have passed over entries of others. `after_silence`: nothing was
-        heard of it for so long that data may have expired.
-        """
+        """A pack begins at `start`; the broker may have skipped entries of other partitions. `after_silence`: the last
+        answer is so old that data may have expired."""
         self.confirmed, self.end, self.updated_ms = max(self.confirmed, start), max(self.end, end), wall_ms
         if after_silence and self.doubt is None:
             self.doubt = Doubt(start)
 
     def found_nothing(self, now_ms: float, rest_until_ms: float, *, commit_next: bool, at: int | None = None) -> None:
-        """There were no messages for us: in no pack, or in the one that began `at` this offset."""
+        """There were no messages: no pack, or an empty one that began `at` this offset."""
         self.noted, self.empty_ms = False, now_ms
         if at is not None:
             self.empty_at = at
@@ -272,40 +271,40 @@ class Holding:
         self.commit_next = commit_next
 
     def delivered(self, out: PackOut) -> None:
-        """A pack was handed out."""
+        """A pack was delivered."""
         self._become(Phase.DELIVERED)
         self.turns.deliver(self)
         self.out = out
 
     def pack_given_up(self) -> None:
-        """Nobody confirmed it in time: it will be read again."""
+        """Nobody confirmed the pack in time: it will be read again."""
         self.expected, self.commit_next = self.confirmed, False
         self.rest()
 
     def doubt_settled(self) -> None:
-        """What had expired is known."""
+        """It is known what had expired."""
         self.doubt = None
 
     # Confirming
 
     def commits(self, now_ms: float) -> None:
-        """The pack that is out is about to be committed; the next fetch may follow the commit at once."""
+        """The delivered pack is about to be committed; the next fetch may follow the commit at once."""
         assert self.out is not None
         self.committing = True
         self.rest(self.out.resume_ms if self.out.resume_ms > now_ms else 0.0)
 
     def commit_sent(self, lease: Lease) -> None:
-        """It was sent, under this lease; where a fetch followed it, the broker notes that one."""
+        """The commit was sent, under this lease. If a fetch followed it, the broker notes that one."""
         if self.phase is Phase.IDLE and self.is_under(lease):
             self.noted = False
 
     def committed(self, position: int, end: int, *, wall_ms: float) -> None:
-        """The broker said where the group stands after it."""
+        """The broker returned the group's position after the commit."""
         self.confirmed, self.end, self.updated_ms = position, max(end, position), wall_ms
         self.expected = position
 
     def commit_ends(self) -> None:
-        """What became of it is known, or never will be."""
+        """The commit's outcome is known, or never will be."""
         self.committing = False
 
     def _become(self, phase: Phase) -> None:

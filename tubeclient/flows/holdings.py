@@ -1,4 +1,4 @@
-"""The partitions a consumer holds, and which of them may be asked for messages next. No I/O, no clock."""
+"""A consumer's partitions, and which may be fetched from next. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Holdings"]
 
 
 class Holdings:
-    """All partitions of one consumer, by key; the idle ones take turns."""
+    """All partitions of one consumer, by key; idle ones take turns."""
 
     def __init__(self) -> None:
         self.by_key: dict[PartitionKey, Holding] = {}
@@ -22,7 +22,7 @@ class Holdings:
         """Partitions with requests that were not answered and may still reach the broker."""
 
     def line(self, broker: BrokerInfo) -> BrokerLine:
-        """The line to a broker, made when it is first wanted; it follows a change of the broker's address."""
+        """The line to a broker, made on first use; it follows a change of the broker's address."""
         line = self.lines.setdefault(broker.broker_id, BrokerLine(broker))
         line.info = broker
         return line
@@ -32,22 +32,22 @@ class Holdings:
         return [holding for holding in self.by_key.values() if holding.line is line]
 
     def registered(self) -> list[PartitionKey]:
-        """The partitions that are held, sorted."""
+        """The held partitions, sorted."""
         return sorted(key for key, holding in self.by_key.items() if holding.is_registered)
 
     def hold(
         self, key: PartitionKey, line: BrokerLine, filters: frozenset[str], siblings: Sequence[PartitionKey]
     ) -> Holding:
-        """A partition that is about to be registered."""
+        """Add a partition that is about to be registered."""
         holding = self.by_key[key] = Holding(key, line, filters, siblings, self.turns)
         return holding
 
     def has(self, holding: Holding) -> bool:
-        """Whether it is the one that is held, and not one that was dropped."""
+        """Whether it is the current holding, not a dropped one."""
         return self.by_key.get(holding.key) is holding
 
     def drop(self, holding: Holding) -> None:
-        """Hold the partition no more."""
+        """Stop holding the partition."""
         if self.has(holding):
             del self.by_key[holding.key]
             holding.ends()

@@ -1,7 +1,7 @@
-"""Keeping the leases of the partitions that a consumer holds on one broker, and noticing what became of them.
+"""Keeps the leases of a consumer's partitions on one broker, and detects lost ones.
 
-Every few seconds one heartbeat names them all; the answer says which are no longer ours. While the broker does not
-answer, nothing else is asked of it: this is what tries, with growing waits, and lets the others on again.
+Every few seconds one heartbeat names them all; the answer says which are lost. While the broker does not answer, it
+gets no other requests: this flow retries with growing waits, and then lets the others continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
     """Send heartbeats until no partition on this broker is held. Emits `Lost` for those that another client got."""
     attempt = 0
     while True:
-        # Before the wait, since a signal is not heard that came while this thread was starting.
+        # Before the wait: a signal sent while this thread was starting is lost.
         if not registrations.holdings.of_line(line):
             line.kept = False
             return
@@ -66,12 +66,12 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
 
 
 def _still_meant(registrations: Registrations, holding: Holding, lease: Lease) -> bool:
-    """Whether the answer is about the registration that is there now."""
+    """Whether the answer is about the current registration."""
     return registrations.holdings.has(holding) and holding.is_under(lease)
 
 
 def _is_to_register_anew(registrations: Registrations, holding: Holding) -> bool:
-    """Whether it must be registered anew before the next fetch, and nobody is doing that."""
+    """Whether it must be registered again before the next fetch, and no other thread does that."""
     idle = holding.phase is Phase.IDLE and not holding.committing
     return idle and holding.is_registered and holding.key in registrations.holdings.unanswered
 
@@ -92,6 +92,6 @@ def _beat(registrar: Registrar, line: BrokerLine, keys: list[PartitionKey]) -> F
         for text in answer.failureInfo:
             code, _, subscription = text.partition(":")
             if not is_int32(code):
-                raise ProtocolError(f"{text!r} does not say what became of a partition")
+                raise ProtocolError(f"{text!r} does not describe a partition's state")
             failures[parse_subscription(subscription)[1]] = int(code)
     return failures

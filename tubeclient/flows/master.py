@@ -193,7 +193,7 @@ def register_node(masters: MasterList, node: GroupNode, cache: MetadataCache) ->
         sourceCount=node.source_count,
         nodeId=node.node_id,
         topicList=node.topics,
-        # Masters refuse filters of other topics than those asked for.
+        # Masters refuse filters of other topics than those of the request.
         topicCondition=encode_filters({topic: tags for topic, tags in node.filters.items() if topic in node.topics}),
         subRepInfo=_report(cache, None),
         opsTaskInfo=cache.known_orders(),

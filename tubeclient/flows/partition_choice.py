@@ -27,7 +27,7 @@ _UNAVAILABLE = 503
 class PartitionChoice:
     """The partitions of one topic.
 
-    `start` (any number) is where the round begins, so that producers do not march in step.
+    `start` (any number) is where the round begins, so that producers do not all use the same order.
     """
 
     def __init__(self, topic: str, start: int) -> None:
@@ -39,11 +39,11 @@ class PartitionChoice:
 
     @property
     def partitions(self) -> list[PartitionKey]:
-        """The partitions that can be written, sorted."""
+        """The writable partitions, sorted."""
         return self._partitions
 
     def update(self, layouts: Iterable[TopicLayout]) -> None:
-        """Take the topic's layouts as the master last gave them."""
+        """Take the topic's layouts from the master."""
         self._partitions = sorted(
             key for layout in layouts if layout.topic == self._topic for key in layout.partitions()
         )
@@ -75,12 +75,12 @@ class PartitionChoice:
         return fallback or self._partitions[(self._next - 1) % count]
 
     def succeeded(self, key: PartitionKey) -> None:
-        """A partition took a message: forget its failures, and its broker's rest."""
+        """A partition took a message: reset its failures, and its broker's rest."""
         self._failures.pop(key, None)
         self._resting_until_ms.pop(key.broker_id, None)
 
     def failed(self, key: PartitionKey, now_ms: float) -> None:
-        """Note a failure: the partition rests after more than three in a row."""
+        """Count a failure: the partition rests after more than three in a row."""
         self._failures[key] = self._failures.get(key, 0) + 1
         if self._failures[key] > FAILURES_BEFORE_REST:
             self._failures[key] = 0
@@ -92,7 +92,7 @@ class PartitionChoice:
 
 
 class Routes:
-    """The way to all topics of a producer."""
+    """The partitions and brokers of all topics of a producer."""
 
     def __init__(self) -> None:
         self._choices: dict[str, PartitionChoice] = {}
@@ -103,11 +103,11 @@ class Routes:
 
     @property
     def topics(self) -> list[str]:
-        """The topics added, sorted."""
+        """The added topics, sorted."""
         return sorted(list(self._choices))  # noqa: C414  # copied in one step: another thread may add one meanwhile
 
     def add(self, topic: str, start: int) -> None:
-        """Add a topic; its partitions come with the next `update`. `start` as for PartitionChoice."""
+        """Add a topic; the next `update` adds its partitions. `start` as for PartitionChoice."""
         self._choices.setdefault(topic, PartitionChoice(topic, start))
 
     def is_writable(self, topic: str) -> bool:
@@ -116,7 +116,7 @@ class Routes:
         return choice is not None and bool(choice.partitions)
 
     def update(self, layouts: Iterable[TopicLayout], brokers: Mapping[int, BrokerInfo]) -> None:
-        """Take layouts and brokers as the master last gave them."""
+        """Take layouts and brokers from the master."""
         known = [layout for layout in layouts if layout.broker_id in brokers]
         self._brokers = brokers
         for choice in self._choices.values():
@@ -125,9 +125,8 @@ class Routes:
     def publish(
         self, starts: Mapping[str, int], layouts: Iterable[TopicLayout], brokers: Mapping[int, BrokerInfo]
     ) -> list[str]:
-        """Take layouts and brokers, and add the topics of `starts` that can be written by them; returns the others,
-        sorted. `starts` as for PartitionChoice. Topics that were there stay.
-        """
+        """Take layouts and brokers, and add the topics of `starts` that can be written; returns the others, sorted.
+        `starts` as for PartitionChoice. Existing topics stay."""
         layouts = list(layouts)
         writable = {layout.topic for layout in layouts if layout.broker_id in brokers and layout.partitions()}
         for topic in starts.keys() & writable:
@@ -136,7 +135,7 @@ class Routes:
         return sorted(starts.keys() - writable)
 
     def choose(self, topic: str, now_ms: float, avoid: PartitionKey | None = None) -> tuple[PartitionKey, BrokerInfo]:
-        """Return where the topic's next message goes; raises as PartitionChoice.choose does."""
+        """Return the partition and broker of the topic's next message; raises as PartitionChoice.choose does."""
         if topic not in self._choices:
             raise PartitionUnavailable("the topic is not published", code=423, context=f"sending to topic {topic}")
         key = self._choices[topic].choose(now_ms, avoid)
@@ -148,7 +147,7 @@ class Routes:
             self._choices[key.topic].succeeded(key)
 
     def failed(self, key: PartitionKey, error: TubeError, now_ms: float) -> None:
-        """Note what a partition's broker answered, or that it did not.
+        """Record the error, or the missing answer, of a partition's broker.
 
         A broker that is unavailable as a whole rests at once, for all topics.
         """

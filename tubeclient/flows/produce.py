@@ -34,11 +34,11 @@ class ProducerSession:
         self._topic_max_bytes: dict[str, int] = {}
 
     def max_message_bytes(self, topic: str) -> int:
-        """The largest payload, attributes included, that the topic takes."""
+        """The topic's largest payload, including attributes."""
         return self._topic_max_bytes.get(topic, self._cluster_max_bytes)
 
     def register(self) -> Flow[None]:
-        """Make the producer known; the brokers come with the answer."""
+        """Register the producer; the answer has the brokers."""
         request = master_pb2.RegisterRequestP2M(
             clientId=self._client_id,
             brokerCheckSum=-1,
@@ -49,9 +49,9 @@ class ProducerSession:
         self._take_brokers(checked(response, "registering a producer"))
 
     def refresh(self, topics: Sequence[str]) -> Flow[None]:
-        """Heartbeat; learn where `topics` can be written now.
+        """Send a heartbeat, and learn where `topics` can be written now.
 
-        Registers again where the master has forgotten this producer.
+        Registers again if the master has forgotten this producer.
         """
         request = master_pb2.HeartRequestP2M(
             clientId=self._client_id,
@@ -62,7 +62,7 @@ class ProducerSession:
         )
         response = yield from call_master(self._masters, Method.PRODUCER_HEARTBEAT, request)
         if response.errCode == _NOT_READY:
-            return  # the master has just started; what it said before still holds
+            return  # the master has just started; its earlier answer is still valid
         try:
             checked(response, f"publishing to {', '.join(topics)}")
         except RegistrationLost:
@@ -73,7 +73,7 @@ class ProducerSession:
         self.layouts, self._topic_max_bytes = parse_producer_layouts(response.topicInfos)
 
     def close(self) -> Flow[None]:
-        """Take leave of the master."""
+        """Unregister from the master."""
         yield from call_master(
             self._masters, Method.PRODUCER_CLOSE, master_pb2.CloseRequestP2M(clientId=self._client_id)
         )

@@ -19,16 +19,16 @@ class BootstrapOffset(IntEnum):
     """Where reading a partition may begin, besides at an index offset."""
 
     STORED = -1
-    """Go on where the group stands."""
+    """Continue at the group's position."""
     EARLIEST = -10
-    """The first message the broker holds."""
+    """The first message that the broker holds."""
     LATEST = -11
-    """Behind the last message the broker holds."""
+    """After the last message that the broker holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """How a consumer reads; the same for all its partitions. ConfigurationError for what makes no sense."""
+    """How a consumer reads; the same for all its partitions. ConfigurationError for invalid values."""
 
     group: str
     client_id: str = ""

@@ -51,9 +51,9 @@ _NOT_FOUND, _SLOW_DOWN = 404, 452
 
 @dataclass(frozen=True, slots=True)
 class Pack(MessagePack):
-    """Messages of one partition, in order: all those that the index range [start, end) holds for it.
+    """Messages of one partition, in order: all those in the index range [start, end).
 
-    Iterating gives `Message` objects. `bodies` and `message_ids` are the same as columns, which is faster.
+    Iterating gives `Message` objects. `bodies` and `message_ids` are columns, which are faster.
     """
 
     partition: PartitionKey
@@ -64,7 +64,7 @@ class Pack(MessagePack):
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Index offsets [start, end) of a partition that the broker no longer holds, passed over because the reader may."""
+    """Index offsets [start, end) of a partition that the broker no longer holds; skipped because the reader may."""
 
     partition: PartitionKey
     start: int
@@ -89,7 +89,7 @@ class RangeTask:
     range: OffsetRange
     reader_groups: tuple[str, ...]
     new_client_id: Callable[[], str]
-    """Makes a client id at each call, one that nobody ever had."""
+    """Makes a new unique client id at each call."""
     filters: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     retry_limit_ms: float = 60_000
@@ -100,11 +100,11 @@ class RangeTask:
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
-            raise ConfigurationError(f"no reader group to read {self.range} under; readerGroups must name at least one")
+            raise ConfigurationError(f"no reader group for reading {self.range}; readerGroups must name at least one")
 
 
 class _Held(NamedTuple):
-    """A pack whose end is not known yet."""
+    """A pack whose end is unknown yet."""
 
     start: int
     messages: broker_pb2.MessageColumns
@@ -124,21 +124,21 @@ class _LookAgain(TubeError):
 class RangeRead:
     """One reading of a range. The flow `run()` emits `Pack` and `LostRange`, in order and without gaps.
 
-    The flow `release()` gives the partition back; run it afterwards, however `run()` ended. Raises DataLoss for what
+    The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises DataLoss for what
     the broker no longer holds, DeadlineExceeded after the task's limits without progress, StatusError for a refusal.
     """
 
     def __init__(self, task: RangeTask, rng: random.Random) -> None:
         self.task = task
         self.position = task.range.start
-        """End of what has been handed on."""
+        """End of what has been handed out."""
         self._rng = rng
         self._stay = Stay(
             task.broker, task.range.partition, task.reader_groups, task.new_client_id, task.authority, task.filters
         )
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
-        self._end = task.range.end  # lowered where the broker lost its tail and the reader may go on without it
+        self._end = task.range.end  # lowered if the broker lost its tail and the reader may continue without it
 
     @property
     def reader(self) -> Reader | None:
@@ -158,7 +158,7 @@ class RangeRead:
             except TubeError as error:
                 attempt = 0 if self.position > before else attempt + 1
                 if isinstance(error, CorruptMessage):
-                    raise  # retriable as what a peer says, but the same bytes are there the next time
+                    raise  # a ProtocolError is retriable, but here the same bytes would come again
                 if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
                     raise
                 now_ms = yield Now()
@@ -174,8 +174,8 @@ class RangeRead:
                 if self._patience.is_over(now_ms):
                     raise DeadlineExceeded(
                         f"no progress for {self._patience.spent_ms(now_ms) / 1000:.0f} s reading {self.task.range} at "
-                        f"{self.position} from broker {self.task.broker}: {error}. Look at that broker and the way to "
-                        "it, or allow a longer retry limit; where others read the partition, name more readerGroups",
+                        f"{self.position} from broker {self.task.broker}: {error}. Check that broker and the network, "
+                        "or allow a longer retry limit; if others read the partition, name more readerGroups",
                         address=self.task.broker.address,
                     ) from error
                 pause = _SECOND_LOOK_MS if isinstance(error, _LookAgain) else backoff_ms(attempt, self._rng.random())
@@ -201,10 +201,10 @@ class RangeRead:
             yield from self._hand_on(
                 LostRange(self.task.range.partition, self.position, min(answer.currOffset, self._end))
             )
-            raise _LookAgain("going on behind the lost range")
+            raise _LookAgain("continuing after the lost range")
         found = min(answer.currOffset, answer.maxOffset) if answer.currOffset < self.position else answer.maxOffset
         if found < self._end:
-            self._decide(found, "the broker's data ends before it (a lost tail, or a topic made anew)")
+            self._decide(found, "the broker's data ends before it (a lost tail, or a topic created again)")
             self._end = max(found, self.position)
         self._suspicion = None
 
@@ -226,7 +226,7 @@ class RangeRead:
             raise loss
 
     def _read_on(self) -> Flow[None]:
-        """Fetch from `position`, where the registration stands, to the end of the range."""
+        """Fetch from `position`, where the reader is registered, to the end of the range."""
         end = self._end
         if self.position >= end:
             return
@@ -258,7 +258,7 @@ class RangeRead:
                 self._stay.checked(response, self._reading)
                 start = response.currOffset
                 if held is None and start != self.position:
-                    raise _LookAgain(f"the broker answered from {start} where {self.position} was asked for")
+                    raise _LookAgain(f"the broker answered from {start} instead of {self.position}")
                 if start >= end:
                     assert held is not None  # start equals position otherwise, which lies before end
                     yield from self._settle(held, start)
@@ -277,7 +277,7 @@ class RangeRead:
                 # A commit says where this pack ends; a fetch would make the broker read a pack that nobody wants.
                 position, _ = yield from self._stay.commit(self._reading)
                 if not (yield from self._settle(held, position)):
-                    raise _LookAgain(f"the broker ends a pack at {position} that goes on to {end} at least")
+                    raise _LookAgain(f"the broker ends a pack at {position} that reaches at least to {end}")
                 return
             ticket = yield from self._stay.send_fetch()
 
@@ -285,10 +285,10 @@ class RangeRead:
         """Hand on a pack that has no message of ours from its end to `bound`. True if the range is done."""
         end = self._end
         if bound < _least_end(held.start, held.messages):
-            raise _LookAgain(f"the broker ends a pack from {held.start} on at {bound}, before its messages do")
+            raise _LookAgain(f"the broker ends a pack from {held.start} on at {bound}, before its messages end")
         ours = None
         if bound > end and held.messages.messageId:
-            if bound == _least_end(held.start, held.messages):  # each entry up to there is one of these messages
+            if bound == _least_end(held.start, held.messages):  # each index entry up to there is one of these messages
                 ours = (end - held.start) // INDEX_ENTRY_BYTES
             else:
                 ours = yield from self._cut(held.messages.messageId, bound)
@@ -314,7 +314,7 @@ class RangeRead:
         end = self._end
         answer = yield from self._seek(end)
         if answer.currOffset != end:
-            raise _LookAgain(f"the broker went to {answer.currOffset} where {end} was asked for")
+            raise _LookAgain(f"the broker went to {answer.currOffset} instead of {end}")
         seen = end - 1
         empty_polls = 0
         while True:
@@ -348,7 +348,7 @@ class RangeRead:
         """Wait before the next fetch, as `response` brought nothing. Raises when the patience is over."""
         if self._patience.is_over((yield Now())):
             code = response.errCode
-            what = response.errMsg if code != 200 else "no message and no end, again and again"
+            what = response.errMsg if code != 200 else "repeatedly no message and no end"
             raise status_error(code if code != 200 else _NOT_FOUND, what, context=self._reading)
         yield Sleep(max(pause_ms, 1))
 

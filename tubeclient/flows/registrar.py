@@ -2,10 +2,11 @@
 
 A registration is a seek too. It moves the group to an offset, or tells where the group stands, and the broker drops
 what it had noted of earlier fetches. So no request from before a registration may reach the broker after it. A late
-fetch would be noted on top of the pack that is out, and the commit of that pack would cover messages nobody was handed.
+fetch would be noted on top of the pack that is out, and the commit of that pack would cover messages that were never
+delivered.
 
 Requests on one connection are served in the order sent. But they may reach the broker long after their connection
-broke, or after a time-out. If a request was not answered, the partition is given back and registered anew under another
+broke, or after a time-out. If a request was not answered, the partition is released and registered again under another
 client id before anything else is asked. The broker refuses what comes late under the former id.
 """
 
@@ -104,7 +105,7 @@ class Registrar:
         """The error that ended this consumer for good."""
         self.rng = rng
         self.left: dict[PartitionKey, Standing] = {}
-        """Where partitions stood that were given back without the broker's answer, or are being taken up again."""
+        """Positions of partitions that were released without the broker's answer, or are being taken up again."""
         self._seen: set[PartitionKey] = set()
 
     def check_open(self) -> None:
@@ -119,7 +120,8 @@ class Registrar:
         return self._reader.in_life(self._lives.get(key, 0))
 
     def note_unanswered(self, holding: Holding) -> Flow[None]:
-        """A request was not answered and may come late. Whoever keeps the lease registers the partition anew."""
+        """A request was not answered and may come late. The thread that keeps the lease registers the partition
+        again."""
         self.holdings.unanswered.add(holding.key)
         yield Notify(holding.line.signal)
 
@@ -145,14 +147,14 @@ class Registrar:
                 one.holding.sending_ends()
 
     def register(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
-        """Register at `offset`, trying again until `deadline`; returns where the group stands then.
+        """Register at `offset`, with retries until `deadline`; returns the group's new position.
 
-        Raises DataLoss, with the group where it stood before, for an offset the broker does not hold (where the plan
-        says so), or what the last attempt met; then the phase stays REGISTERING for the caller to end.
+        Raises DataLoss, after restoring the group's position, for an offset that the broker does not hold (if the plan
+        says so), or the error of the last attempt; then the phase stays REGISTERING, and the caller must end it.
         """
         careful = offset >= 0 and self.plan.fail_on_data_loss
         former = 0
-        if careful:  # a broker goes to the nearest offset without asking, so we have to find back
+        if careful:  # a broker silently goes to the nearest offset, so we may have to go back
             former = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
         start = yield from self.seek(holding, offset, deadline)
         if careful and start != offset - offset % INDEX_ENTRY_BYTES:
@@ -161,19 +163,19 @@ class Registrar:
         return start
 
     def seek(self, holding: Holding, offset: int, deadline: float = 0.0) -> Flow[int]:
-        """Register at `offset`, or at the nearest the broker holds; else as `register`."""
+        """Register at `offset`, or at the nearest one that the broker holds; otherwise as `register`."""
         with self._idle_if_interrupted(holding):
             return (yield from self._try(holding, offset, deadline))
 
     def take_up(self, holding: Holding, standing: Standing, deadline: float) -> Flow[int]:
-        """Register where the group stood when this consumer saw it last; returns where it stands then.
+        """Register at the group's last position known to this consumer; returns the group's position then.
 
-        The broker knows, with two exceptions: one that crashed knows an older position, and one that was stopped
-        cleanly has taken what it had noted for us as confirmed (DefaultOffsetManager.close), whether it was handed out
-        or not. One that lost its tail holds other messages there, which are not skipped. Raises as `register`; the
-        standing is kept until this has come to its end, for whoever tries again.
+        The broker knows the position, with two exceptions. After a crash it has an older one. After a clean stop it has
+        counted what it had noted for us as confirmed (DefaultOffsetManager.close), delivered or not. After a lost tail
+        the broker has other messages there, which must not be skipped. Raises as `register`; the standing is kept until
+        this succeeds, for the next try.
         """
-        # A broker that still had it since then was not stopped meanwhile, and has rolled back what it had noted.
+        # A broker that has kept the registration was not stopped meanwhile, and has rolled back what it had noted.
         had_since = holding.key not in self.left and holding.key not in self._perhaps_registered
         self.left[holding.key] = standing
         with self._idle_if_interrupted(holding):
@@ -184,7 +186,7 @@ class Registrar:
         if start != confirmed and (noted or start < confirmed) and 0 <= confirmed <= holding.end:
             start = yield from self.seek(holding, confirmed, deadline)
             if start > confirmed:
-                holding.expects(confirmed)  # that has expired, and the next pack shows it
+                holding.expects(confirmed)  # that has expired; the next pack shows it
         self.left.pop(holding.key, None)
         return start
 
@@ -194,7 +196,7 @@ class Registrar:
             yield
         except TubeError:
             raise
-        except BaseException:  # where the group stands, the next fetch shows
+        except BaseException:  # the next fetch shows the group's position
             if holding.phase is Phase.REGISTERING:
                 holding.lost_track()
             raise
@@ -215,7 +217,7 @@ class Registrar:
             except TubeError:
                 pass
         if not known:
-            # An earlier one is of a taking up that did not come to its end, and what is held now is the broker's view.
+            # An existing one comes from an unfinished registration; then the current holding has the broker's position.
             self.left.setdefault(holding.key, Standing(holding.confirmed, holding.noted))
         self.holdings.drop(holding)
 
@@ -263,7 +265,7 @@ class Registrar:
         return (yield from self._ask(holding, request))
 
     def _end_life(self, holding: Holding, deadline: float) -> Flow[bool]:
-        """Make sure that no earlier request can come late. If one was not answered, give the partition back and take
+        """Make sure that no earlier request can come late. If one was not answered, release the partition and take
         another client id. True if the broker had the partition; then it has rolled back what it had noted.
         """
         yield from self._note_open(holding)
@@ -309,7 +311,7 @@ class Registrar:
             )
         except PartitionOccupied as error:
             ours = self.plan.names_this_process(error.server_text)  # the text names the owner
-            held = "It is held by this process, by a client that was not closed. " if ours else ""
+            held = "A client of this process that was not closed holds it. " if ours else ""
             error.args = (f"{error}. {held}With a timeout_ms, connect waits for it",)
             raise
 

@@ -1,6 +1,6 @@
-"""Taking partitions, keeping and giving them back, as a client of a group that balances itself.
+"""Takes, keeps and releases partitions in a client-balance group.
 
-One `Registrations` is shared by all threads of a consumer; its methods are flows, run one step at a time.
+All threads of a consumer share one `Registrations`; its methods are flows, run one step at a time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Revoking:
-    """Emitted: this partition is about to be given back. A pack of it that is out may still be confirmed."""
+    """Emitted: this partition is about to be released. Its unconfirmed pack may still be confirmed."""
 
     partition: PartitionKey
 
@@ -57,7 +57,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Emitted: this partition is no longer held. Its unconfirmed packs come again to whoever reads it next."""
+    """Emitted: this partition is no longer held. Its next reader gets the unconfirmed packs again."""
 
     partition: PartitionKey
     error: TubeError
@@ -97,7 +97,7 @@ class Registrations:
             if isinstance(error, ConnectError | DeadlineExceeded) or (known and isinstance(error, TransportError)):
                 yield from self.registrar.line_down(holding.line, error)
             if isinstance(error, PartitionOccupied):
-                self.registrar.left.pop(key, None)  # whoever has it went on from what the broker knew
+                self.registrar.left.pop(key, None)  # its new reader continued from the broker's position
             if not known or not isinstance(error, TransportError | DataLoss):
                 yield from self.registrar.forget(holding, free_it=not isinstance(error, PartitionOccupied))
                 if known:
@@ -115,7 +115,7 @@ class Registrations:
             yield from self.registrar.forget(holding, free_it=True)
             yield Notify(CHANGED)
             self.registrar.check_open()
-            raise PartitionUnavailable(f"partition {key} was given back while it was taken", partition=str(key))
+            raise PartitionUnavailable(f"partition {key} was released during the connect", partition=str(key))
         if not known:
             yield Emit(Assigned(key, start))
         yield Notify(CHANGED)
@@ -142,7 +142,7 @@ class Registrations:
             if not self.holdings.has(holding):
                 return False
             yield from self.registrar.forget(holding, free_it=True)
-        finally:  # even where the caller was interrupted
+        finally:  # even if the caller was interrupted
             self.holdings.drop(holding)
         yield Notify(CHANGED)
         return True
@@ -171,28 +171,28 @@ class Registrations:
                 yield Sleep(_JUMP_RETRY_MS, CHANGED)
 
     def rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a partition anew that the broker has forgotten, or that earlier requests may still reach. Emits
+        """Register a partition again that the broker has forgotten, or that earlier requests may still reach. Emits
         `Lost` if that fails for good.
         """
         noted = holding.noted and not (yield from self.registrar.on_same_run(holding))
-        # One that is left is of a taking up that did not come to its end.
+        # An existing one comes from an unfinished registration.
         standing = self.registrar.left.get(holding.key, Standing(holding.confirmed, noted))
         yield from self._moved(holding, self.registrar.take_up(holding, standing, 0.0))
 
     def find_out(self, holding: Holding) -> Flow[int]:
-        """Register anew to find out where the group stands after a request without answer. Raises as `register`."""
+        """Register again to find the group's position after a request without answer. Raises as `register`."""
         noted = not (yield from self.registrar.on_same_run(holding))
         return (yield from self.registrar.take_up(holding, Standing(holding.confirmed, noted), 0.0))
 
     def lose(self, holding: Holding, error: TubeError) -> Flow[None]:
-        """Another client has the partition now, or it cannot be had."""
+        """Another client has the partition now, or it is unavailable."""
         if self.holdings.has(holding):
             self.holdings.drop(holding)
             yield Notify(CHANGED)
             yield Emit(Lost(holding.key, error))
 
     def follow(self, view: ClusterView) -> None:
-        """Take brokers' addresses as the master shows them now."""
+        """Take the brokers' current addresses from the master."""
         for broker_id, line in self.holdings.lines.items():
             line.info = view.brokers.get(broker_id, line.info)
 
@@ -205,19 +205,19 @@ class Registrations:
             )
         if offset > MAX_OFFSET or (offset < 0 and offset not in set(BootstrapOffset)):
             raise ConfigurationError(
-                f"partition {key} cannot begin at {offset}: an index offset is 0 or more, -1 goes on where the group "
-                "stands, and BootstrapOffset names the rest"
+                f"partition {key} cannot begin at {offset}: use an index offset (0 or more), -1 for the group's "
+                "position, or a BootstrapOffset"
             )
         if not view.is_subscribable(key):
             raise PartitionUnavailable(f"partition {key} takes no readers now", partition=str(key))
 
     def _settled(self, key: PartitionKey, deadline: float) -> Flow[Holding | None]:
-        """Wait until nobody is taking the partition or giving it back. Returns its holding, None if there is none."""
+        """Wait until no thread is taking or releasing the partition. Returns its holding, None if there is none."""
         while (holding := self.holdings.by_key.get(key)) is not None:
             if not holding.leaving and holding.phase is not Phase.REGISTERING:
                 return holding
             if (yield Now()) >= deadline:
-                raise PartitionUnavailable(f"partition {key} is being taken or given back", partition=str(key))
+                raise PartitionUnavailable(f"partition {key} is being connected or released", partition=str(key))
             yield Sleep(WAIT_SLICE_MS, CHANGED)
         return None
 
@@ -226,7 +226,7 @@ class Registrations:
         return holding.phase in (Phase.DELIVERED, Phase.REGISTERING)
 
     def _moved(self, holding: Holding, move: Flow[int]) -> Flow[bool]:
-        """Register a held partition anew by `move`, and drop it if that fails for good. True if it was registered."""
+        """Register a held partition again by `move`, and drop it if that fails for good. True if it was registered."""
         if holding.leaving or holding.phase in (Phase.REGISTERING, Phase.GONE):
             return False
         done = False
@@ -234,10 +234,10 @@ class Registrations:
             yield from move
             done = True
         except TransportError as error:
-            yield from self.registrar.line_down(holding.line, error)  # the keeper of its leases tries again
+            yield from self.registrar.line_down(holding.line, error)  # the thread that keeps its leases tries again
         except TubeError as error:
             if isinstance(error, PartitionOccupied):
-                self.registrar.left.pop(holding.key, None)  # whoever has it went on from what the broker knew
+                self.registrar.left.pop(holding.key, None)  # its new reader continued from the broker's position
             yield from self.lose(holding, error)
         except BaseException:  # the caller was interrupted
             if holding.key in self.registrar.left:

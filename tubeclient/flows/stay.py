@@ -32,7 +32,7 @@ _FAILED = 500
 
 
 class Stay:
-    """`new_client_id` gives an id that nobody has, or ever had, at each call."""
+    """`new_client_id` returns a new unique id at each call."""
 
     def __init__(
         self,

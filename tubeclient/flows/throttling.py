@@ -1,8 +1,8 @@
-"""Flow control as the master hands it out: how fast a group may read.
+"""Flow control by the master's rules: how fast a group may read.
 
 A rule text is JSON, a list of {"type": t, "rule": [...]} (FlowCtrlRuleHandler). Type 0 limits the bytes per minute of a
-reader that lags far behind, at certain times of day; type 1 says how long to wait after so many empty answers; type 3
-how often full answers may be asked for. A cluster has one text and a group may have its own, which comes first.
+reader with a large lag, at certain times of day. Type 1 sets the wait after so many empty answers, type 3 the interval
+of full answers. A cluster has one text; a group may have its own, which takes precedence.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ _MAX_PAUSE_MS = 300_000
 _MAX_NUMBER = 2**31 - 1
 
 _TIME_ZONE_OFFSET_MS = 8 * 3_600_000
-"""Times of day in rules are GMT+8 wherever the cluster stands (FlowCtrlRuleHandler)."""
+"""Times of day in rules are GMT+8, wherever the cluster is (FlowCtrlRuleHandler)."""
 
 
 class DataLimit(NamedTuple):
-    """From `start_minute` to `end_minute` of the day (GMT+8), a reader that lags more than `lag_bytes` behind gets
-    `bytes_per_minute`, and then waits `pause_ms` between two fetches.
-    """
+    """From `start_minute` to `end_minute` of the day (GMT+8), a reader with a lag of more than `lag_bytes` gets
+    `bytes_per_minute`, and then waits `pause_ms` between two fetches."""
 
     start_minute: int
     end_minute: int
@@ -45,16 +44,15 @@ class DataLimit(NamedTuple):
 
 
 class EmptyPolls(NamedTuple):
-    """From so many empty answers in a row on, wait `pause_ms`."""
+    """After so many empty answers in a row, wait `pause_ms`."""
 
     empty_answers: int
     pause_ms: float
 
 
 class FetchPauses(NamedTuple):
-    """Waits between two fetches that gave messages: for readers without a filter, with one, and with one and close to
-    the end.
-    """
+    """Waits between two fetches with messages: for readers without a filter, with one, and with one and close to the
+    end."""
 
     unfiltered_ms: float
     filtered_ms: float
@@ -67,7 +65,7 @@ class FlowRules:
 
     data_limits: tuple[DataLimit, ...] = ()
     empty_polls: tuple[EmptyPolls, ...] = ()
-    """The highest count first."""
+    """Highest count first."""
     fetch_pauses: FetchPauses | None = None
 
     @classmethod
@@ -87,7 +85,7 @@ class FlowRules:
             polls = [EmptyPolls(_number(item, "zeroCnt", 1), _number(item, "freqInMs", 0)) for item in rules.get(1, ())]
             pauses = [_fetch_pauses(item) for item in rules.get(3, ())]
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise ProtocolError(f"flow-control rules that cannot be read: {error!r}") from error
+            raise ProtocolError(f"the flow-control rules are invalid: {error!r}") from error
         return cls(tuple(sorted(limits)), tuple(sorted(polls, reverse=True)), pauses[0] if pauses else None)
 
     def data_limit(self, lag_bytes: int, minute: int) -> DataLimit | None:
@@ -100,7 +98,7 @@ class FlowRules:
         return max(fitting, key=lambda limit: limit.lag_bytes, default=None)
 
     def pause_after_empty(self, count: int) -> float | None:
-        """Milliseconds to wait after the `count`th empty answer in a row, where a rule says so."""
+        """Milliseconds to wait after the `count`th empty answer in a row, if a rule says so."""
         return next((rule.pause_ms for rule in self.empty_polls if count >= rule.empty_answers), None)
 
 
@@ -108,7 +106,7 @@ NO_RULES = FlowRules()
 
 
 def minute_of_day(wall_ms: float) -> int:
-    """The minute of the day, as rules count it, at `wall_ms` since 1970."""
+    """The minute of the day, in the rules' time zone, at `wall_ms` since 1970."""
     return int((wall_ms + _TIME_ZONE_OFFSET_MS) // _MINUTE_MS % _DAY_MINUTES)
 
 
@@ -167,14 +165,14 @@ class PartitionPace:
 
     @property
     def empty_answers(self) -> int:
-        """Empty answers in a row up to now."""
+        """Empty answers in a row so far."""
         return self._empty
 
 
 def _data_limit(item: Mapping[str, Any]) -> DataLimit:
     start, end = _minute(item["start"]), _minute(item["end"])
     if start >= end:
-        raise ValueError(f"from {item['start']} to {item['end']} is no time")
+        raise ValueError(f"from {item['start']} to {item['end']} is not a time span")
     lag, limit = _number(item, "dltInM", 21), _number(item, "limitInM", 0)
     return DataLimit(start, end, lag * _MIB, limit * _MIB, _number(item, "freqInMs", 200))
 
@@ -200,5 +198,5 @@ def _number(item: Mapping[str, Any], name: str, smallest: int, largest: int = _M
 def _minute(text: str) -> int:
     hours, minutes = map(int, text.split(":"))
     if not (0 <= hours <= 24 and 0 <= minutes <= 59):
-        raise ValueError(f"{text!r} is no time of day")
+        raise ValueError(f"{text!r} is not a time of day")
     return hours * 60 + minutes

@@ -23,7 +23,7 @@ class TimeSearch:
 
     def __init__(self, bounds: StoreBounds, minute: int) -> None:
         self._minute = minute
-        # Entries by their number, from 1 on: so 0 stands before all of them.
+        # Entries are numbered from 1 on, so 0 is before all of them.
         self._end = bounds.max_offset // INDEX_ENTRY_BYTES + 1
         self._older = min(bounds.min_offset // INDEX_ENTRY_BYTES, self._end - 1)
         self._rest = self._end
@@ -56,13 +56,13 @@ class TimeSearch:
             self._rest, self._matched = _number(looked_at), True
 
     def saw_nothing(self, looked_at: int) -> None:
-        """From `looked_at` up to `limit` there is no message of the partition."""
+        """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
         self._rest = _number(looked_at)
 
     def expired(self, min_offset: int) -> None:
         """What lies before `min_offset` has expired. It counts as older."""
         self._older = max(self._older, min(min_offset // INDEX_ENTRY_BYTES, self._end - 1))
-        if self._rest <= self._older:  # the place that was found so far is gone, too
+        if self._rest <= self._older:  # the position found so far has expired, too
             self._rest, self._matched = self._end, False
 
 

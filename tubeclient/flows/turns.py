@@ -14,13 +14,14 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """Each one waits for its turn, has a fetch, has a pack out, or none of these. Times in ms, of one clock."""
+    """Each item waits for its turn, has a fetch, has an unconfirmed pack, or none of these. Times in ms of one
+    clock."""
 
     def __init__(self) -> None:
         self.fetching: dict[T, None] = {}
         """Those with an open fetch, the oldest first."""
         self.delivered: dict[T, None] = {}
-        """Those with an unconfirmed pack, the oldest first."""
+        """Partitions with an unconfirmed pack, oldest first."""
         self._waiting: dict[T, int] = {}
         """The number of each one's newest queue entry; older entries are stale."""
         self._ready: deque[tuple[int, T]] = deque()
@@ -28,13 +29,13 @@ class Turns(Generic[T]):
         self._numbers = itertools.count(1)
 
     def leave(self, one: T) -> None:
-        """It neither waits nor works."""
+        """The item neither waits nor works."""
         self._waiting.pop(one, None)
         self.fetching.pop(one, None)
         self.delivered.pop(one, None)
 
     def wait(self, one: T, rest_until_ms: float = 0.0) -> None:
-        """It queues behind the others, from then on; 0 for at once."""
+        """The item queues behind the others, from `rest_until_ms` on; 0 for at once."""
         self.leave(one)
         self._waiting[one] = number = next(self._numbers)
         if rest_until_ms > 0:
@@ -43,17 +44,17 @@ class Turns(Generic[T]):
             self._ready.append((number, one))
 
     def fetch(self, one: T) -> None:
-        """It has a fetch."""
+        """The item has a fetch."""
         self.leave(one)
         self.fetching[one] = None
 
     def deliver(self, one: T) -> None:
-        """It has a pack out."""
+        """The item has an unconfirmed pack."""
         self.leave(one)
         self.delivered[one] = None
 
     def next(self, now_ms: float, usable: Callable[[T], bool]) -> T | None:
-        """The one whose turn it is, of those that are usable now. It keeps its turn until it does something else."""
+        """The next item, of those that are usable now. It keeps its turn until its state changes."""
         self._end_rests(now_ms)
         for _ in range(len(self._ready)):
             number, one = self._ready[0]
@@ -66,7 +67,7 @@ class Turns(Generic[T]):
         return None
 
     def next_rest_end_ms(self, now_ms: float) -> float | None:
-        """When the next of the resting ones may work again; None where none rests."""
+        """When the next resting item may work again; None if none rests."""
         self._end_rests(now_ms)
         return self._resting[0][0] if self._resting else None
 

@@ -4,7 +4,7 @@
     streamId, @9 u16 flags, @11 u32 data time (s), @15 u16 records, @17 u32 unique number, @21 i32 body bytes, @25 body,
     u16 attribute bytes, attributes (UTF-8), u16 EE01
 
-Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up in silence where this one raises. It reads
+Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up silently where this one raises. It reads
 the two numbers and the time as signed, so it shows numbers from 32 768 on, and times from 2038 on, as negative ones.
 """
 

@@ -5,7 +5,7 @@
 
 A block is entries, a length and a body each. In version 3 each entry is itself a sequence of pairs of entries: a body
 and that record's own attributes, which count before those of the group.
-Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up in silence where this one raises.
+Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up silently where this one raises.
 """
 
 from __future__ import annotations

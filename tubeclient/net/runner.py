@@ -83,7 +83,7 @@ class FlowRunner:
         self._wake = Alarm()
 
     def run(self, flow: Flow[T], on_event: Callable[[Any], None] | None = None) -> T:
-        """Run a flow to its end and return its result; `on_event` gets the values it emits."""
+        """Run a flow to its end and return its result; `on_event` gets its emitted values."""
         steps = self.iterate(flow)
         while True:
             try:

@@ -109,8 +109,8 @@ def test_a_password_in_a_file_or_a_variable_is_read_by_every_process(delta_spark
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user and the password"),
-        ({"authUser": None, "authPassword": None}, r"415 .*Check the user and the password"),
+        ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user, the password"),
+        ({"authUser": None, "authPassword": None}, r"415 .*Check the user, the password"),
         ({"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPassword": None}, "client certificate, name one"),
         ({"tls.keyPassword": "wrong-hunter3"}, "certificate_file .* and key_file .* cannot be used"),
     ],

@@ -42,12 +42,12 @@ def test_a_topic_is_read_if_its_whole_name_matches() -> None:
     [
         (
             {"subscribepattern": "("},
-            r"option subscribePattern is '\(', which is no Python regular expression: missing \)",
+            r"option subscribePattern is '\(', which is not a Python regular expression: missing \)",
         ),
         ({"subscribepattern": " "}, "option subscribePattern is blank"),
-        ({"subscribepattern": "a", "subscribe": "a"}, "exactly one of subscribe, subscribePattern and assign"),
-        ({"subscribepattern": "a", "assign": '["1:a:0"]'}, "exactly one of subscribe, subscribePattern and assign"),
-        ({}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"subscribepattern": "a", "subscribe": "a"}, "exactly one of subscribe .* and assign"),
+        ({"subscribepattern": "a", "assign": '["1:a:0"]'}, "exactly one of subscribe .* and assign"),
+        ({}, "exactly one of subscribe .* and assign"),
         (
             {"subscribepattern": "a.*", "filters": '{"ab": ["x"], "b": ["x"]}'},
             r"filters names topic b, which is not read; the topics are those that match 'a\.\*' as a whole",
@@ -160,7 +160,7 @@ def test_a_group_is_joined_when_the_first_topic_appears(caplog: pytest.LogCaptur
     assert watched.later("a") == ["a"]
     assert watched.group.calls == [("join", "a", 5), ("report", held)]
     assert watched.membership.visit_token == 7
-    assert caplog.text.count("no topic matches subscribePattern now") == 1
+    assert caplog.text.count("no topic matches subscribePattern") == 1
 
 
 def test_a_topic_is_given_up_when_two_looks_missed_it() -> None:
@@ -187,7 +187,7 @@ def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCa
     watched.membership.join(0)
     watched.fault = ConnectError("no web port")
     assert [watched.later("b") for _ in range(3)] == [["a"]] * 3
-    assert caplog.text.count("those known are read on: no web port") == 1
+    assert caplog.text.count("reading the known ones: no web port") == 1
     watched.fault = None
     assert watched.later("a", "b") == ["a", "b"]
 
@@ -203,7 +203,7 @@ def test_a_group_that_is_held_ends_it_and_a_topic_that_went_does_not(caplog: pyt
     watched = Watched("a")
     watched.group.refusal = TopicNotDeployed(431, "gone")
     assert watched.membership.join(0) is NOTHING
-    assert "a topic went while it was joined for" in caplog.text
+    assert "a topic was removed during the join" in caplog.text
     watched.group.refusal = NodeIdConflict(430, "held")
     with pytest.raises(NodeIdConflict):
         watched.later("a")
@@ -278,7 +278,7 @@ def test_a_topic_that_appears_is_read_from_its_beginning_wherever_the_query_bega
 def test_a_topic_that_matches_and_is_gone_is_a_loss_and_one_that_does_not_match_is_left() -> None:
     start = as_json({"1:t:0": 10, "1:t:1": 10, "1:other:0": 5})
     assert planner(FakeCluster(), subscribe=None, subscribePattern="t").latest(start, None) == start
-    with pytest.raises(DataLoss, match="partition 1:other:0 was to be read from 140 on, but the cluster does not list"):
+    with pytest.raises(DataLoss, match="partition 1:other:0 should be read from 140, but the cluster does not list"):
         planner(FakeCluster(), subscribe=None, subscribePattern="t|o.*").latest(start, None)
 
 

@@ -139,7 +139,7 @@ def test_a_beginning_that_may_move_is_warned_of(caplog: pytest.LogCaptureFixture
         assert caplog.text == ""
         latest = {"startingOffsetsByTimestampStrategy": "latest"}
         planner(FakeCluster(rows=(2, 10)), None, startingTimestamp=240_000, **latest).initial()
-    assert "Set offsetsTable, which keeps the first answer" in caplog.text
+    assert "Set offsetsTable, which keeps the initial offsets" in caplog.text
 
 
 def checked(read: str, **more: object) -> SourceOptions:

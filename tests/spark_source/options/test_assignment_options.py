@@ -82,7 +82,7 @@ def test_a_strategy_of_ones_own() -> None:
         ({"assignmentstrategy": f"{__name__}:none"}, "has no none"),
         ({"assignmentstrategy": "machine_room"}, "machine_room needs the hint rooms"),
         ({"assignmenthints": "east"}, "option assignmentHints is 'east'; write JSON of rooms"),
-        ({"assignmenthints": '{"room": {}}'}, "has 'room', which is no hint"),
+        ({"assignmenthints": '{"room": {}}'}, "has the unknown entry 'room'"),
         ({"assignmenthints": '{"rooms": ["east"]}'}, r"has rooms \['east'\]; write an object from broker ids to rooms"),
         ({"assignmenthints": '{"rooms": {"1": 7}}'}, "has 7 in rooms; write an object from broker ids"),
         ({"assignmenthints": '{"nodeRooms": {"first": "east"}}'}, "has the id 'first'; write a whole number"),

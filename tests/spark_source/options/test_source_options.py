@@ -105,18 +105,18 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"storageoption.": "x", "offsetstable": "o"}, r"option storageoption\. is unknown"),
         ({"masterservers": " "}, "masterServers"),
         ({"masterservers": "a:b"}, "masterServers"),
-        ({"consumergroup": "a b"}, "option consumerGroup is not usable: 'a b' is no group: .* no blanks"),
+        ({"consumergroup": "a b"}, "option consumerGroup is not usable: 'a b' is not a group name: .* no blanks"),
         ({"consumergroup": "a#b"}, "consumerGroup"),
         (
             {"consumergroup": "etl-r0"},
-            "option consumerGroup is etl-r0, the form of a reader group: whoever reads ranges as group etl moves the "
-            "position of such groups on the brokers, and messages would be repeated or left out. Take a name that does "
+            "option consumerGroup is etl-r0, the form of a reader group: reading ranges for group etl moves the "
+            "positions of such groups on the brokers, and messages would be repeated or lost. Use a name that does "
             "not end in -r and a number",
         ),
         ({"subscribe": ""}, "option subscribe is blank"),
-        ({"subscribe": "a,,b"}, "option subscribe is not usable: '' is no topic"),
+        ({"subscribe": "a,,b"}, "option subscribe is not usable: '' is not a topic name"),
         ({"subscribe": "x" * 65}, "1 to 64 characters"),
-        ({"assign": '["1:t:0"]'}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"assign": '["1:t:0"]'}, "exactly one of subscribe .* and assign"),
         ({"sourcecount": "0"}, "option sourceCount is '0'; write a whole number from 1 on"),
         ({"sourcecount": "2.5"}, "sourceCount"),
         ({"assignmentstrategy": "x"}, "one of averagely, .*, hash_modulo"),
@@ -129,8 +129,8 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"startingoffsets": '{"default": "first"}'}, "not a whole number"),
         ({"startingoffsets": "[1]"}, "write earliest, latest, group, or JSON"),
         ({"groupfallback": "x"}, "groupFallback"),
-        ({"offsetstable": "s3://me:hunter2@lake/o"}, "option offsetsTable holds a password or a query"),
-        ({"offsetstable": "https://a/b?sig=hunter2"}, "option offsetsTable holds a password or a query"),
+        ({"offsetstable": "s3://me:hunter2@lake/o"}, "option offsetsTable contains a password or a query"),
+        ({"offsetstable": "https://a/b?sig=hunter2"}, "option offsetsTable contains a password or a query"),
         ({"maxoffsetspertrigger": "0"}, "maxOffsetsPerTrigger"),
         ({"minoffsetspertrigger": "-1"}, "option minOffsetsPerTrigger is '-1'; write a whole number from 1 on"),
         ({"maxtriggerdelay": "soon"}, "option maxTriggerDelay is 'soon'; write a number and a unit"),
@@ -140,21 +140,21 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"maxreadersperpartition": "1"}, "option maxReadersPerPartition is '1'; write a whole number from 2 on"),
         (
             {"backlogtakeover": "true", "maxreadersperpartition": "3", "readergroups": "r1,r2"},
-            "maxReadersPerPartition is 3, .*: there are 2 readerGroups; name more of them, or lower it",
+            "maxReadersPerPartition is 3, .* there are 2 readerGroups; name more of them, or lower it",
         ),
         ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
-        ({"messagetimezone": "Mars/North"}, "messageTimeZone is not usable: 'Mars/North' is no time zone"),
+        ({"messagetimezone": "Mars/North"}, "messageTimeZone is not usable: 'Mars/North' is not a time zone"),
         ({"messagetimezone": "../etc"}, "messageTimeZone"),
         ({"filters": "[]"}, "option filters"),
         ({"filters": '{"t": "a"}'}, "no list of tags"),
         ({"filters": '{"t": []}'}, "no list of tags"),
         (
             {"filters": '{"t": ["a,b"]}'},
-            "option filters is not usable: the filter of topic t cannot be used: 'a,b' is no tag",
+            "option filters is not usable: the filter of topic t cannot be used: 'a,b' is not a tag name",
         ),
         ({"filters": '{"other": ["a"]}'}, "filters names topic other, which is not read; the topics are t"),
         ({"rpctimeout": "10"}, "rpcTimeout is '10'; write a number and a unit"),
-        ({"rpctimeout": "1ms"}, "the least is 100ms"),
+        ({"rpctimeout": "1ms"}, "the minimum is 100ms"),
         ({"partitionrefreshinterval": "5 parsecs"}, "partitionRefreshInterval"),
         ({"masterwebport": "70000"}, "from 1 to 65535"),
         ({"storageoption.secret": "s3cr3t"}, "storageOption.* is given without offsetsTable"),
@@ -177,7 +177,7 @@ def test_missing_options_are_named(name: str) -> None:
 
 
 def test_neither_topics_nor_partitions() -> None:
-    with pytest.raises(ConfigurationError, match="exactly one of subscribe, subscribePattern and assign"):
+    with pytest.raises(ConfigurationError, match=r"exactly one of subscribe .* and assign"):
         parse_options({"masterservers": "m", "consumergroup": "g"})
 
 
@@ -188,10 +188,10 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     with pytest.raises(ConfigurationError, match="endingOffsets belongs to batch reads"):
         parse(endingoffsets="latest").check_stream()
     for latest in ("latest", '{"1:t:0": -1, "default": -2}', '{"default": "latest"}'):
-        with pytest.raises(ConfigurationError, match="may not be latest in a batch read"):
+        with pytest.raises(ConfigurationError, match="must not be latest in a batch read"):
             parse(startingoffsets=latest).check_batch()
     for no_end in ("earliest", "group", '{"default": -2}'):
-        with pytest.raises(ConfigurationError, match="endingOffsets may only be latest"):
+        with pytest.raises(ConfigurationError, match="endingOffsets must be latest"):
             parse(endingoffsets=no_end).check_batch()
     with caplog.at_level(logging.WARNING):
         parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
@@ -247,10 +247,10 @@ def test_users_and_tls_are_for_writes_too() -> None:
         ({"consumergroup": "g"}, "option consumerGroup applies to reads only; leave it out"),
         ({"offsetstable": "o", "storageoption.key": "hunter2"}, "option offsetsTable applies to reads only"),
         ({"topic": "a,b"}, "option topic is 'a,b'; write one topic"),
-        ({"topic": "a b"}, "option topic is not usable: 'a b' is no topic"),
+        ({"topic": "a b"}, "option topic is not usable: 'a b' is not a topic name"),
         ({"topic": "x" * 65}, "1 to 64 characters"),
         ({"topics": "t"}, r"option topics is unknown; did you mean topic\?"),
-        ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one; .* topic the one to write"),
+        ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one.* the topic to write with topic"),
     ],
 )
 def test_wrong_options_of_a_write_are_refused(more: dict[str, str], message: str) -> None:

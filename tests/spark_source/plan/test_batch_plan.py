@@ -80,7 +80,7 @@ def test_a_long_plan_is_cut_short(caplog: pytest.LogCaptureFixture) -> None:
     plan(FakeCluster(partitions=50))
     (told,) = (text for text in caplog.messages if text.startswith("batch read planned: "))
     assert told.startswith("batch read planned: 50 ranges for 2 of 2 nodes, assigned by modulo: node 0 reads 1:t:0[0, ")
-    assert (told.count("["), told.endswith("; and 30 ranges more")) == (20, True)
+    assert (told.count("["), told.endswith("; and 30 more ranges")) == (20, True)
 
 
 def test_what_was_taken_over_is_cut_into_slices_too() -> None:
@@ -123,20 +123,20 @@ def test_offsets_are_known_by_the_layout() -> None:
 @pytest.mark.parametrize(
     ("starting", "ending", "error", "message"),
     [
-        ('{"default": 0}', "latest", DataLoss, "1:t:0 was to be read from 0 on, .* from 56 on: at most 2 messages"),
+        ('{"default": 0}', "latest", DataLoss, "1:t:0 should be read from 0, .* only from 56: at most 2 messages"),
         ('{"default": 280}', "latest", DataLoss, "the broker's data ends at 252"),
         (
             "earliest",
             '{"default": 280}',
             ConfigurationError,
-            "endingOffsets 280 of partition 1:t:0 is not within .* 252",
+            "endingOffsets 280 of partition 1:t:0 is outside of .* 252",
         ),
-        ("earliest", '{"default": 28}', ConfigurationError, "endingOffsets 28 of partition 1:t:0 is not within"),
+        ("earliest", '{"default": 28}', ConfigurationError, "endingOffsets 28 of partition 1:t:0 is outside of"),
         (
             '{"default": 140}',
             '{"default": 84}',
             ConfigurationError,
-            "endingOffsets 84 .* lies before its beginning at 140",
+            "endingOffsets 84 .* is before its start at 140",
         ),
     ],
 )
@@ -155,7 +155,7 @@ def test_nothing_is_lost_at_the_first_look() -> None:
     assert cluster.count("bounds") == 2
 
     cluster.next_rows = [{first: (6, 9), second: (2, 9)}, {first: (6, 9), second: (2, 9)}]
-    with pytest.raises(DataLoss, match="partition 1:t:0 was to be read from 140 on"):
+    with pytest.raises(DataLoss, match="partition 1:t:0 should be read from 140"):
         plan(cluster, startingOffsets=starting)
     assert cluster.count("bounds") == 4
 

@@ -198,10 +198,10 @@ def test_positions_outside_of_the_bounds_are_found() -> None:
     below, above = find_lost(positions, bounds)
     assert below.expired
     assert str(below) == (
-        "partition 1:t:0 was to be read from 28 on, but the broker holds it from 56 on: at most 1 messages have expired"
+        "partition 1:t:0 should be read from 28, but the broker holds it only from 56: at most 1 messages have expired"
     )
     assert not above.expired
-    assert "partition 1:t:1 was to be read from 196 on, but the broker's data ends at 168" in str(above)
+    assert "partition 1:t:1 should be read from 196, but the broker's data ends at 168" in str(above)
     assert find_lost(Offsets.of({A0: 2 * ROW, A1: 6 * ROW}), bounds) == []
 
 

@@ -167,7 +167,7 @@ def test_a_failure_is_one_warning_and_is_tried_again(
     one.close()
     levels = [record.levelname for record in caplog.records]
     assert levels == ["WARNING", "INFO"]
-    assert f"group g on the brokers was not written, it stays behind and is tried again: {failure}" in caplog.text
+    assert f"group g on the brokers was not written and stays behind; trying again: {failure}" in caplog.text
 
 
 def test_a_failed_write_is_made_up_for_in_full(cluster: FakeCluster, opened: Open) -> None:

@@ -308,7 +308,7 @@ def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(
         listener.onQueryProgress(progress(ours(offset)))
         assert listener.flush(30)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("WARNING", "query q: the offsets table was not written, it stays behind and is tried again: disk full")
+        ("WARNING", "query q: the offsets table was not written and stays behind; trying again: disk full")
     ]
     recorded.error = None
     listener.onQueryTerminated(started("other"))

@@ -60,13 +60,13 @@ def test_best_effort_goes_on_as_without_a_table(
     *warned, last = [record.getMessage() for record in caplog.records]
     why = {"fails": "disk full", "conflicts": "lost against another writer", "hangs": "no answer within 0.05 s"}[fault]
     assert re.search(
-        f"its last position could not be written to the offsets table, which stays behind .*: .*{why}", last
+        f"its last position could not be written to the offsets table; the table stays behind .*: .*{why}", last
     )
     if fault == "hangs":
         assert warned == []
     else:
         [only] = warned
-        assert re.match(f"the offsets table was not written, it stays behind and is tried again: .*{why}", only)
+        assert re.match(f"the offsets table was not written and stays behind; trying again: .*{why}", only)
     assert storage.positions == {}
 
 
@@ -83,7 +83,7 @@ def test_strict_ends_before_the_next_batch_is_planned(storage: FakeStorage, faul
     }[fault]
     said = (
         f"the query ends because its offsets table could not be written and offsetsTableMode is strict: {why}.*Nothing "
-        "is lost: mend the table and start the query again, it goes on from its checkpoint"
+        "is lost: repair the table and start the query again; it continues from its checkpoint"
     )
     with pytest.raises(OffsetsTableError, match=said):
         one.latest(first, 10)
@@ -160,7 +160,7 @@ def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: py
     assert (
         told
         == [
-            "the offsets table was not written, it stays behind and is tried again: disk full",
+            "the offsets table was not written and stays behind; trying again: disk full",
             "the offsets table is written again",
         ]
         * 2
@@ -211,7 +211,7 @@ def test_a_store_that_does_not_answer_is_told_of(storage: FakeStorage, caplog: p
         clock.now += 2
         one.complete(at(2))
     assert [record.getMessage() for record in caplog.records] == [
-        "the offsets table has not answered for 30 s, it stays behind"
+        "the offsets table has not answered for 30 s and stays behind"
     ]
 
 

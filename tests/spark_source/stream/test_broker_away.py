@@ -16,8 +16,8 @@ from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 FAR = StoreKey(2, "t", 0)
 
 AWAY = (
-    r"partition 2:t:0 was to be read from 140 on, but the cluster does not list it any more: the master shows nothing "
-    r"of topic t on broker 2, while other brokers have it"
+    r"partition 2:t:0 should be read from 140, but the cluster does not list it any more: the master shows no "
+    r"topic t on broker 2, while other brokers have it"
 )
 WAIT = r"Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
 
@@ -105,10 +105,10 @@ def test_all_partitions_of_a_broker_are_told_of_at_once(caplog: pytest.LogCaptur
     assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 5, "2:t:1": 6, "2:t:2": 7})
     assert caplog.text.count("going on: ") == 2
     assert (
-        "going on: partition 1:t:5 was to be read from 224 on, but the cluster does not list it any more: its store "
+        "going on: partition 1:t:5 should be read from 224, but the cluster does not list it any more: its store "
         in (caplog.text)
     )
-    assert "any more (2 more of that broker as well): the master shows nothing" in caplog.text
+    assert "any more (2 more of that broker as well): the master shows no" in caplog.text
 
 
 def test_a_broker_that_comes_back_with_less_is_judged_as_any(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,7 +121,7 @@ def test_a_broker_that_comes_back_with_less_is_judged_as_any(caplog: pytest.LogC
     cluster.rows[FAR] = (0, 3)
     clock.now += 60
     assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
-    assert "going on: partition 2:t:0 was to be read from 140 on, but the broker's data ends at 84" in caplog.text
+    assert "going on: partition 2:t:0 should be read from 140, but the broker's data ends at 84" in caplog.text
 
 
 def test_a_topic_that_no_broker_has_is_gone_on_brokers_that_are_away_too() -> None:

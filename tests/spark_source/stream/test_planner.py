@@ -248,7 +248,7 @@ def test_closed_partitions_wait_and_are_named(caplog: pytest.LogCaptureFixture) 
     for _ in range(3):
         clock.now += 1
         assert one.latest(start, None) is start
-    assert caplog.text.count("1 partitions are closed to readers for now, 1:t:0 among them") == 1
+    assert caplog.text.count("1 partitions, such as 1:t:0, are closed to readers for now") == 1
 
 
 def test_tasks_are_told_what_is_known_of_offsets() -> None:

@@ -31,7 +31,7 @@ def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> N
     start = query.initial()
     assert lines(told)[-2:] == [
         "the query holds the 2 nodes of consumerGroup g and reads t",
-        'the query has no checkpoint yet and begins at {"default": "earliest"}',
+        'the query has no checkpoint and begins at {"default": "earliest"}',
     ]
 
     def batch() -> None:
@@ -108,5 +108,5 @@ def test_how_much_is_told_can_be_said() -> None:
     assert "info" not in planner_process("warning")
     assert "debug of tubeclient.group" in planner_process("DEBUG")
     wrong = planner_process("loud")
-    assert f"{LOG_LEVEL_VARIABLE} is 'loud', which is no level of a log" in wrong
+    assert f"{LOG_LEVEL_VARIABLE} is 'loud', which is not a log level" in wrong
     assert "info of tubeclient.group" in wrong

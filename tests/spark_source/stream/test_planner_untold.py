@@ -44,7 +44,7 @@ def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
     assert one.latest_from_here() == as_json({"1:t:0": 9, "1:t:1": 9})
     lost = planner(FakeCluster(rows=(1, 9)))
     lost.partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 0}))
-    with pytest.raises(DataLoss, match="was to be read from 0 on, but the broker holds it from 28 on"):
+    with pytest.raises(DataLoss, match="should be read from 0, but the broker holds it only from 28"):
         lost.latest_from_here()
 
 

@@ -65,7 +65,7 @@ def test_a_partition_that_one_answer_misses_is_no_loss(
 
 def test_a_partition_that_the_master_misses_when_asked_is_lost(caplog: pytest.LogCaptureFixture) -> None:
     strict, lenient = half_shown(whole=False), half_shown(whole=False)
-    with pytest.raises(DataLoss, match="partition 1:t:10000 was to be read from 140 on, but the cluster does not list"):
+    with pytest.raises(DataLoss, match="partition 1:t:10000 should be read from 140, but the cluster does not list"):
         planner(strict).latest(BOTH, None)
     one = planner(lenient, failOnDataLoss="false")
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_without_the_master_nothing_is_given_up(fail: bool, caplog: pytest.LogCa
     cluster.unreachable = DeadlineExceeded("the masters showed no layout within 2000 ms")
     one = planner(cluster, failOnDataLoss=str(fail).lower(), retryLimit="2s")
     with pytest.raises(
-        ConnectError, match=r"partition 1:t:10000 is missing in .* cannot be asked now .*within 2000 ms\. .* retryLimit"
+        ConnectError, match=r"partition 1:t:10000 is missing in .* does not answer now .*within 2000 ms\. .* retryLimit"
     ):
         one.latest(BOTH, None)
     assert cluster.count("ask the master for 2000") == 1
@@ -173,7 +173,7 @@ def test_a_topic_that_one_answer_of_the_master_misses_is_read_on(two: Two, by_pa
 
 def test_a_topic_that_the_master_misses_twice_is_lost(two: Two) -> None:
     two.tube.master_faults.hide_topic(two.hides.topic, times=2)
-    lost = f"partition 1:{two.hides.topic}:0 was to be read from 168 on, but the cluster does not list it any more"
+    lost = f"partition 1:{two.hides.topic}:0 should be read from 168, but the cluster does not list it any more"
     with planning(two.options()) as one, pytest.raises(DataLoss, match=lost):
         one.latest(two.start, None)
     assert not two.hidden()
@@ -199,7 +199,7 @@ def test_a_master_that_stays_away_is_an_error_within_retry_limit(two: Two) -> No
         with pytest.raises(ConnectError) as caught:
             one.latest(two.start, None)
     text = str(caught.value)
-    assert text.startswith(f"partition 1:{two.hides.topic}:0 is missing in the layout")
+    assert text.startswith(f"partition 1:{two.hides.topic}:0 is missing in the master's last layout")
     assert f"no layout within 1000 ms: no master answered; tried {two.tube.master_address} (" in text
 
 

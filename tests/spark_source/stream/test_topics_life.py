@@ -115,7 +115,7 @@ def test_without_the_masters_web_port_a_pattern_is_an_error(
 ) -> None:
     family.feed("a")
     options = family.options(masterWebPort=1)
-    message = "subscribePattern needs the list of topics, which only a master's web port gives: .* Check masterWebPort"
+    message = "subscribePattern needs the list of topics from a master's web port: .* Check masterWebPort"
     with pytest.raises(Exception, match=message):
         batch(delta_spark, options).collect()
     with pytest.raises(Exception, match=message):
@@ -139,7 +139,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(
         family.tube.delete_topic(goes.topic)
         if fail:
             wait_for(query.exception, "the query to end")
-            lost = rf"DataLoss: partition 1:{goes.topic}:0 was to be read from 280 on, but .* Set failOnDataLoss=false"
+            lost = rf"DataLoss: partition 1:{goes.topic}:0 should be read from 280, but .* Set failOnDataLoss=false"
             with pytest.raises(Exception, match=lost):
                 query.awaitTermination(1)
         else:
@@ -160,7 +160,7 @@ def test_a_topic_that_was_made_anew_is_an_error_or_is_gone_on_with(
     family.tube.create_topic(TopicConfig(feed.topic, stores=1, partitions=1))
     feed.send(10)
     wait_for(lambda: not family.held(), "the group to be free")
-    anew = rf"partition 1:{feed.topic}:0 was to be read from 1680 on, .* ends at 280: .* deleted or made anew"
+    anew = rf"partition 1:{feed.topic}:0 should be read from 1680, .* ends at 280: .* deleted or created again"
     with pytest.raises(Exception, match=anew):
         run_available(stream(delta_spark, family.options()), tmp_path / "checkpoint", sink)
     wait_for(lambda: not family.held(), "the group to be free")

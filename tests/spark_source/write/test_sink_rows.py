@@ -117,7 +117,7 @@ def test_a_value_alone() -> None:
         ({"value": b""}, "an empty message cannot be sent to topic clicks"),
         ({"topic": None}, "column topic is null, and the option topic is not given"),
         ({"topic": " "}, "column topic is blank"),
-        ({"tag": "a,b"}, "'a,b' is no tag: .* none of # , ="),
+        ({"tag": "a,b"}, "'a,b' is not a tag name: .* none of # , ="),
         ({"attributes": {"k": "a=b"}}, "attribute 'k'='a=b' cannot be sent"),
         ({"attributes": {"": "v"}}, "attribute '' cannot be sent"),
         ({"attributes": {"$msgType$": "v"}}, r"attribute '\$msgType\$' cannot be sent"),

@@ -125,7 +125,7 @@ def test_what_cannot_be_written_is_refused_before_any_task_runs(
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        ("overwrite", r'cannot be overwritten, as mode\("overwrite"\) asks for; use mode\("append"\)'),
+        ("overwrite", r'mode\("overwrite"\) would overwrite the topic, which is not possible; use mode\("append"\)'),
         ("errorifexists", "cannot be written in the .ErrorIfExists. mode"),
         ("ignore", "cannot be written in the .Ignore. mode"),
     ],

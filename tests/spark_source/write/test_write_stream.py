@@ -82,7 +82,9 @@ def test_a_batch_that_failed_is_sent_again_and_loses_nothing(delta_spark: SparkS
 def test_only_appends(delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
     feed.send(10)
     counts = from_feed(delta_spark, feed).groupBy("tag").count().selectExpr("cast(count AS string) AS value")
-    with pytest.raises(Exception, match=r'cannot be overwritten, as outputMode\("complete"\) asks for; use outputMode'):
+    with pytest.raises(
+        Exception, match=r'outputMode\("complete"\) would overwrite the topic, which is not possible; use outputMode'
+    ):
         run(counts, plain_feed, tmp_path / "complete", "complete")
     feed.wait_until_free()
     with pytest.raises(Exception, match="tubeclient does not support Update mode"):

@@ -117,7 +117,7 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
     bench.tube.delete_topic("clicks")
     bench.tube.create_topic(TopicConfig("clicks", 2, 1))
     bench.send(20)
-    with pytest.raises(StreamingQueryException, match=r"DataLoss: .* deleted or made anew"):
+    with pytest.raises(StreamingQueryException, match=r"DataLoss: .* deleted or created again"):
         bench.run("two")
     lossy = {**bench.settings.source_options, "failOnDataLoss": "false"}
     with pytest.raises(StreamingQueryException, match=r"RowsWouldRepeat: .* --begin-anew TOPIC"):

@@ -131,11 +131,11 @@ def test_nothing_is_touched(tube: EmbeddedTubeMQ) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--strategy", "modulus"], "assignment strategy 'modulus' is unknown; there are averagely"),
+        (["--strategy", "modulus"], "assignment strategy 'modulus' is unknown; use one of averagely"),
         (["--strategy", "backlog"], "backlog needs the hint lag"),
         (["--strategy", "machine_room"], "needs the hint rooms"),
         (["--hints", "east"], "--hints "),
-        (["--hints", '{"room": {}}'], "--hints has 'room', which is no hint"),
+        (["--hints", '{"room": {}}'], "--hints has the unknown entry 'room'"),
         (["--without-node", "3"], "node 3 cannot be removed; it has none of the partitions"),
         (["--without-broker", "2"], "broker 2 cannot be removed; it has none of the partitions"),
         (["--topic", "klicks"], "no broker of the cluster has topic klicks; check the name"),
