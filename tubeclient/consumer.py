@@ -335,9 +335,7 @@ class ClientBalanceConsumer(ProcessBound):
         return f"<{type(self).__name__} of {self.consumer_group}, {self._place()}, {state}>"
 
     def _place(self) -> str:
-        return (
-            f"node {self._node_id} of {self._source_count}" if self._source_count > 0 else "a node that nobody counts"
-        )
+        return f"node {self._node_id} of {self._source_count}" if self._source_count > 0 else "an unnumbered node"
 
     # How it runs
 

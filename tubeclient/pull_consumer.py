@@ -264,7 +264,7 @@ class PullConsumer(ClientBalanceConsumer):
 
 
 def _balance(known: weakref.ref[PullConsumer], due: Alarm) -> None:
-    """The balancing thread. It holds the consumer only while it balances, and ends when nobody else holds it."""
+    """The balancing thread. It holds the consumer only while it balances, and ends when nothing else refers to it."""
     while True:
         consumer = known()
         if consumer is None or consumer._stopping:

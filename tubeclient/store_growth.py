@@ -1,6 +1,6 @@
 """How stores gain partitions between looks, and what that proves of where a new partition's messages begin.
 
-All partitions of a store share one index, so nearly all of the index may lie before the first message of a partition
+All partitions of a store share one index, so nearly all of the index may be before the first message of a partition
 that was added later. A broker's web page lists the partitions that it has. The broker takes no messages for others, and
 a master never lowers their number. The page takes that list first, and the stores' ends after it. So if a page does not
 list a partition, none of its messages lies before the end on the page before.

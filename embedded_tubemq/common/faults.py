@@ -63,7 +63,7 @@ class Faults:
     """The broker answers 503 to producers."""
 
     corrupt_checksums: int = 0
-    """In each of the next so many packs, the first message has a wrong checksum."""
+    """How many further packs get a wrong checksum in their first message."""
 
     _hidden: dict[str, int] = field(default_factory=dict)
     _forced: dict[Method, deque[ForcedAnswer]] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class LoopThread:
         finally:
             self._loop.run_until_complete(self._cancel_rest())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            # Name look-ups leave threads behind that would outlive the loop.
+            # Name look-ups start threads that would outlive the loop.
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
 

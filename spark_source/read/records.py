@@ -1,4 +1,4 @@
-"""From messages to the records that InLong packed into them, in Arrow columns."""
+"""Converts messages to the records that InLong packed into them, as Arrow columns."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class RecordRows:
         self._time_type = self.schema.field("dataTime").type
 
     def of(self, messages: pa.RecordBatch, same: Callable[[int], list[pa.Array]]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of messages, in their order; bad messages come behind.
+        """Yield the records of messages, in order; bad messages come last.
 
-        `same` gives so many rows of the first columns. CorruptMessage, with the row in `number`: a message cannot be
-        taken apart, and bad ones are not kept.
+        `same` returns the first columns for so many rows. CorruptMessage, with the row in `number`: a message cannot be
+        parsed, and bad ones are not kept.
         """
         good = messages
         if self._keep_bad:

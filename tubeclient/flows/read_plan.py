@@ -44,7 +44,7 @@ class ReadPlan:
     reader_groups: tuple[str, ...] = ()
     """Groups under which to look whether data has expired, where that is in doubt."""
     new_client_id: Callable[[], str] = lambda: "look"
-    """Makes a client id for each of these looks, one that nobody ever had."""
+    """Makes a new unique client id for each of these looks."""
     names_this_process: Callable[[str], bool] = lambda _: False
     """Whether a text quotes the id of a client of this process."""
 

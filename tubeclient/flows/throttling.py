@@ -113,7 +113,7 @@ def minute_of_day(wall_ms: float) -> int:
 class PartitionPace:
     """How long one partition has to wait for its next fetch, by what it has read lately.
 
-    Rules are applied anew each minute, as brokers do. Times are milliseconds of a monotonic clock.
+    Rules are applied again each minute, as on the brokers. Times are milliseconds of a monotonic clock.
     """
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ class TimeSearch:
         return self.limit if self._matched else None
 
     def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
-        """The partition's first message at or after `looked_at` is of `minute`, and lies at or after `seen_from`."""
+        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
         if minute < self._minute:
             self._older = min(_number(seen_from), self._rest - 1)
         else:
@@ -60,7 +60,7 @@ class TimeSearch:
         self._rest = _number(looked_at)
 
     def expired(self, min_offset: int) -> None:
-        """What lies before `min_offset` has expired. It counts as older."""
+        """Data before `min_offset` has expired. It counts as older."""
         self._older = max(self._older, min(min_offset // INDEX_ENTRY_BYTES, self._end - 1))
         if self._rest <= self._older:  # the position found so far has expired, too
             self._rest, self._matched = self._end, False

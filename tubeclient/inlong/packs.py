@@ -33,7 +33,7 @@ TEXT_LENGTH: Final = struct.Struct(">H")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Records that stand one behind the other and share their attributes."""
+    """Adjacent records with common attributes."""
 
     attributes: dict[str, str]
     block: bytes

@@ -21,7 +21,7 @@ def known_positions(
     topics: Iterable[str],
     starting: str | None,
 ) -> Offsets:
-    """Where the group stands in `topics`: the end of its rows in the sink, otherwise its position in the offsets table.
+    """The group's positions in `topics`: the end of its rows in the sink, otherwise its position in the offsets table.
 
     The offsets table follows the sink, so it counts only for topics without rows in the sink. If it is ahead anyway,
     those rows went elsewhere, and starting there would leave them out of this sink for good. The user must ask for that

@@ -1,1 +1,1 @@
-"""The JSON of masters and brokers as values of this package: pure, and never more than a ProtocolError."""
+"""Parses the JSON of masters and brokers into values. Pure; the only error is ProtocolError."""

@@ -1,4 +1,4 @@
-"""The answers of a broker's web calls; `broker_id` is the one that was asked."""
+"""The answers of a broker's web calls; `broker_id` is the queried broker."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MIN_INT64: Final = -(1 << 63)
 
 
 def to_files(answer: Fields, broker_id: int) -> dict[StoreKey, StoreFiles]:
-    """admin_query_pubinfo. A store that was never written to is left out."""
+    """admin_query_pubinfo. Without stores that were never written to."""
     found = {}
     for topic in answer.objects("dataSet"):
         name = topic.text("topicName")
-        # There is a line for each partition, thousands maybe, and all of a store's say the same.
+        # There is a line for each partition, maybe thousands, and all lines of a store are equal.
         ids = topic.column("offsetInfo", "partitionId", high=_MAX_INT32)
         line_of = {partition_id // MAX_STORE_PARTITIONS: line for line, partition_id in enumerate(ids)}
         last_of = {partition_id // MAX_STORE_PARTITIONS: partition_id for partition_id in sorted(ids)}
@@ -33,7 +33,7 @@ def to_files(answer: Fields, broker_id: int) -> dict[StoreKey, StoreFiles]:
 
 
 def to_positions(answer: Fields, broker_id: int, group: str) -> list[PartitionPosition]:
-    """admin_query_offset: where `group` has a position, sorted. The end of a store never written to is 0."""
+    """admin_query_offset: the positions of `group`, sorted. The end of a store never written to is 0."""
     found = []
     for of_group in answer.objects("dataSet"):
         if of_group.text("groupName") != group:
@@ -50,5 +50,5 @@ def to_positions(answer: Fields, broker_id: int, group: str) -> list[PartitionPo
 
 
 def to_former_position(answer: Fields) -> int:
-    """admin_manual_set_current_offset: the position before; 0 where there was none."""
+    """admin_manual_set_current_offset: the former position; 0 if there was none."""
     return answer.number("oldOffset")

@@ -1,4 +1,4 @@
-"""Reading the fields of TubeMQ's JSON: each of the type it should be, or a ProtocolError that names it."""
+"""Reads the fields of TubeMQ's JSON with their expected types; a ProtocolError names a wrong field."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Fields"]
 _MAX_INT64: Final = (1 << 63) - 1
 _SHOWN_CHARACTERS: Final = 60
 
-# Where the servers have nothing to tell, they write this in place of a number or a truth value.
+# The servers write this for an unknown number or boolean.
 _NOTHING: Final = "-"
 
 
 class Fields:
-    """One JSON object; `where` says whose answer it is in, for errors."""
+    """One JSON object; `where` names the answer in errors."""
 
     def __init__(self, values: Mapping[str, object], where: str) -> None:
         self._values = values
@@ -28,7 +28,7 @@ class Fields:
         return [self._object(name, item) for item in self._list(name)]
 
     def sub_object(self, name: str) -> Fields:
-        """An object; one that is missing is empty."""
+        """An object; a missing one is empty."""
         return self._object(name, self._values.get(name, {}))
 
     def names(self) -> list[str]:
@@ -36,7 +36,7 @@ class Fields:
         return list(self._values)
 
     def texts(self, name: str) -> frozenset[str]:
-        """A list of texts, which has no order that means anything."""
+        """A list of texts, as a set: its order has no meaning."""
         found = self._list(name)
         return frozenset(item if isinstance(item, str) else self._wrong(name, "a list of texts") for item in found)
 
@@ -53,27 +53,27 @@ class Fields:
         return self._wrong(name, f"a whole number from {low} to {high}")
 
     def column(self, name: str, field: str, lines: Iterable[int] | None = None, *, high: int = _MAX_INT64) -> list[int]:
-        """A whole number from 0 to `high` of each object of a list, which may have thousands, or of some of them."""
+        """A whole number from 0 to `high` of each object of a list, perhaps thousands, or of those in `lines`."""
         items: list[Any] = self._list(name)
         if lines is not None:
             items = [items[line] for line in lines]
         try:
             found = [item[field] for item in items]
         except (TypeError, LookupError):
-            found = [None]  # looked at one by one below
+            found = [None]  # checked one by one below
         if set(map(type, found)) <= {int} and 0 <= min(found, default=0) <= max(found, default=0) <= high:
             return found
         return [self._object(name, item).number(field, high=high) for item in items]
 
     def known_number(self, name: str) -> int | None:
-        """A whole number from 0 on; None where the server has none, which it says with -1, -2 or "-"."""
+        """A whole number from 0 on; None if the server has none (-1, -2 or "-")."""
         if self._values.get(name, _NOTHING) == _NOTHING:
             return None
         value = self.number(name, low=-2)
         return value if value >= 0 else None
 
     def flag(self, name: str) -> bool:
-        """A truth value, which some calls write as a text; False where the server has none."""
+        """A boolean, which some calls write as text; False if the server has none."""
         value = self._values.get(name, _NOTHING)
         if isinstance(value, bool):
             return value

@@ -98,7 +98,7 @@ def to_group(answer: Fields) -> GroupDetail:
 
 
 def refusals(answer: Fields) -> list[str]:
-    """What a change did not do, in the master's words: it answers "OK" and tells item by item what came of them."""
+    """The refused items of a change, in the master's words: it answers "OK" with an outcome per item."""
     return [
         f"broker {item.known_number('brokerId')}: {item.text('errInfo')}"
         for item in answer.objects("data")

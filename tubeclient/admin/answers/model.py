@@ -1,4 +1,4 @@
-"""What masters and brokers tell over HTTP, as values."""
+"""What masters and brokers report over HTTP, as values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ManageStatus(StrEnum):
-    """What a broker was told to do (Apache's ManageStatus)."""
+    """A broker's configured status (Apache's ManageStatus)."""
 
     DRAFT = "draft"
     ONLINE = "online"
@@ -41,9 +41,9 @@ class ManageStatus(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Whether a broker runs, as far as the master knows (WebBrokerConfHandler).
+    """Whether a broker runs, according to the master (WebBrokerConfHandler).
 
-    UNREGISTERED: it never came, said good-bye or was given up; NOT_REGISTERED: it is about to come or to go.
+    UNREGISTERED: it never registered, unregistered or timed out; NOT_REGISTERED: it is registering or unregistering.
     """
 
     RUNNING = "running"
@@ -57,7 +57,7 @@ class RunStatus(StrEnum):
 
 
 class TopicStatus(StrEnum):
-    """How far the deletion of a topic on a broker has come (Apache's TopicStatus)."""
+    """The progress of a topic's deletion on a broker (Apache's TopicStatus)."""
 
     OK = "ok"
     SOFT_DELETED = "soft deleted"
@@ -67,9 +67,8 @@ class TopicStatus(StrEnum):
 
 
 class GroupKind(StrEnum):
-    """Who assigns a group's partitions (Apache's ConsumeType): the master, the master from given offsets on, or the
-    clients themselves. The master calls a group that has no client SERVER_BALANCE.
-    """
+    """Who assigns a group's partitions (Apache's ConsumeType): the master, the master with given start offsets, or the
+    clients. The master calls a group without clients SERVER_BALANCE."""
 
     SERVER_BALANCE = "unbound"
     BOUND = "bound"
@@ -83,11 +82,11 @@ class GroupKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker in the master's books."""
+    """A broker in the master's configuration."""
 
     info: BrokerInfo
     tls_port: int
-    """The port it would take TLS on; `takes_tls` says whether it does."""
+    """Its port for TLS; `takes_tls` says whether it is used."""
     web_port: int
     manage_status: ManageStatus
     run_status: RunStatus
@@ -102,7 +101,7 @@ class BrokerState:
 
     @property
     def is_in_service(self) -> bool:
-        """Whether it was put online, be it for readers or producers only; whether it runs is another matter."""
+        """Whether it is online for readers or producers; it may not be running."""
         return self.manage_status in (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
     def __str__(self) -> str:
@@ -111,7 +110,7 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class TopicOnBroker:
-    """How a topic lies on one broker."""
+    """A topic's layout on one broker."""
 
     topic: str
     broker: BrokerInfo
@@ -120,12 +119,13 @@ class TopicOnBroker:
     accepts_publish: bool
     accepts_subscribe: bool
     is_loaded: bool
-    """Whether the broker has it; else stores and partitions are what the broker is to make once it runs."""
+    """Whether the broker has loaded it; otherwise stores and partitions are what the broker will create once it
+    runs."""
     status: TopicStatus
 
     @property
     def layout(self) -> TopicLayout:
-        """The same as the master tells readers."""
+        """The layout as the master shows it to readers."""
         return TopicLayout(
             self.topic, self.broker.broker_id, self.stores, self.partitions_per_store, self.accepts_subscribe
         )
@@ -133,7 +133,7 @@ class TopicOnBroker:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTopic:
-    """A topic and the brokers it lies on, sorted by id. `max_message_bytes` counts a payload with its attributes."""
+    """A topic and its brokers, sorted by id. `max_message_bytes` counts a payload with its attributes."""
 
     name: str
     max_message_bytes: int
@@ -154,7 +154,7 @@ class GroupSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A client of a group; `source_count` and `node_id` are None unless it was started with them."""
+    """A client of a group; `source_count` and `node_id` are None if it was started without them."""
 
     client_id: str
     host: str
@@ -162,12 +162,12 @@ class GroupMember:
     source_count: int | None
     node_id: int | None
     partitions: tuple[PartitionKey, ...]
-    """What it last reported to read, sorted. A report takes up to a heartbeat of the client to come."""
+    """The partitions of its last report, sorted. A report may be a heartbeat late."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDetail:
-    """A group as the master sees it. `filters` maps topics to filter tags; a topic that is not there is not filtered.
+    """A group at the master. `filters` maps topics to filter tags; topics without a filter are missing.
 
     Without members, topics and filters are empty: the master forgets a group with its last client.
     """
@@ -180,24 +180,24 @@ class GroupDetail:
 
 
 class PartitionPosition(NamedTuple):
-    """How far a group is with one partition; all three are bytes of the index."""
+    """A group's position in one partition; all three are bytes of the index."""
 
     partition: PartitionKey
     committed: int
     in_flight: int
-    """What was fetched beyond `committed` and is not confirmed yet."""
+    """Fetched beyond `committed` and not confirmed yet."""
     end: int
-    """Where the partition's store ends now."""
+    """The current end of the partition's store."""
 
     @property
     def rows_behind(self) -> int:
-        """At most so many rows are left; exact where the store has one partition and nothing is filtered."""
+        """The most rows that are left; exact if the store has one partition and nothing is filtered."""
         return max(0, self.end - self.committed) // INDEX_ENTRY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """The positions of a group, sorted by partition; partitions where it never had one are left out."""
+    """The positions of a group, sorted by partition; without partitions that never had one."""
 
     group: str
     positions: tuple[PartitionPosition, ...]
@@ -209,6 +209,6 @@ class GroupOffsets:
 
     @property
     def rows_behind(self) -> int:
-        """At most so many rows are left in these partitions; a store that several share counts once."""
+        """The most rows that are left in these partitions; a shared store counts once."""
         ends = {position.partition: position.end for position in self.positions}
         return rows_behind(ends, self.committed)
