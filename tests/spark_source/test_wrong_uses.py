@@ -108,8 +108,8 @@ BY_ONE_READ: list[tuple[Literal["batch", "stream"], dict[str, str | None], str]]
     ("stream", {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "minOffsetsPerTrigger 9 is more than max"),
     ("batch", READ_OF_LATEST, "startingOffsets must not be latest in a batch read"),
     ("batch", {"startingOffsets": at(p0=-1, default=0)}, "startingOffsets must not be latest in a batch read"),
-    ("batch", {"endingOffsets": "earliest"}, "endingOffsets must be latest, or offsets"),
-    ("batch", {"endingOffsets": "group"}, "endingOffsets must be latest, or offsets"),
+    ("batch", {"endingOffsets": "earliest"}, "endingOffsets must be latest or offsets"),
+    ("batch", {"endingOffsets": "group"}, "endingOffsets must be latest or offsets"),
     ("batch", {"startingOffsets": at(p0=0)}, "startingOffsets has no entry for 1:TOPIC:1"),
     (
         "batch",
