@@ -15,6 +15,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, none_left
 from tests.exactly_once.spark_cluster import SPARK_HOME, SparkCluster
+from tests.tubeclient_cli.ingest.command import settings_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -45,26 +46,11 @@ def test_the_documented_command_runs_where_python3_on_path_lacks_the_packages(tm
         SparkCluster(tmp_path / "spark", f"{mark}-spark", workers=1, more=bare) as spark,
     ):
         tube.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50)])
-        settings = tmp_path / "ingest.toml"
-        settings.write_text(
-            f"""
-            [ingest]
-            master-servers = "{tube.master_address}"
-            consumer-group = "clicks_etl"
-            topics = ["clicks"]
-            target = "{tmp_path / "table"}"
-            checkpoint = "{tmp_path / "checkpoint"}"
-            starting-offsets = "earliest"
-            trigger = "available-now"
-            [source]
-            masterWebPort = {tube.master_web_port}
-            """
-        )
         small = {**SPARK, "spark.eventLog.enabled": "false"}
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--properties-file", "conf/spark-defaults.conf"]
         command += ["--master", spark.url]
         command += [part for name, value in small.items() for part in ("--conf", f"{name}={value}")]
-        command += ["jobs/ingest_to_delta.py", "--settings", str(settings)]
+        command += ["jobs/ingest_to_delta.py", "--settings", str(settings_file(tube, tmp_path, "available-now"))]
         job = Child(
             "job", command, tmp_path / "job.log", f"{mark}-job", {**bare, "PYSPARK_PYTHON": sys.executable}, ROOT
         )
