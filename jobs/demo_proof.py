@@ -64,7 +64,7 @@ def prove_resume(offsets_table: Path, consumer_group: str, table: Path) -> Check
     stores = {_store(key): offset // INDEX_ENTRY_BYTES for key, offset in at.items()}
     complete = sum(stores.values())
     return Check(
-        "when run 1 had ended, the offsets table stood where the rows ended",
+        "after run 1 the offsets table was at the end of the rows",
         complete == rows > 0,
         f"{complete:,} rows complete in {len(at)} partitions, {rows:,} in the table",
     )

@@ -57,7 +57,7 @@ class VersionGone(OffsetsTableError):
         if 0 <= version <= newest:
             text = (
                 f"is not kept any more ({reason}). The table keeps its log for delta.logRetentionDuration and its files"
-                " for as long as its vacuum says, a week by default; `history` shows what there is"
+                " until they are vacuumed, both a week by default; `history` lists what there is"
             )
         else:
             text = f"does not exist; {f'the newest is {newest}' if newest >= 0 else 'there is no table yet'}"

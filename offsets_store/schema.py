@@ -52,7 +52,7 @@ COLUMNS: Final = (
         "kind",
         "string",
         False,
-        "`position`; `initial` while the first batch is not known complete; `waiting` without an offset yet.",
+        "`position`; `initial` until the first batch is known to be complete; `waiting` without an offset yet.",
     ),
     Column("brokerId", "int", False, "The partition's broker."),
     Column("topic", "string", False, "The partition's topic."),
@@ -86,7 +86,7 @@ COLUMNS: Final = (
         "runEpoch",
         "bigint",
         False,
-        "The run that wrote the row: milliseconds since 1970 at its start, made unique; 0 where only a listener does.",
+        "The run that wrote the row: milliseconds since 1970 at its start, made unique; 0 if only a listener writes.",
     ),
     Column("sequence", "bigint", False, "Counts the group's commits, over all its topic sets."),
     Column("startingOffsets", "string", True, "Only for `initial`: the starting options that the row answers."),
@@ -94,13 +94,13 @@ COLUMNS: Final = (
         "updatedAt",
         "timestamp",
         False,
-        "As of when the position held, UTC: the batch was in the sink then. Mostly just before the commit.",
+        "When the position was valid, UTC: the sink had the batch then. Usually just before the commit.",
     ),
     Column(
         "clientVersion",
         "string",
         False,
-        "Which release wrote the row; behind it `+companion` if not the run did, `(offsets reset)` if that did.",
+        "The release that wrote the row, then `+companion` if a companion did, `(offsets reset)` if a reset did.",
     ),
 )
 

@@ -37,9 +37,9 @@ def errors_page() -> str:
         f"```\n{inspect.cleandoc(tree.partition(chr(10))[2])}\n```\n\n"
         "## Codes that servers answer\n\n| code | class | retriable | |\n|---|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nAny other code is a `StatusError`, which the classes above are kinds of: `code`, `server_text`, "
+        + "\n\nAny other code is a `StatusError`, the base class of those above. It has `code`, `server_text`, "
         "`context`, and `address`, `partition` and `topic` where they are known.\n\n"
-        "## Codes that Apache's clients give to themselves\n\n"
+        "## Codes that only Apache's clients create\n\n"
         f"```\n{inspect.cleandoc(local[local.index('402') - 4 :])}\n```\n"
     )
 

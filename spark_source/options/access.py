@@ -209,8 +209,7 @@ def check_here(options: AccessOptions) -> None:
             except OSError as error:
                 raise ConfigurationError(
                     f"{declared.name} names {named}, which cannot be read on {host_name()} "
-                    f"({error.strerror or error}); the file has to be there on the driver's machine and on every "
-                    "executor's"
+                    f"({error.strerror or error}); the file must exist on the driver's machine and on every executor's"
                 ) from None
         elif declared.parse is to.variable and not os.environ.get(named):
             raise ConfigurationError(

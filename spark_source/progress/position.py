@@ -55,8 +55,8 @@ class AheadWarning:
         self._compared = True
         if ahead:
             _log.warning(
-                "%s is ahead of this query's checkpoint in %d partitions, %s among them: the group was read on %s. "
-                "This query goes on from its checkpoint, and sets the group back to it",
+                "%s is ahead of this query's checkpoint in %d partitions, such as %s: the group was read further %s. "
+                "This query continues from its checkpoint, and sets the group back to it",
                 self._where,
                 len(ahead),
                 ahead[0],

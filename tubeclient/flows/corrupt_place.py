@@ -21,10 +21,10 @@ def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
     left_out = place.max_messages - 1
     others = f", which leaves out at most {left_out} others" if left_out else ""
     return CorruptMessage(
-        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. It was damaged on its way, or it "
-        "was sent so, or damaged on the broker's disk, if reading again gives this error again; then read this "
-        f"partition up to offset {place.start} (endingOffsets of a batch read), and go on from offset {place.end} "
-        f"(startingOffsets, with a new checkpoint where there is one){others}"
+        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. Read again: it may have been "
+        "damaged in transit. If the error comes again, the message was sent so or is damaged on the broker's disk. "
+        f"Then read this partition up to offset {place.start} (endingOffsets of a batch read), and from offset "
+        f"{place.end} (startingOffsets, with a new checkpoint if there is one){others}"
     )
 
 

@@ -108,13 +108,13 @@ def start_text(
         if names
     ]
     if known.waiting:
-        places.append(f"where they were to, when their brokers are heard, in {_partitions(known.waiting)}")
+        places.append(f"by their starting texts, once their brokers answer, in {_partitions(known.waiting)}")
     text = f"the checkpoint is new and begins {'; '.join(places)}"
     ahead = ahead_of_sink(in_sink, in_table, topics)
     if ahead and starting != GROUP:
         text += (
-            f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read on elsewhere, or"
-            " was set forward. This target gets those messages all the same; to leave them out, start with"
+            f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
+            " was moved forward. This target still gets those messages; to leave them out, start with"
             f" --starting-offsets {GROUP}"
         )
     return text

@@ -75,7 +75,7 @@ class _Effect(Enum):
     SOME = "takes rows out that a predicate picks"
     ALL = "may take out any row"
     RESTORES = "puts the table back to an earlier version"
-    FOREIGN = "brings rows from another table, with no word of where they come from"
+    FOREIGN = "adds rows from another table, without their offsets"
 
 
 def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:

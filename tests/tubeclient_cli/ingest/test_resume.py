@@ -116,8 +116,8 @@ def test_whatever_is_said_nothing_that_the_sink_has_is_read_again(
 
 
 AHEAD = (
-    ". The offsets table is ahead of the target in 1 partition of clicks: the group was read on elsewhere, or was set"
-    " forward. This target gets those messages all the same; to leave them out, start with --starting-offsets group"
+    ". The offsets table is ahead of the target in 1 partition of clicks: the group was read elsewhere, or was moved"
+    " forward. This target still gets those messages; to leave them out, start with --starting-offsets group"
 )
 
 
@@ -208,7 +208,7 @@ def test_the_source_is_told_who_waits() -> None:
     alone = OffsetSpec.parse(starting_offsets(known.without({A}), ("clicks",), "earliest"), "startingOffsets")
     assert (dict(alone.named), alone.default) == ({FAR: "latest"}, "earliest")
     text = start_text(known, {A: 280}, {}, ("clicks",), None)
-    assert "where they were to, when their brokers are heard, in 1 partition of clicks" in text
+    assert "by their starting texts, once their brokers answer, in 1 partition of clicks" in text
 
 
 def test_a_sinks_record_keeps_who_waits_until_it_has_an_offset() -> None:
