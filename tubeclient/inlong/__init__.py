@@ -1,4 +1,4 @@
-"""What is inside a message that came through InLong: packs of records, how to take them apart and how to make them.
+"""The content of messages that came through InLong: packs of records, and how to parse and make them.
 
 Needs pyarrow and numpy: `pip install pyspark-tubeclient[inlong]`.
 """

@@ -1,6 +1,6 @@
 """The attributes of InLong's records: `k=v` joined by `&`, with the stream's name and the time of the data.
 
-Names and their order as in InLong's sort SDK (MessageDeserializer.decodeInlongMsg): `t` counts before `dt`.
+Names and precedence as in InLong's sort SDK (MessageDeserializer.decodeInlongMsg): `t` overrides `dt`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ TIME_TEXT: Final = "t"
 MESSAGE_GROUP_ID: Final = "inlongGroupId"
 MESSAGE_STREAM_ID: Final = "inlongStreamId"
 MESSAGE_TIME: Final = "msgTime"
-"""As DataProxy names them in the attributes of a TubeMQ message."""
+"""The names that DataProxy uses in the attributes of a TubeMQ message."""
 
 _TIME_FORMATS: Final = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M"}
-"""By the number of digits read: the longest that the text has. Those behind them do not count."""
+"""By the number of digits read: the longest that the text has. Further digits are ignored."""
 _MAX_MILLIS: Final = (1 << 63) // 1000
 """Spark's timestamps are microseconds in 64 bits."""
 
@@ -50,11 +50,11 @@ class Origin(NamedTuple):
     """InLong's groupId and streamId; None in a message that did not come through InLong."""
     stream_id: str | None
     data_time_ms: int | None
-    """Milliseconds since 1970; None where nothing names a time."""
+    """Milliseconds since 1970; None if nothing names a time."""
 
     @classmethod
     def of_message(cls, message: Mapping[str, str]) -> Origin:
-        """Read the attributes of a message whose body is the record. CorruptMessage: its time is no number."""
+        """Parse the attributes of a message whose body is the record. CorruptMessage: its time is not a number."""
         time_text = message.get(MESSAGE_TIME)
         return cls(
             message.get(MESSAGE_GROUP_ID),
@@ -64,9 +64,9 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, attributes: Mapping[str, str], message: Mapping[str, str], zone: tzinfo) -> Origin:
-        """Read the attributes of a record; groupId and streamId, if missing there, from those of its message.
+        """Parse the attributes of a record; missing groupId and streamId come from those of its message.
 
-        `zone` is the zone of times written as text. CorruptMessage: a name is missing, or a time cannot be read.
+        `zone` is the time zone of times written as text. CorruptMessage: a name is missing, or a time cannot be parsed.
         """
         group_id = attributes.get(GROUP_ID, message.get(MESSAGE_GROUP_ID))
         stream_id = attributes.get(STREAM_ID, message.get(MESSAGE_STREAM_ID))
@@ -77,7 +77,7 @@ class Origin(NamedTuple):
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """Return the pairs of a text; of a key that stands there twice, the last value counts.
+    """Return the pairs of a text; the last value of a repeated key counts.
 
     CorruptMessage: a piece has no `=`.
     """
@@ -88,7 +88,7 @@ def parse_pairs(text: str) -> dict[str, str]:
 
 
 def attribute_text(attributes: Mapping[str, str]) -> str:
-    """Return the text of attributes. ConfigurationError where a key or value would not come back as it is."""
+    """Return the text of attributes. ConfigurationError for a key or value that a parser would not return unchanged."""
     for key, value in attributes.items():
         if not key or "=" in key or "&" in key or "&" in value:
             raise ConfigurationError(
@@ -128,7 +128,7 @@ def _data_time_ms(attributes: Mapping[str, str], zone: tzinfo) -> int | None:
 
 
 def read_millis(text: str, name: str) -> int:
-    """Return the milliseconds since 1970 that the attribute `name` has as text. CorruptMessage: it is none."""
+    """Return the milliseconds since 1970 in the text of the attribute `name`. CorruptMessage if it has none."""
     try:
         millis = int(text)
     except ValueError:

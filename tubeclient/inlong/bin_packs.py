@@ -21,7 +21,7 @@ from tubeclient.inlong.packs import MAGIC_BYTES, TEXT_LENGTH, Run, pairs_run
 __all__ = ["END_MARK", "FIXED_BYTES", "HEAD", "NAMES_NOT_NUMBERS", "OWN_ATTRIBUTES", "SNAPPY_TYPE", "run_of_bin_pack"]
 
 HEAD: Final = struct.Struct(">iBHHHIHIi")
-"""All up to the body."""
+"""All fields before the body."""
 END_MARK: Final = 0xEE01
 FIXED_BYTES: Final = HEAD.size + 2 * TEXT_LENGTH.size
 """All but body and attributes."""

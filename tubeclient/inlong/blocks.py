@@ -1,7 +1,7 @@
-"""Blocks of records: raw snappy, gzip or plain bytes, with limits on what they may unpack to.
+"""Blocks of records: raw snappy, gzip or plain bytes, with limits on their unpacked size.
 
-A raw snappy block starts with its unpacked length as a varint. Its densest element copies 64 bytes and takes 3, so a
-block that claims more than that is a lie, which is found before any memory is taken
+A raw snappy block starts with its unpacked length as a varint. Its densest element takes 3 bytes and copies 64. A block
+that claims more is damaged, and is refused before any memory is allocated
 (https://github.com/google/snappy/blob/main/format_description.txt).
 """
 
@@ -27,25 +27,25 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one message may unpack to. More is a CorruptMessage, raised before the memory is taken."""
+    """The largest unpacked size of one message. More is a CorruptMessage, raised before memory is allocated."""
 
     max_bytes: int = 64 << 20
     max_records: int = 1_000_000
 
     def less(self, count: int, records: int) -> Limits:
-        """What is left of the limits after a block of `count` bytes with so many records."""
+        """The limits that are left after a block of `count` bytes with so many records."""
         return Limits(self.max_bytes - count, self.max_records - records)
 
     def check_bytes(self, count: int, what: str) -> None:
-        """Raise CorruptMessage where `what` would have more than `max_bytes`."""
+        """Raise CorruptMessage if `what` would have more than `max_bytes`."""
         if count > self.max_bytes:
             raise CorruptMessage(f"{what} claims to unpack to {count} bytes; at most {self.max_bytes} are taken")
 
 
 def unpack_snappy(block: bytes, limits: Limits, at: int) -> bytes:
-    """Return what a raw snappy block holds. `at` is the block's place in its message, for the error.
+    """Return the content of a raw snappy block. `at` is the block's position in its message, for the error.
 
-    CorruptMessage: the block is damaged, or lies about its length.
+    CorruptMessage: the block is damaged, or its length is wrong.
     """
     where = f"the snappy block at byte {at}"
     length = _snappy_length(block, where)
@@ -55,7 +55,7 @@ def unpack_snappy(block: bytes, limits: Limits, at: int) -> bytes:
             f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot hold so much"
         )
     if length == 0:
-        return b""  # the codec takes no empty output
+        return b""  # the codec does not accept empty output
     try:
         data: bytes = pa.decompress(block, decompressed_size=length, codec="snappy", asbytes=True)
     except (OSError, ValueError) as error:
@@ -78,7 +78,7 @@ def pack_snappy(data: bytes) -> bytes:
 
 
 def unpack_gzip(block: bytes, limits: Limits) -> bytes:
-    """Return what a gzip file of one member holds. CorruptMessage: it is damaged, cut off, or over the limit."""
+    """Return the content of a gzip file of one member. CorruptMessage: it is damaged, cut off, or over the limit."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
         data = unpacker.decompress(block, limits.max_bytes + 1)
@@ -100,9 +100,9 @@ def pack_gzip(data: bytes) -> bytes:
 
 
 def entry_starts(block: bytes, start: int, end: int, max_entries: int, where: str) -> list[int]:
-    """Return where the entries in block[start:end] begin, and `end` last. An entry is a LENGTH and so many bytes.
+    """Return the starts of the entries in block[start:end], and `end` last. An entry is a LENGTH and so many bytes.
 
-    CorruptMessage: an entry does not end where the next one begins or where the block ends; `where` names the block.
+    CorruptMessage: an entry does not end where the next one begins or the block ends; `where` names the block.
     """
     starts: list[int] = []
     add, length_at, place, last = starts.append, LENGTH.unpack_from, start, end - _LENGTH_BYTES

@@ -1,4 +1,4 @@
-"""Records in Arrow columns, put together from runs of records that share their attributes."""
+"""Records in Arrow columns, built from runs of records that share their attributes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tubeclient.inlong.packs import Run
 __all__ = ["BadMessage", "ColumnBuilder", "Record", "RecordColumns", "Segment"]
 
 _NO_STOP: Final = (1 << 31) - 1
-"""More than any body has. pyarrow 26 computes a wrong size where binary_slice is given no stop."""
+"""More than any body has. pyarrow 26 computes a wrong size if binary_slice gets no stop."""
 
 
 class Record(NamedTuple):
@@ -26,40 +26,40 @@ class Record(NamedTuple):
     body: bytes
     origin: Origin
     record_index: int
-    """Its place in the message, from 0."""
+    """Its index in the message, from 0."""
     attributes: dict[str, str]
 
 
 class BadMessage(NamedTuple):
-    """A message that cannot be taken apart."""
+    """A message that cannot be parsed."""
 
     number: int
-    """Its place among the messages that were decoded together, from 0."""
+    """Its index among the messages that were decoded together, from 0."""
     reason: str
 
 
 class Segment(NamedTuple):
-    """Records in a row with the same attributes."""
+    """Consecutive records with the same attributes."""
 
     origin: Origin
     attributes: dict[str, str]
     records: int
-    """How many."""
+    """Number of records."""
 
 
 class RecordColumns(NamedTuple):
-    """Records, all columns of one length."""
+    """Records as columns of equal length."""
 
     message_numbers: pa.Int32Array
-    """Which of the messages each record was in, from 0."""
+    """The index of each record's message, from 0."""
     record_indexes: pa.Int32Array
-    """Its place in the message, from 0."""
+    """Its index in the message, from 0."""
     group_ids: pa.StringArray
     stream_ids: pa.StringArray
     data_times_ms: pa.Int64Array
     bodies: pa.BinaryArray
     segments: list[Segment]
-    """The attributes, and how many records in a row have them."""
+    """The attributes, and how many consecutive records have them."""
     bad: list[BadMessage]
 
     def attribute_maps(self) -> pa.MapArray:
@@ -82,14 +82,14 @@ class ColumnBuilder:
 
     def __init__(self) -> None:
         self.body_bytes = 0
-        """About how many bytes of bodies there are."""
+        """Approximate bytes of bodies."""
         self._messages: list[int] = []
         self._records: list[int] = []
-        """How many records each of the messages has."""
+        """Records of each message."""
         self._segments: list[Segment] = []
         self._chunks: list[pa.BinaryArray] = [pa.array([], pa.binary())]
         self._runs: list[Run] = []
-        """Whose bodies come behind the chunks."""
+        """Their bodies follow the chunks."""
         self._bad: list[BadMessage] = []
 
     @property
@@ -98,11 +98,11 @@ class ColumnBuilder:
         return bool(self._messages or self._bad)
 
     def add_bad(self, number: int, reason: str) -> None:
-        """Add a message that cannot be taken apart."""
+        """Add a message that cannot be parsed."""
         self._bad.append(BadMessage(number, reason))
 
     def add_plain(self, number: int, segments: list[Segment], bodies: list[bytes]) -> None:
-        """Add the records of a message as they are."""
+        """Add the records of a message as separate bodies."""
         self._add(number, segments, len(bodies))
         self._add_bodies(bodies)
         self.body_bytes += sum(map(len, bodies))
@@ -118,7 +118,7 @@ class ColumnBuilder:
                 self._runs.append(run)
 
     def columns(self) -> RecordColumns:
-        """All that was added."""
+        """All records that were added."""
         of_message = _repeated(self._records)
         firsts = pa.array(list(accumulate(self._records, initial=0))[:-1], pa.int32())
         indexes = pc.subtract(pa.array(np.arange(len(of_message), dtype=np.int32)), firsts.take(of_message))
@@ -167,5 +167,5 @@ def _bodies_of(runs: Sequence[Run]) -> pa.BinaryArray:
 
 
 def _repeated(counts: list[int]) -> pa.Int32Array:
-    """Each number from 0 on as many times as its count says."""
+    """Repeats each index from 0 on as often as its count."""
     return pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts))

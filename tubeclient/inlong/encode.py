@@ -1,4 +1,4 @@
-"""Making packs: what DataProxy and InLong's SDKs send, for tests, for demos, and to feed InLong's sort."""
+"""Makes packs as DataProxy and InLong's SDKs send them, for tests, for demos, and as input of InLong's sort."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BIN_TYPE = 7
 
 
 class OwnRecord(NamedTuple):
-    """A record with attributes of its own."""
+    """A record with its own attributes."""
 
     body: bytes
     attributes: Mapping[str, str]
@@ -61,7 +61,8 @@ def encode_bin_pack(
     snappy: bool = True,
     unique: int = 0,
 ) -> bytes:
-    """Return an InLongMsg of version 4. `numbers` are groupId and streamId as numbers; else the attributes name them.
+    """Return an InLongMsg of version 4. `numbers` are groupId and streamId as numbers; without them the attributes name
+    them.
 
     All records are bytes, or all are OwnRecord. ConfigurationError: attributes cannot be written, or are too long.
     """

@@ -1,4 +1,4 @@
-"""Protobuf packs: MessageObjs, whose records name their times one by one."""
+"""Protobuf packs: MessageObjs, where each record has its own time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["ObjectRecords", "records_of_objs"]
 
 
 class ObjectRecords(NamedTuple):
-    """All of one length."""
+    """Columns of equal length."""
 
     bodies: list[bytes]
     times_ms: list[int]
     attributes: list[dict[str, str]]
-    """The records' parameters, with `sourceIp` where it is not empty."""
+    """The records' parameters, with `sourceIp` if it is not empty."""
 
 
 def records_of_objs(message: Mapping[str, str], body: bytes, limits: Limits) -> ObjectRecords:

@@ -38,14 +38,14 @@ class Run:
     attributes: dict[str, str]
     block: bytes
     starts: list[int]
-    """Where each entry of `block` begins, and last where the run ends. An entry is a LENGTH and so many bytes."""
+    """The start of each entry of `block`, and the run's end. An entry is a LENGTH and so many bytes."""
     has_own: bool
-    """Every second entry is the own attributes of the record before it."""
+    """Every second entry has the attributes of the record before it."""
     own_counts: bool = True
-    """Where a record and its run have an attribute of one name, the record's counts."""
+    """A record's attributes override those of its run."""
 
     def __len__(self) -> int:
-        """How many records."""
+        """Number of records."""
         entries = len(self.starts) - 1
         return entries // 2 if self.has_own else entries
 
@@ -57,9 +57,9 @@ class Run:
 
 
 def version_of(message: bytes) -> int | None:
-    """Return the version that the magic at both ends of a message names, or None where there is none.
+    """Return the version in the magic at both ends of a message; None if there is none.
 
-    Apache's parser knows a version 0 too, which nothing ever wrote.
+    Apache's parser also accepts a version 0, which was never written.
     """
     if len(message) < 2 * MAGIC_BYTES or message[0] != MAGIC or message[:MAGIC_BYTES] != message[-MAGIC_BYTES:]:
         return None

@@ -1,4 +1,4 @@
-"""From messages to records, in columns: no Python object for each record unless its attributes are its own."""
+"""Converts messages to records in columns, without a Python object per record unless it has its own attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RecordDecoder", "records_of"]
 
 
 class RecordDecoder:
-    """Takes messages apart. `zone` is that of data times written as text (attribute `t`)."""
+    """Parses messages. `zone` is the time zone of data times written as text (attribute `t`)."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class RecordDecoder:
         self._batch_bytes = batch_bytes
 
     def decode(self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]]) -> Iterator[RecordColumns]:
-        """Yield the records of messages, in their order and that of their bytes, some `batch_bytes` of bodies at once.
+        """Yield the records of messages, in order, about `batch_bytes` of bodies at a time.
 
-        `attributes` are those of the messages themselves. A message that cannot be taken apart gives no record and is
-        in `bad`; a message is never cut in two.
+        `attributes` are those of the messages. A message that cannot be parsed gives no record and is in `bad`; a
+        message is never split.
         """
         builder = ColumnBuilder()
         for number, (body, own) in enumerate(zip(bodies, attributes, strict=True)):
@@ -87,7 +87,7 @@ class RecordDecoder:
 
 
 def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecoder | None = None) -> list[Record]:
-    """Return the records of one message, which has these attributes. CorruptMessage: it cannot be taken apart."""
+    """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
     records: list[Record] = []
     for columns in (decoder or RecordDecoder()).decode([body], [attributes]):
         if columns.bad:

@@ -1,7 +1,7 @@
-"""How a message wraps its records: by the attributes that DataProxy gave it, else by its magic.
+"""How a message wraps its records: from DataProxy's attributes, otherwise from its magic.
 
-DataProxy names the wrapping in `version` and in `msgEnType`, and how protobuf packs are compressed in `compressType`,
-by name (`DefaultEventHandler.parseHeader`), where its sort SDK expects the number; both are read here.
+DataProxy names the wrapping in `version` and in `msgEnType`, and the compression of protobuf packs in `compressType`,
+by name (`DefaultEventHandler.parseHeader`), while its sort SDK expects the number; both are accepted here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tubeclient.inlong.packs import version_of
 __all__ = ["COMPRESSION", "COMPRESSIONS", "ENCODING", "VERSION", "Payload", "Wrapping", "compression_of", "wrapping_of"]
 
 Payload = Literal["inlong", "auto"]
-"""What messages are said to be: all of them InLong's, or each as it shows itself."""
+"""The configured kind of messages: all are InLong's, or each is detected."""
 
 VERSION: Final = "version"
 ENCODING: Final = "msgEnType"
@@ -48,13 +48,13 @@ COMPRESSIONS: Final = {
 def wrapping_of(message: Mapping[str, str], body: bytes, payload: Payload) -> Wrapping:
     """Return how the message with these attributes wraps its records.
 
-    With "auto" a message counts as InLong's where it names its wrapping as DataProxy does, or has the magic; all others
-    are RAW. With "inlong" one that names no wrapping is a PACK, as for InLong's sort SDK. CorruptMessage: it names a
-    wrapping that is not known.
+    With "auto" a message is InLong's if it names its wrapping as DataProxy does, or has the magic; all others are RAW.
+    With "inlong" a message without a named wrapping is a PACK, as in InLong's sort SDK. CorruptMessage: the named
+    wrapping is unknown.
     """
     named = message.get(VERSION, message.get(ENCODING))
     if payload == "auto" and ENCODING not in message and MESSAGE_GROUP_ID not in message:
-        named = None  # anybody may call an attribute "version"
+        named = None  # any producer may use an attribute "version"
     if named is None:
         return Wrapping.PACK if payload == "inlong" or version_of(body) is not None else Wrapping.RAW
     try:
