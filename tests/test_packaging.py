@@ -331,7 +331,7 @@ LAYERS = {
     "pyspark_tubeclient": Layer({"spark_source", "offsets_store"}, OUTSIDE_WORLD),
 }
 
-ROOMS = {
+FOLDERS = {
     "spark_source": {
         "engine": set(),
         "offsets": set(),
@@ -376,25 +376,25 @@ def test_a_layer_imports_only_what_it_may_know(folder: str) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-@pytest.mark.parametrize("package", ROOMS)
-def test_a_room_knows_only_the_rooms_below_it(package: str) -> None:
-    rooms = ROOMS[package]
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_folder_imports_only_the_folders_below_it(package: str) -> None:
+    folders = FOLDERS[package]
     wrong = []
     seen = set()
     for item in imports_of(package):
-        room = item.file.split("/")[1].removesuffix(".py")
-        if room == "__init__" or not below(item.module, {package}):
+        folder = item.file.split("/")[1].removesuffix(".py")
+        if folder == "__init__" or not below(item.module, {package}):
             continue
         other = item.module.split(".")[1]
-        if other in rooms:
-            seen.add((room, other))
-            if other != room and other not in rooms[room]:
+        if other in folders:
+            seen.add((folder, other))
+            if other != folder and other not in folders[folder]:
                 wrong.append(item)
     assert not wrong, "\n".join(map(str, wrong))
-    allowed = {(room, other) for room, others in rooms.items() for other in others}
+    allowed = {(folder, other) for folder, others in folders.items() for other in others}
     assert allowed <= seen, f"nobody needs {sorted(allowed - seen)}"
     left = {path.name.removesuffix(".py") for path in (ROOT / package).iterdir() if path.suffix in ("", ".py")}
-    assert left - {"__init__", "__pycache__"} == set(rooms)
+    assert left - {"__init__", "__pycache__"} == set(folders)
 
 
 def test_random_numbers_are_handed_to_the_state_machines() -> None:
