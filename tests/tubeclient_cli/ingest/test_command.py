@@ -37,15 +37,27 @@ def to_every_process(job: Child) -> None:
         send_signal(process, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("send", [to_group(signal.SIGINT), to_group(signal.SIGTERM)], ids=["ctrl-c", "timeout"])
+def at_first(job: Child) -> bool:
+    return "starting Spark" in job.log.read_text()
+
+
+def once_there_is_a_jvm(job: Child) -> bool:
+    return any("org.apache.spark.deploy.SparkSubmit" in process.command for process in marked(job.mark))
+
+
+@pytest.mark.parametrize(
+    ("number", "when"),
+    [(signal.SIGINT, at_first), (signal.SIGTERM, at_first), (signal.SIGTERM, once_there_is_a_jvm)],
+    ids=["ctrl-c", "timeout", "timeout-jvm"],
+)
 def test_a_signal_while_spark_starts_ends_the_job_cleanly(
-    tube: EmbeddedTubeMQ, tmp_path: Path, send: Callable[[Child], None]
+    tube: EmbeddedTubeMQ, tmp_path: Path, number: signal.Signals, when: Callable[[Child], bool]
 ) -> None:
     job = ingest(tube, tmp_path)
     with none_left(job.mark):
         try:
-            wait_for(lambda: not job.running or "starting Spark" in job.log.read_text(), "the job to begin", seconds=60)
-            send(job)
+            wait_for(lambda: not job.running or when(job), "the job to begin", seconds=START_SECONDS)
+            os.killpg(job.pid, number)
             assert job.wait(START_SECONDS) == 0, job.tail()
         finally:
             job.kill()
