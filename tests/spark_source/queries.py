@@ -10,6 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.waiting import wait_for
+
 WAIT_SECONDS = 60
 
 
@@ -70,3 +72,15 @@ class Batches:
     @property
     def sizes(self) -> list[int]:
         return [len(self.bodies[number]) for number in sorted(self.bodies)]
+
+
+def wait_for_rows(query: StreamingQuery, sink: Batches, count: int, what: str, *, seconds: float = 30.0) -> None:
+    """Return as soon as the sink has so many rows. Raises what ended the query early."""
+
+    def there() -> bool:
+        error = query.exception()
+        if error is not None:
+            raise error
+        return len(sink.all) == count
+
+    wait_for(there, what, seconds=seconds)

@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ
 from embedded_tubemq.common.faults import ConnectionFault
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
 from tubeclient.wire.methods import Method
 
@@ -89,7 +89,7 @@ def test_secrets_are_in_no_plan_and_no_progress(delta_spark: SparkSession, feed:
     frame = stream(delta_spark, {**options, **secrets})
     sink = Batches()
     with running(frame, tmp_path / "checkpoint", sink) as query:
-        wait_for(lambda: len(sink.all) == 10, "a batch")
+        wait_for_rows(query, sink, 10, "a batch")
         wait_for(lambda: query.recentProgress, "its progress")
         explained = query._jsq.explainInternal(True) + frame._jdf.queryExecution().toString()
         assert "tubeclient" in explained.lower() or "PythonStreaming" in explained

@@ -13,7 +13,7 @@ import pytest
 
 from spark_source.stream.planner_process import PLANNER_MODULE
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, run_available, running, stream
+from tests.spark_source.queries import Batches, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
 from tubeclient_cli.app import short_cause
 
@@ -68,7 +68,7 @@ def test_a_query_whose_planner_is_killed_ends_and_its_next_start_goes_on(
     frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=40))
     with running(frame, tmp_path / "checkpoint", sink) as query:
         if idle:
-            wait_for(lambda: len(sink.all) == 100, "the first messages")
+            wait_for_rows(query, sink, 100, "the first messages")
             kill_planner()
         wait_for(query.exception, "the query to end", seconds=60)
         error = query.exception()

@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.group_page import group_page
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def test_without_a_match_a_stream_waits_and_a_batch_is_empty(
         wait_for(lambda: query.status["message"] == "Waiting for data to arrive", "a query that waits")
         feed = family.feed("a")
         feed.send(10)
-        wait_for(lambda: len(sink.all) == 10 or query.exception(), "the topic's messages")
-        assert query.exception() is None
+        wait_for_rows(query, sink, 10, "the topic's messages")
         # Told with a heartbeat: the master may hear of it after the batch.
         wait_for(lambda: family.held() == [f"1:{feed.topic}:0"], "the master to be told of the partition")
     assert sink.all == feed.sent
@@ -135,7 +134,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(
     options = family.options(failOnDataLoss=str(fail).lower(), **({} if by_pattern else {"subscribe": "a,b"}))
     sink = Batches()
     with running(stream(delta_spark, options), tmp_path / "checkpoint", sink) as query:
-        wait_for(lambda: len(sink.all) == 20, "all messages")
+        wait_for_rows(query, sink, 20, "all messages")
         family.tube.delete_topic(goes.topic)
         if fail:
             wait_for(query.exception, "the query to end")
@@ -144,8 +143,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(
                 query.awaitTermination(1)
         else:
             sent += stays.send(10)
-            wait_for(lambda: len(sink.all) == 30 or query.exception(), "the other topic's messages")
-            assert query.exception() is None
+            wait_for_rows(query, sink, 30, "the other topic's messages")
     assert sink.all == sorted(sent)
 
 
