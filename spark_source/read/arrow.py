@@ -158,10 +158,10 @@ class PackDecoder:
         bodies: list[bytes] = []
         attributes: list[Attributes] = []
         reasons: dict[int, str] = {}
+        left = iter(payloads), iter(flags)
         while len(bodies) < rows:
-            number = len(bodies)
             try:
-                self._texts.split(payloads[number:], flags[number:], bodies, attributes)
+                self._texts.split(*left, bodies, attributes)
             except CorruptMessage as error:
                 number = len(bodies)
                 if not self._keep_bad:

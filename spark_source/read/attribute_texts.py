@@ -5,7 +5,7 @@ Spark needs tag and time of each message. Their text repeats from message to mes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -47,7 +47,7 @@ class AttributeTexts:
         self._times_us: dict[str, int | None] = {}
 
     def split(
-        self, payloads: Sequence[bytes], flags: Sequence[int], bodies: list[bytes], attributes: list[Attributes]
+        self, payloads: Iterable[bytes], flags: Iterable[int], bodies: list[bytes], attributes: list[Attributes]
     ) -> None:
         """Append to bodies and attributes. CorruptMessage for a payload that cannot be parsed."""
         known = self._known

@@ -30,13 +30,15 @@ class RecordRows:
     def __init__(self, rows: RowOptions, streams: frozenset[str], zone: ZoneInfo) -> None:
         assert rows.payload != "raw"
         self.schema: pa.Schema = arrow_schema(rows)
+        self._of_messages = [name for name in _OF_MESSAGES if name in self.schema.names]
+        """Taken for each record: bodies of packs must not be among them."""
         self._keep_bad = rows.bad_messages == "keep"
         self._streams = pa.array(sorted(streams), pa.string())
         self._decoder = RecordDecoder(rows.payload, zone=zone)
         self._time_type = self.schema.field("dataTime").type
 
     def of(self, messages: pa.RecordBatch, same: Callable[[int], list[pa.Array]]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of messages, in order; bad messages come last.
+        """Yield the records of messages, in order; bad messages apart from them.
 
         `same` returns the first columns for so many rows. CorruptMessage, with the row in `number`: a message cannot be
         parsed, and bad ones are not kept.
@@ -71,7 +73,7 @@ class RecordRows:
         }
         if "recordAttributes" in self.schema.names:
             own["recordAttributes"] = columns.attribute_maps()
-        rows = self._batch(messages.take(columns.message_numbers), own, count, same)
+        rows = self._batch(messages.select(self._of_messages).take(columns.message_numbers), own, count, same)
         return rows.filter(pc.is_in(columns.stream_ids, self._streams)) if len(self._streams) else rows
 
     def _bad_rows(

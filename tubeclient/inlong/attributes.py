@@ -17,10 +17,12 @@ __all__ = [
     "MESSAGE_GROUP_ID",
     "MESSAGE_STREAM_ID",
     "MESSAGE_TIME",
+    "NO_ORIGIN",
     "STREAM_ID",
     "TIME_TEXT",
     "Origin",
     "attribute_text",
+    "checked_millis",
     "parse_pairs",
     "read_java_text",
     "read_millis",
@@ -74,6 +76,10 @@ class Origin(NamedTuple):
             missing = GROUP_ID if group_id is None else STREAM_ID
             raise CorruptMessage(f"the attributes {sorted(attributes)} of a record have no {missing}")
         return cls(group_id, stream_id, _data_time_ms(attributes, zone))
+
+
+NO_ORIGIN: Final = Origin(None, None, None)
+"""Of a message that is not from InLong."""
 
 
 def parse_pairs(text: str) -> dict[str, str]:
@@ -133,8 +139,13 @@ def read_millis(text: str, name: str) -> int:
         millis = int(text)
     except ValueError:
         raise CorruptMessage(f"the time {name}={text[:50]!r} is no number of milliseconds") from None
+    return checked_millis(millis, name)
+
+
+def checked_millis(millis: int, name: str) -> int:
+    """Return `millis` since 1970, the attribute `name`. CorruptMessage: it is outside of Spark's timestamps."""
     if abs(millis) >= _MAX_MILLIS:
-        raise CorruptMessage(f"the time {name}={text[:50]!r} is past all timestamps")
+        raise CorruptMessage(f"the time {name}={millis} is past all timestamps")
     return millis
 
 

@@ -11,10 +11,18 @@ the two numbers and the time as signed, so it shows numbers from 32 768 on, and 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Final
 
 from tubeclient.errors import CorruptMessage
-from tubeclient.inlong.attributes import DATA_TIME, GROUP_ID, STREAM_ID, parse_pairs
+from tubeclient.inlong.attributes import (
+    DATA_TIME,
+    GROUP_ID,
+    MESSAGE_GROUP_ID,
+    MESSAGE_STREAM_ID,
+    STREAM_ID,
+    parse_pairs,
+)
 from tubeclient.inlong.blocks import Limits, entry_starts, unpack_snappy
 from tubeclient.inlong.packs import MAGIC_BYTES, TEXT_LENGTH, Run, pairs_run
 
@@ -33,8 +41,9 @@ NAMES_NOT_NUMBERS: Final = 4
 SNAPPY_TYPE: Final = 1 << 5
 
 
-def run_of_bin_pack(message: bytes, limits: Limits) -> Run:
-    """Return the records of a pack of version 4.
+def run_of_bin_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> Run:
+    """Return the records of a pack of version 4. `outer` are the attributes of its message: where the pack has numbers
+    for group and stream, the names in there count.
 
     CorruptMessage that names the byte: the pack is cut off, damaged, or unpacks to more than `limits`.
     """
@@ -62,7 +71,8 @@ def run_of_bin_pack(message: bytes, limits: Limits) -> Run:
         raise CorruptMessage(f"the attributes at byte {text_start} are not UTF-8: {error}") from error
     attributes[DATA_TIME] = str(seconds * 1000)
     if not flags & NAMES_NOT_NUMBERS:
-        attributes[GROUP_ID], attributes[STREAM_ID] = str(group), str(stream)
+        attributes[GROUP_ID] = outer.get(MESSAGE_GROUP_ID, str(group))
+        attributes[STREAM_ID] = outer.get(MESSAGE_STREAM_ID, str(stream))
     block = _block_of(kind >> 5, message[start:end], limits, start)
     where = "the unpacked body of the pack"
     if flags & OWN_ATTRIBUTES:

@@ -48,14 +48,16 @@ def unpack_snappy(block: bytes, limits: Limits, at: int) -> bytes:
     CorruptMessage: the block is damaged, or its length is wrong.
     """
     where = f"the snappy block at byte {at}"
-    length = _snappy_length(block, where)
+    length, start = _snappy_length(block, where)
     limits.check_bytes(length, where)
     if length > len(block) * _SNAPPY_DENSEST:
         raise CorruptMessage(
             f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot hold so much"
         )
-    if length == 0:
-        return b""  # the codec does not accept empty output
+    if length == 0:  # the codec does not accept empty output
+        if len(block) > start:
+            raise CorruptMessage(f"{where} claims to be empty and has {len(block) - start} bytes more")
+        return b""
     try:
         data: bytes = pa.decompress(block, decompressed_size=length, codec="snappy", asbytes=True)
     except (OSError, ValueError) as error:
@@ -63,12 +65,13 @@ def unpack_snappy(block: bytes, limits: Limits, at: int) -> bytes:
     return data
 
 
-def _snappy_length(block: bytes, where: str) -> int:
+def _snappy_length(block: bytes, where: str) -> tuple[int, int]:
+    """Return the unpacked length, and how many bytes it takes."""
     length = 0
     for number, byte in enumerate(block[:5]):
         length |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
-            return length
+            return length, number + 1
     raise CorruptMessage(f"{where} does not start with its unpacked length")
 
 

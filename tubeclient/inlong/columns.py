@@ -20,6 +20,10 @@ _NO_STOP: Final = (1 << 31) - 1
 """More than any body has. pyarrow 26 computes a wrong size if binary_slice gets no stop."""
 
 
+_RECORD_BYTES: Final = 64
+"""What a record takes besides its body, about."""
+
+
 class Record(NamedTuple):
     """One record of a message."""
 
@@ -81,8 +85,8 @@ class ColumnBuilder:
     """Collects the records of messages, one message after the other."""
 
     def __init__(self) -> None:
-        self.body_bytes = 0
-        """Approximate bytes of bodies."""
+        self.size = 0
+        """About how many bytes the columns have."""
         self._messages: list[int] = []
         self._records: list[int] = []
         """Records of each message."""
@@ -105,13 +109,13 @@ class ColumnBuilder:
         """Add the records of a message as separate bodies."""
         self._add(number, segments, len(bodies))
         self._add_bodies(bodies)
-        self.body_bytes += sum(map(len, bodies))
+        self.size += sum(map(len, bodies)) + len(bodies) * _RECORD_BYTES
 
     def add_runs(self, number: int, segments: list[Segment], runs: Sequence[Run]) -> None:
         """Add the records of a message that are still in their blocks."""
         self._add(number, segments, sum(map(len, runs)))
         for run in runs:
-            self.body_bytes += run.starts[-1] - run.starts[0]
+            self.size += run.starts[-1] - run.starts[0] + len(run) * _RECORD_BYTES
             if run.has_own:
                 self._add_bodies(run.bodies())
             else:

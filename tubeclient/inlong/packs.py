@@ -124,7 +124,9 @@ def _runs_of_block(
         yield Run(attributes, block, starts, False)
         return
     for start, end in pairwise(starts):
-        yield pairs_run(block, start + LENGTH.size, end, attributes, limits, where)
+        run = pairs_run(block, start + LENGTH.size, end, attributes, limits, where)
+        limits = limits.less(0, len(run))
+        yield run
 
 
 def pairs_run(

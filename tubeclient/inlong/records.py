@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 
 from tubeclient.errors import CorruptMessage
-from tubeclient.inlong.attributes import Origin, parse_pairs
+from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, NO_ORIGIN, Origin, parse_pairs
 from tubeclient.inlong.bin_packs import run_of_bin_pack
 from tubeclient.inlong.blocks import Limits
 from tubeclient.inlong.columns import ColumnBuilder, Record, RecordColumns, Segment
@@ -34,7 +34,7 @@ class RecordDecoder:
         self._batch_bytes = batch_bytes
 
     def decode(self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]]) -> Iterator[RecordColumns]:
-        """Yield the records of messages, in order, about `batch_bytes` of bodies at a time.
+        """Yield the records of messages, in order, about `batch_bytes` of columns at a time.
 
         `attributes` are those of the messages. A message that cannot be parsed gives no record and is in `bad`; a
         message is never split.
@@ -45,7 +45,7 @@ class RecordDecoder:
                 self._add(builder, number, body, own)
             except CorruptMessage as error:
                 builder.add_bad(number, str(error))
-            if builder.body_bytes >= self._batch_bytes:
+            if builder.size >= self._batch_bytes:
                 yield builder.columns()
                 builder = ColumnBuilder()
         if builder.used:
@@ -54,11 +54,13 @@ class RecordDecoder:
     def _add(self, builder: ColumnBuilder, number: int, body: bytes, message: Mapping[str, str]) -> None:
         wrapping = wrapping_of(message, body, self._payload)
         if wrapping is Wrapping.RAW:
-            builder.add_plain(number, [Segment(Origin.of_message(message), {}, 1)], [body])
+            origin = Origin.of_message(message) if MESSAGE_GROUP_ID in message else NO_ORIGIN
+            builder.add_plain(number, [Segment(origin, {}, 1)], [body])
         elif wrapping is Wrapping.MESSAGE_OBJS:
             found = records_of_objs(message, body, self._limits)
+            group_id, stream_id, _ = Origin.of({}, message, self._zone)
             segments = [
-                Segment(Origin.of(message, message, self._zone)._replace(data_time_ms=time_ms), own, 1)
+                Segment(Origin(group_id, stream_id, time_ms), own, 1)
                 for time_ms, own in zip(found.times_ms, found.attributes, strict=True)
             ]
             builder.add_plain(number, segments, found.bodies)
@@ -68,7 +70,11 @@ class RecordDecoder:
                 raise CorruptMessage(
                     f"the message of {len(body)} bytes is no InLong pack: it does not begin and end with 0F 01 to 0F 04"
                 )
-            runs = [run_of_bin_pack(body, self._limits)] if version == 4 else list(runs_of_pack(body, self._limits))
+            runs = (
+                [run_of_bin_pack(body, message, self._limits)]
+                if version == 4
+                else list(runs_of_pack(body, self._limits))
+            )
             builder.add_runs(number, [segment for run in runs for segment in self._segments(run, message)], runs)
 
     def _segments(self, run: Run, message: Mapping[str, str]) -> Iterator[Segment]:

@@ -165,7 +165,7 @@ def test_bombs_end_at_the_limits() -> None:
     assert "more than 1000 bytes" in reason(
         encode_message_objs([OwnRecord(b"x" * 2000, {})], [1], "gzip"), objects, limits
     )
-    assert "at most 50" in reason(encode_message_objs(many, [1] * 51, "gzip"), objects, limits)
+    assert "more than 50 records" in reason(encode_message_objs(many, [1] * 51, "gzip"), objects, limits)
     assert "more than 50 entries" in reason(a_pack(bodies=(b"",) * 51), None, limits)
     assert "at most 1000" in reason(a_pack(bodies=(b"x" * 1000,)), None, limits)
     two = encode_pack([RecordGroup(ATTRIBUTES, [b"x" * 600])] * 2, made_ms=5)
@@ -276,3 +276,78 @@ def test_an_unknown_wrapping_or_compression_is_said(text: str) -> None:
     assert "wrapping" in reason(a_pack(), {"version": text})
     if text not in ("NONE",):
         assert "compression" in reason(b"", {**OBJECTS, "compressType": text})
+
+
+@pytest.mark.parametrize(
+    ("pack", "said"),
+    [
+        (b"\x0a\x0e\x08\x05\x12\x00\x1a\x00\x22\x06\x0a\x01\xff\x12\x01v", "parameters that are not UTF-8"),
+        (b"\x0a\x07\x08\x05\x12\x01\xff\x1a\x00", "parameters that are not UTF-8"),
+        (encode_message_objs([OwnRecord(b"a", {})], [(1 << 63) - 1], "none"), "past all timestamps"),
+        (b"\x12\x05\x08\x05\x12\x00\x1a\x00", "byte 0 begins no record"),
+        (b"\x0a\x7f\x08\x05", "ends within the record"),
+        (b"\x0a\xff", "no whole number"),
+        (b"\x0a\x02\x08\x05", "sourceIp"),
+        (b"\x0a\x01\x08", "is no MessageObj"),
+    ],
+)
+def test_what_is_wrong_with_a_protobuf_pack(pack: bytes, said: str) -> None:
+    assert said in reason(pack, OBJECTS)
+
+
+def test_protobuf_bombs_end_before_they_are_parsed() -> None:
+    many_records = b"\x0a\x06\x08\x05\x12\x00\x1a\x00" * 1001
+    limits = RecordDecoder(limits=Limits(max_records=1000))
+    assert "more than 1000 records" in reason(many_records, OBJECTS, limits)
+    params = b"\x08\x05\x12\x00\x1a\x00" + b"\x22\x00" * 100_000
+    one_record = b"\x0a" + b"\xc6\x9a\x0c" + params
+    tracemalloc.start()
+    try:
+        assert "too many parameters" in reason(one_record, OBJECTS, limits)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    [found] = records_of(one_record, OBJECTS)
+    assert found.attributes == {"": ""}
+    short = (b"\x08\x05\x12\x00\x1a\x00" + b"\x22\x00" * 40, b"\x0a\x56")
+    assert "too many parameters" in reason((short[1] + short[0]) * 30, OBJECTS, limits)
+
+
+def test_a_snappy_block_that_claims_to_be_empty_is_empty() -> None:
+    whole = a_pack(bodies=(b"one", b"two"))
+    at = whole.index(b"dt=1700000000000") + len(b"dt=1700000000000") + 5
+    assert "claims to be empty" in reason(whole[:at] + b"\0" + whole[at + 1 :])
+
+
+def test_records_are_counted_over_all_of_a_pack() -> None:
+    own = [OwnRecord(b"x", {"n": "0"})] * 6
+    limits = RecordDecoder(limits=Limits(max_records=10))
+    two = encode_pack([RecordGroup(ATTRIBUTES, own)] * 2, 3, made_ms=5)
+    assert "too many records" in reason(two, None, limits)
+    # Java writes several records as one entry.
+    pair = LENGTH.pack(1) + b"x" + LENGTH.pack(3) + b"n=0"
+    block = (LENGTH.pack(len(pair) * 6) + pair * 6) * 2
+    empty = encode_pack([RecordGroup(ATTRIBUTES, [])], 3, made_ms=5, snappy=False)
+    at = empty.rindex(LENGTH.pack(1) + b"\0\x0f\x03")
+    assert "too many records" in reason(
+        empty[:at] + LENGTH.pack(len(block) + 1) + b"\0" + block + empty[-2:], None, limits
+    )
+
+
+def test_empty_records_fill_batches_too() -> None:
+    many = encode_message_objs([OwnRecord(b"", {})] * 1000, [5] * 1000, "none")
+    assert len(list(RecordDecoder(batch_bytes=1000).decode([many] * 3, [OBJECTS] * 3))) == 3
+
+
+def test_attributes_of_others_are_not_inlongs() -> None:
+    [raw] = records_of(b"row", {"msgTime": "noon", "dt": "soon"}, RecordDecoder("auto"))
+    assert raw.origin == Origin(None, None, None)
+    pack = encode_message_objs([OwnRecord(b"a", {})], [5], "none")
+    [found] = records_of(pack, {**OBJECTS, "dt": "soon"})
+    assert found.origin == Origin("g", "s", 5)
+
+
+def test_names_of_the_message_count_before_the_numbers_of_version_4() -> None:
+    pack = encode_bin_pack([b"x"], {}, data_time_s=5, numbers=(7, 8))
+    [found] = records_of(pack, {"inlongGroupId": "g", "inlongStreamId": "s"})
+    assert found.origin == Origin("g", "s", 5000)
