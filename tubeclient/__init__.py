@@ -9,6 +9,7 @@ A name is imported on first use, so that importing only `tubeclient.keys` loads 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from tubeclient._version import __version__
@@ -271,6 +272,8 @@ if not TYPE_CHECKING:  # for type checkers a name that is not there is an error
 
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
+            if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+                return importlib.import_module(f"{__name__}.{name}")
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
         return value

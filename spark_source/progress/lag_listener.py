@@ -1,6 +1,7 @@
 """Lag of running queries for the driver: Spark shows the offsets of Python sources, but not their metrics.
 
-listener = LagListener(print) spark.streams.addListener(listener)
+listener = LagListener(print)
+spark.streams.addListener(listener)
 """
 
 from __future__ import annotations

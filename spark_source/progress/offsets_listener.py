@@ -84,7 +84,8 @@ class OffsetsListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         if self._last is not None and self._last.run_id == str(event.runId):
-            self._follower.follow(self._last, at_once=True)
+            # Written again, whether it is in the table or not: the planner's late write may have set the table back.
+            self._follower.follow(self._last._replace(), at_once=True)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until all received ends are written or have failed; False on timeout.

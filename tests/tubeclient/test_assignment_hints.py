@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import fields, replace
 from typing import Any
 
@@ -54,3 +55,13 @@ def all_to_the_first(keys: Any, source_count: int, _: Hints) -> Assignment:
 
 def test_a_strategy_that_does_not_say_may_go_by_all() -> None:
     assert hints_of(f"{__name__}:all_to_the_first") == frozenset(Hint)
+
+
+@functools.wraps(STRATEGIES["modulo"])
+def wrapped(keys: Any, source_count: int, hints: Hints) -> Assignment:
+    return all_to_the_first(keys, source_count, hints)
+
+
+def test_a_wrapper_does_not_say_what_the_wrapped_strategy_says() -> None:
+    assert hints_of("modulo") == frozenset()
+    assert hints_of(f"{__name__}:wrapped") == frozenset(Hint)

@@ -40,6 +40,12 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         exec("from tubeclient import RangeReaders")
 
 
+def test_a_module_is_there_as_soon_as_it_is_named() -> None:
+    code = "import tubeclient; print(tubeclient.errors.TubeError.__name__, tubeclient.admin.__name__)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split() == ["TubeError", "tubeclient.admin"]
+
+
 def test_keys_alone_load_next_to_nothing() -> None:
     code = "import sys, tubeclient.keys; print(*sorted(sys.modules))"
     ran = subprocess.run([sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, timeout=60)

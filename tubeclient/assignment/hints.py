@@ -85,7 +85,7 @@ def goes_by(*hints: Hint) -> Callable[[_S], _S]:
     all."""
 
     def declare(strategy: _S) -> _S:
-        setattr(strategy, _DECLARED, frozenset(hints))
+        setattr(strategy, _DECLARED, (strategy, frozenset(hints)))
         return strategy
 
     return declare
@@ -93,5 +93,6 @@ def goes_by(*hints: Hint) -> Callable[[_S], _S]:
 
 def declared_hints(strategy: Strategy) -> frozenset[Hint]:
     """The hints that a strategy declares; all if it declares none."""
-    found: frozenset[Hint] = getattr(strategy, _DECLARED, frozenset(Hint))
-    return found
+    declared: tuple[Strategy, frozenset[Hint]] | None = getattr(strategy, _DECLARED, None)
+    # functools.wraps copies the declaration of the wrapped strategy, which may use fewer hints.
+    return declared[1] if declared is not None and declared[0] is strategy else frozenset(Hint)

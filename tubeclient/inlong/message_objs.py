@@ -18,7 +18,7 @@ __all__ = ["ObjectRecords", "records_of_objs"]
 _RECORD_TAG: Final = 0x0A
 """Field 1 of MessageObjs."""
 _VARINT, _LENGTH_DELIMITED = 0, 2
-_FIXED_FIELDS: Final = 3
+_REQUIRED: Final = ("msgTime", "sourceIp", "body")
 _SHORT_RECORD_BYTES: Final = 100_000
 
 
@@ -55,8 +55,9 @@ def records_of_objs(message: Mapping[str, str], body: bytes, limits: Limits) -> 
             one = inlong_pb2.MessageObj.FromString(body[start:end])
         except DecodeError as error:
             raise CorruptMessage(f"{where} is no MessageObj: {error}") from error
-        if not one.IsInitialized():  # which not all parsers check
-            raise CorruptMessage(f"{where} lacks {', '.join(one.FindInitializationErrors())}")
+        lacking = [name for name in _REQUIRED if not one.HasField(name)]
+        if lacking:  # which not all parsers check
+            raise CorruptMessage(f"{where} lacks {', '.join(lacking)}")
         left -= len(one.params)
         attributes = {pair.key: pair.value for pair in one.params}
         if one.sourceIp:
@@ -89,7 +90,7 @@ def _check_field_count(body: bytes, start: int, end: int, most: int, where: str)
     if end - start <= _SHORT_RECORD_BYTES:
         return
     at = start
-    for _ in range(most + _FIXED_FIELDS):
+    for _ in range(most + len(_REQUIRED) + 1):
         if at >= end:
             return
         tag, at = _varint(body, at)

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable
+from spark_source.cluster import cluster
 from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
+from tubeclient import ClientSettings
 from tubeclient.errors import ClientClosed, ConfigurationError, ConnectError, DataLoss, NodeIdConflict, TopicNotDeployed
+from tubeclient.group import GroupMembership
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 
@@ -24,6 +27,21 @@ def parse(**more: str) -> SourceOptions:
 
 
 # The option
+
+
+def test_the_master_is_told_the_filters_of_topics_that_come_later_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Mapping[str, frozenset[str]]] = []
+
+    def no_membership(*_: object, filters: Mapping[str, frozenset[str]], **__: object) -> GroupMembership:
+        made.append(filters)
+        raise NodeIdConflict(429, "taken")
+
+    monkeypatch.setattr(cluster, "GroupMembership", no_membership)
+    monkeypatch.setattr(cluster.TubeCluster, "_matching_topics", lambda _: ["aa"])
+    options = parse(subscribepattern="a.*", filters='{"ab": ["x"]}')
+    with pytest.raises(NodeIdConflict):
+        cluster.TubeCluster(ClientSettings(("m",)), options).membership(1).join(0)
+    assert made == [{"ab": frozenset({"x"})}]
 
 
 def test_a_topic_is_read_if_its_whole_name_matches() -> None:

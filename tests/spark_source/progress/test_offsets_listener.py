@@ -297,6 +297,18 @@ def test_a_slow_table_holds_nobody_up_and_gets_the_newest_end() -> None:
     assert recorded.offsets == [28, 28 * 99]
 
 
+def test_the_last_end_is_written_again_when_the_query_has_ended() -> None:
+    """The planner's last write, of a batch before, may have come late and set the table back."""
+    recorded = Recorded()
+    listener = listen(recorded)
+    listener.onQueryProgress(progress(ours(28)))
+    listener.onQueryProgress(progress(ours(56)))
+    assert listener.flush(30)
+    listener.onQueryTerminated(started("r"))
+    assert listener.flush(30)
+    assert recorded.offsets[-2:] == [56, 56]
+
+
 def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
