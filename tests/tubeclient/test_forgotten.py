@@ -121,7 +121,7 @@ def test_a_second_consumer_of_a_group_beside_one_that_is_held_is_said(
     settings: ClientSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     with dynamic(settings), dynamic(settings):
-        assert "has a PullConsumer of consumerGroup etl already" in caplog.text
+        assert "already has a PullConsumer of consumerGroup etl" in caplog.text
 
 
 def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
