@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import tubeclient
 from tubeclient.flows import holding as module
+from tubeclient.flows.effects import Ticket
 from tubeclient.flows.holding import Doubt, Holding, Lease, OpenFetch, PackOut, Phase
 from tubeclient.flows.holdings import Holdings
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -81,9 +82,11 @@ class Transitions(RuleBasedStateMachine):
             assert holding.phase is Phase.IDLE
             assert not holding.leaving
             assert holding.line.up
-            assert not holding.sending
+            assert not self.holdings.is_written(holding)
             assert holding.key not in self.holdings.unanswered
-            self.fetches.append((holding, holding.fetches()))
+            fetch = OpenFetch()
+            holding.fetches(fetch)
+            self.fetches.append((holding, fetch))
             assert holding.noted
 
     @precondition(lambda self: self.fetches)
@@ -93,7 +96,7 @@ class Transitions(RuleBasedStateMachine):
         holding, fetch = self.fetches.pop(data.draw(st.integers(0, len(self.fetches) - 1)))
         before = (holding.phase, holding.fetch)
         if sent:
-            fetch.sent(object())  # type: ignore[arg-type]
+            fetch.ticket = Ticket(object())
         else:
             holding.fetch_given_up(fetch)
         if before[1] is not fetch:
@@ -135,10 +138,8 @@ class Transitions(RuleBasedStateMachine):
         holding = self.one(number, Phase.DELIVERED)
         if holding is not None and holding not in self.leases:
             self.leases[holding] = holding.lease
-            holding.begins_to_send()
             holding.commits(self.now)
             holding.was_sent(1, 1)
-            holding.sending_ends()
             holding.commit_sent(self.leases[holding])
             assert holding.is_asked_for
 
@@ -149,7 +150,7 @@ class Transitions(RuleBasedStateMachine):
         if known and holding.is_under(lease):
             holding.committed(position, position, wall_ms=self.now)
             assert holding.expected == holding.confirmed == position
-        holding.commit_ends()
+        self.holdings.turns.committing.discard(holding)
 
     @rule(number=WHICH)
     def its_broker_goes_or_comes(self, number: int) -> None:

@@ -58,6 +58,7 @@ class Consumption:
         self._registrations = registrations
         self._registrar = registrations.registrar
         self._holdings = registrations.holdings
+        self._committing = self._holdings.turns.committing
         self._unsettled: dict[Holding, _Commit] = {}
         """Open asynchronous commits."""
 
@@ -89,16 +90,18 @@ class Consumption:
         StalePack if the pack does not count any more.
         """
         now: float = yield Now()
-        holding = self._begin(delivery, now)
+        holding = self._holding_of(delivery)
         try:
+            delivery.settled = True
+            holding.commits(now)
             commit = yield from self._send(holding, delivery, consumed, now)
             position = yield from self._outcome(holding, commit)
         except TubeError:
-            holding.commit_ends()
+            self._committing.discard(holding)
             yield Notify(CHANGED)
             raise
         finally:  # even if the caller was interrupted
-            holding.commit_ends()
+            self._committing.discard(holding)
         yield Notify(CHANGED)
         return position
 
@@ -107,12 +110,14 @@ class Consumption:
         the pack does not count any more.
         """
         now: float = yield Now()
-        holding = self._begin(delivery, now)
+        holding = self._holding_of(delivery)
         try:
+            delivery.settled = True
+            holding.commits(now)
             self._unsettled[holding] = yield from self._send(holding, delivery, consumed, now)
         finally:
             if holding not in self._unsettled:
-                holding.commit_ends()
+                self._committing.discard(holding)
         yield Notify(CHANGED)
 
     def wait_confirmed(self, timeout_ms: float) -> Flow[bool]:
@@ -125,14 +130,12 @@ class Consumption:
                 return not self._unsettled
             yield Sleep(min(deadline - now, WAIT_SLICE_MS), CHANGED)
 
-    def _begin(self, delivery: Delivery, now_ms: float) -> Holding:
+    def _holding_of(self, delivery: Delivery) -> Holding:
         holding = self._holdings.by_key.get(delivery.partition)
         if holding is None and self._registrar.closed:
             raise ClientClosed("this consumer is closed")
         if holding is None or holding.out is None or holding.out.number != delivery.number:
             raise StalePack(partition=str(delivery.partition))
-        delivery.settled = True
-        holding.commits(now_ms)
         return holding
 
     def _settle(self) -> Flow[None]:
@@ -147,7 +150,7 @@ class Consumption:
             except TubeError as error:
                 yield Emit(Unconfirmed(commit.delivery, error))
             finally:
-                holding.commit_ends()
+                self._committing.discard(holding)
             yield Notify(CHANGED)
 
     def _send(self, holding: Holding, delivery: Delivery, consumed: bool, now_ms: float) -> Flow[_Commit]:

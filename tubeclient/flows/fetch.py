@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tubeclient.errors import (
     CorruptMessage,
@@ -48,7 +48,7 @@ from tubeclient.wire.messages import checked_columns, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Expired", "Fetch", "Fetching"]
+__all__ = ["Expired", "Fetching"]
 
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _TROUBLE_MS = 300.0
@@ -62,13 +62,6 @@ class Expired:
     """Emitted: these offsets of a partition expired before they were read. Reading went on after them."""
 
     lost: OffsetRange
-
-
-class Fetch(NamedTuple):
-    """A fetch to send."""
-
-    outgoing: Outgoing
-    open: OpenFetch
 
 
 class Fetching:
@@ -125,7 +118,7 @@ class Fetching:
         while (fetch := self.next_fetch(now_ms, more)) is not None:
             yield from self.send_fetch(fetch)
 
-    def next_fetch(self, now_ms: float, more: int = 0, line: BrokerLine | None = None) -> Fetch | None:
+    def next_fetch(self, now_ms: float, more: int = 0, line: BrokerLine | None = None) -> Outgoing | None:
         """The fetch of the partition whose turn it is; it must be sent in this step. None if enough fetches are open,
         if no partition is free, or if it is the turn of one that is not on `line`.
         """
@@ -137,36 +130,36 @@ class Fetching:
         request = self._registrar.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
-        outgoing = Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C)
-        return Fetch(outgoing, holding.fetches())
+        return Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C)
 
-    def send_fetch(self, fetch: Fetch, *before: Outgoing) -> Flow[list[Ticket]]:
+    def send_fetch(self, outgoing: Outgoing, *before: Outgoing) -> Flow[list[Ticket]]:
         """Send a fetch, and requests `before` it in the same write. Returns the tickets of those requests.
 
         If the broker cannot be reached, the fetch is forgotten; that raises only if there were requests before it.
         """
-        holding = fetch.outgoing.holding
+        holding, fetch = outgoing.holding, OpenFetch()
         try:
-            *tickets, ticket = yield from self._registrar.send(*before, fetch.outgoing)
+            holding.fetches(fetch)
+            *tickets, fetch.ticket = yield from self._registrar.send(*before, outgoing)
+            return tickets
         except TubeError as error:
             yield from self._registrar.line_down(holding.line, error)
             if before:
                 raise
             return []
         except BaseException:  # the caller was interrupted
-            holding.fetch_given_up(fetch.open)
+            holding.fetch_given_up(fetch)
             raise
-        fetch.open.sent(ticket)
-        return tickets
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
         """Handle the answer to a fetch. None if it is no pack to hand out."""
         fetch = holding.fetch
         assert fetch is not None
-        ticket = fetch.take()
+        assert fetch.ticket is not None
+        fetch.taken = True
         try:
             try:
-                response = yield Receive(ticket)
+                response = yield Receive(fetch.ticket)
                 if holding.fetch is not fetch:
                     return None  # the partition was moved or released meanwhile
                 checked(response, f"reading {holding.key}", partition=str(holding.key))
@@ -182,7 +175,7 @@ class Fetching:
                 return None
             return (yield from self._deliver(holding, response))
         finally:  # even if the caller was interrupted
-            fetch.let_go()
+            fetch.taken = False
 
     def _expected(self, holding: Holding) -> Flow[int | None]:
         """Where a pack begins at the latest if nothing expired. None if that is not known.
@@ -268,9 +261,14 @@ class Fetching:
         number = next(self._deliveries)
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
         resume_ms = now + pause_ms if pause_ms > 0 else 0.0
-        holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))
         lag = response.currDataDlt if response.HasField("currDataDlt") else -1
-        return Delivery(number, holding.key, start, holding.end, lag, kept)
+        delivery = Delivery(number, holding.key, start, holding.end, lag, kept)
+        try:
+            holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))
+        except BaseException:  # the caller was interrupted, and does not get it
+            holding.pack_given_up()
+            raise
+        return delivery
 
     @property
     def _limited(self) -> bool:

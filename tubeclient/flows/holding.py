@@ -78,23 +78,9 @@ class OpenFetch:
     """A fetch that was not dealt with. It counts as long as its holding has it."""
 
     ticket: Ticket | None = None
-    """None until it was sent."""
+    """Stands for its answer. None until it was sent."""
     taken: bool = False
     """A thread already waits for its answer."""
-
-    def sent(self, ticket: Ticket) -> None:
-        """It was sent; `ticket` stands for its answer."""
-        self.ticket = ticket
-
-    def take(self) -> Ticket:
-        """Claim its answer: no other thread waits for it."""
-        assert self.ticket is not None
-        self.taken = True
-        return self.ticket
-
-    def let_go(self) -> None:
-        """Unclaim its answer: others may take it, if it is still valid."""
-        self.taken = False
 
 
 @dataclass(eq=False, slots=True)
@@ -126,12 +112,8 @@ class Holding:
     """Set while FETCHING."""
     out: PackOut | None = None
     """Set while DELIVERED."""
-    committing: bool = False
-    """A commit is open. No answer to a fetch is taken before the commit's."""
     sent_over: int | None = None
     """The connection over which the last request went. None if that is not sure."""
-    sending: int = 0
-    """How many fetches and commits are being written to the socket."""
     empty_ms: float = 0.0
     """Time of the last answer without messages."""
     empty_at: int = -1
@@ -154,6 +136,11 @@ class Holding:
     def is_under(self, lease: Lease) -> bool:
         """Whether it was not registered again since that registration."""
         return self.lease.number == lease.number
+
+    @property
+    def committing(self) -> bool:
+        """Whether a commit of it is open."""
+        return self in self.turns.committing
 
     @property
     def is_asked_for(self) -> bool:
@@ -198,23 +185,14 @@ class Holding:
 
     def ends(self) -> None:
         """It is no longer held; answers that still arrive are ignored."""
-        self.leaving = True
-        self._become(Phase.GONE)
         self.turns.leave(self)
+        self.phase, self.fetch, self.out, self.leaving = Phase.GONE, None, None, True
 
     # Sending
 
-    def begins_to_send(self) -> None:
-        """A fetch or a commit is about to be written."""
-        self.sending += 1
-
     def was_sent(self, before: int | None, after: int | None) -> None:
-        """It was written; these are the live connections before and after."""
+        """A fetch or a commit was written; these are the live connections before and after."""
         self.sent_over = after if before in (None, after) else None
-
-    def sending_ends(self) -> None:
-        """Written or not."""
-        self.sending -= 1
 
     # Fetching
 
@@ -222,23 +200,22 @@ class Holding:
         """Allow fetches from `until_ms` on; all current work becomes stale."""
         if self.phase is Phase.GONE:
             return
-        self._become(Phase.IDLE)
         if self.leaving:
             self.turns.leave(self)
         else:
             self.turns.wait(self, until_ms)
+        self._become(Phase.IDLE)  # last: one that is idle waits for its turn, even if this is interrupted
 
-    def fetches(self) -> OpenFetch:
-        """A fetch is about to be sent."""
-        self._become(Phase.FETCHING)
+    def fetches(self, fetch: OpenFetch) -> None:
+        """This fetch is about to be sent."""
+        self._become(Phase.FETCHING, fetch=fetch)
         self.turns.fetch(self)
         self.noted = True
-        self.fetch = OpenFetch()
-        return self.fetch
 
     def fetch_given_up(self, fetch: OpenFetch) -> None:
-        """The fetch was not sent."""
+        """The fetch was not sent, or nobody knows. If it was, a commit with the next one would cover what it read."""
         if self.fetch is fetch:
+            self.commit_next = False
             self.rest()
 
     def lost_track(self, rest_until_ms: float = 0.0) -> None:
@@ -272,12 +249,11 @@ class Holding:
 
     def delivered(self, out: PackOut) -> None:
         """A pack was delivered."""
-        self._become(Phase.DELIVERED)
+        self._become(Phase.DELIVERED, out=out)
         self.turns.deliver(self)
-        self.out = out
 
     def pack_given_up(self) -> None:
-        """Nobody confirmed the pack in time: it will be read again."""
+        """Nobody confirmed the pack in time, or got it: it will be read again."""
         self.expected, self.commit_next = self.confirmed, False
         self.rest()
 
@@ -288,9 +264,10 @@ class Holding:
     # Confirming
 
     def commits(self, now_ms: float) -> None:
-        """The delivered pack is about to be committed; the next fetch may follow the commit at once."""
+        """The delivered pack is about to be committed; the next fetch may follow the commit at once. The commit is open
+        until the holding is taken out of `turns.committing`."""
         assert self.out is not None
-        self.committing = True
+        self.turns.committing.add(self)
         self.rest(self.out.resume_ms if self.out.resume_ms > now_ms else 0.0)
 
     def commit_sent(self, lease: Lease) -> None:
@@ -303,9 +280,5 @@ class Holding:
         self.confirmed, self.end, self.updated_ms = position, max(end, position), wall_ms
         self.expected = position
 
-    def commit_ends(self) -> None:
-        """The commit's outcome is known, or never will be."""
-        self.committing = False
-
-    def _become(self, phase: Phase) -> None:
-        self.phase, self.fetch, self.out = phase, None, None
+    def _become(self, phase: Phase, *, fetch: OpenFetch | None = None, out: PackOut | None = None) -> None:
+        self.phase, self.fetch, self.out = phase, fetch, out

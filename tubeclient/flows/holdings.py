@@ -20,6 +20,8 @@ class Holdings:
         self.turns: Turns[Holding] = Turns()
         self.unanswered: set[PartitionKey] = set()
         """Partitions with requests that were not answered and may still reach the broker."""
+        self.writes: dict[object, list[Holding]] = {}
+        """The partitions of each write of fetches and commits that is under way."""
 
     def line(self, broker: BrokerInfo) -> BrokerLine:
         """The line to a broker, made on first use; it follows a change of the broker's address."""
@@ -49,8 +51,12 @@ class Holdings:
     def drop(self, holding: Holding) -> None:
         """Stop holding the partition."""
         if self.has(holding):
+            holding.ends()  # first: if this is interrupted, it is still there to be dropped
             del self.by_key[holding.key]
-            holding.ends()
+
+    def is_written(self, holding: Holding) -> bool:
+        """Whether a fetch or a commit of it is being written to the socket."""
+        return any(holding in write for write in self.writes.values())
 
     def next_idle(self, now_ms: float, line: BrokerLine | None = None) -> Holding | None:
         """The partition whose turn it is. None if all are busy, resting or unreachable, or if it is the turn of one
@@ -60,4 +66,4 @@ class Holdings:
         return holding if holding is None or line is None or holding.line is line else None
 
     def _is_usable(self, holding: Holding) -> bool:
-        return holding.line.up and not holding.sending and holding.key not in self.unanswered
+        return holding.line.up and not self.is_written(holding) and holding.key not in self.unanswered

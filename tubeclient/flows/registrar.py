@@ -127,9 +127,9 @@ class Registrar:
 
     def send(self, *outgoing: Outgoing) -> Flow[list[Ticket]]:
         """Send fetches and commits of one broker's partitions together, so that no registration overtakes them."""
-        for one in outgoing:
-            one.holding.begins_to_send()
         address = outgoing[0].holding.line.info.address
+        write, partitions = object(), [one.holding for one in outgoing]
+        self.holdings.writes[write] = partitions
         try:
             before = yield ConnectionTo(address)
             tickets: list[Ticket] = yield SendAll(
@@ -143,8 +143,7 @@ class Registrar:
             self.holdings.unanswered.update(one.holding.key for one in outgoing)
             raise
         finally:
-            for one in outgoing:
-                one.holding.sending_ends()
+            del self.holdings.writes[write]
 
     def register(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
         """Register at `offset`, with retries until `deadline`; returns the group's new position.
@@ -338,7 +337,7 @@ class Registrar:
 
     def _all_sent(self, holding: Holding) -> Flow[None]:
         """Wait until all requests that are being sent have been written."""
-        while holding.sending:
+        while self.holdings.is_written(holding):
             yield Sleep(_SENDING_SLICE_MS)
 
     def _request(self, holding: Holding, offset: int, first: bool) -> broker_pb2.RegisterRequestC2B:

@@ -82,17 +82,19 @@ class Registrations:
         now: float = yield Now()
         deadline = now + timeout_ms
         holding = yield from self._settled(key, max(deadline, now + _RELEASE_LIMIT_MS))
-        known = holding is not None
+        known = held = holding is not None
+        left = self.registrar.left.get(key) if offset == BootstrapOffset.STORED else None
         if holding is None:
             line = self.holdings.line(view.broker_of(key))
             filters = self.registrar.plan.filters.get(key.topic, frozenset())
             holding = self.holdings.hold(key, line, filters, view.stores()[key.store])
-        left = self.registrar.left.get(key) if offset == BootstrapOffset.STORED else None
         try:
             if left is None:
                 start = yield from self.registrar.register(holding, offset, deadline)
             else:
                 start = yield from self.registrar.take_up(holding, left, deadline)
+            self.registrar.left.pop(key, None)
+            held = True
         except TubeError as error:
             if isinstance(error, ConnectError | DeadlineExceeded) or (known and isinstance(error, TransportError)):
                 yield from self.registrar.line_down(holding.line, error)
@@ -106,11 +108,9 @@ class Registrations:
             if isinstance(error, NotAvailable):
                 yield Emit(Closed(key))
             raise
-        except BaseException:  # the caller was interrupted
-            if not known:
+        finally:  # even if the caller was interrupted
+            if not held:
                 self.holdings.drop(holding)
-            raise
-        self.registrar.left.pop(key, None)
         if self.registrar.closed or holding.leaving:  # meanwhile
             yield from self.registrar.forget(holding, free_it=True)
             yield Notify(CHANGED)
@@ -133,8 +133,8 @@ class Registrations:
         if holding.leaving:
             yield from self.registrar.forget(holding, free_it=True)
             return True
-        holding.leaves()
         try:
+            holding.leaves()
             yield Emit(Revoking(key))
             deadline = (yield Now()) + wait_ms
             while (yield Now()) < deadline and self._busy(holding):

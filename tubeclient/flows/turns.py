@@ -22,6 +22,8 @@ class Turns(Generic[T]):
         """Those with an open fetch, the oldest first."""
         self.delivered: dict[T, None] = {}
         """Partitions with an unconfirmed pack, oldest first."""
+        self.committing: set[T] = set()
+        """Those with an open commit. No answer to a fetch is taken before the commit's."""
         self._waiting: dict[T, int] = {}
         """The number of each one's newest queue entry; older entries are stale."""
         self._ready: deque[tuple[int, T]] = deque()
@@ -35,13 +37,16 @@ class Turns(Generic[T]):
         self.delivered.pop(one, None)
 
     def wait(self, one: T, rest_until_ms: float = 0.0) -> None:
-        """The item queues behind the others, from `rest_until_ms` on; 0 for at once."""
-        self.leave(one)
-        self._waiting[one] = number = next(self._numbers)
+        """The item queues behind the others, from `rest_until_ms` on; 0 for at once. If this is interrupted, it queues,
+        or is where it was."""
+        number = next(self._numbers)
         if rest_until_ms > 0:
             heapq.heappush(self._resting, (rest_until_ms, number, one))
         else:
             self._ready.append((number, one))
+        self._waiting[one] = number
+        self.fetching.pop(one, None)
+        self.delivered.pop(one, None)
 
     def fetch(self, one: T) -> None:
         """The item has a fetch."""
@@ -73,5 +78,6 @@ class Turns(Generic[T]):
 
     def _end_rests(self, now_ms: float) -> None:
         while self._resting and self._resting[0][0] <= now_ms:
-            _, number, one = heapq.heappop(self._resting)
-            self._ready.append((number, one))
+            _, number, one = self._resting[0]
+            self._ready.append((number, one))  # first: if this is interrupted, two entries do no harm
+            heapq.heappop(self._resting)
