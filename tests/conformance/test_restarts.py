@@ -96,17 +96,21 @@ def test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed(
         running = threads.submit(reader.run, stop)
         try:
             with producing(producer, "restarts") as sent:
-                wait_for(lambda: reader.of_broker[1] > 200, "messages of broker 1")
+                wait_for(lambda: reader.of_broker[1] > 200, "messages of broker 1", seconds=SECONDS)
                 with tube.without_broker(1):
                     before = reader.of_broker[2]
-                    wait_for(lambda: reader.of_broker[2] > before, "messages of the other broker meanwhile")
+                    wait_for(
+                        lambda: reader.of_broker[2] > before, "messages of the other broker meanwhile", seconds=SECONDS
+                    )
                 # Not the producer: it leaves a broker in peace for 50 s that answered 503, as a stopping one may.
                 tube.put(PartitionKey(1, "restarts", 1), [b"back again"])
                 wait_for(lambda: b"back again" in reader.bodies, "a new message of broker 1", seconds=SECONDS)
                 tube.restart_master()
-                wait_for(lambda: group_page(tube.master_web_port, "restarts"), "the node at the new master")
+                wait_for(
+                    lambda: group_page(tube.master_web_port, "restarts"), "the node at the new master", seconds=SECONDS
+                )
                 before = len(reader.bodies)
-                wait_for(lambda: len(reader.bodies) > before, "messages after the master's restart")
+                wait_for(lambda: len(reader.bodies) > before, "messages after the master's restart", seconds=SECONDS)
             for future in sent:
                 future.result(SECONDS)
             bodies = {b"back again", *(b"%d" % number for number in range(len(sent)))}
