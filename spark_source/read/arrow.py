@@ -64,10 +64,10 @@ class PackDecoder:
         is_alone: Callable[[PartitionKey], bool] = lambda _: True,
     ) -> None:
         # Records are found by the attributes of their messages, so those are always among the columns of messages.
-        self._of_messages = RowOptions(
+        of_messages = RowOptions(
             include_attributes=rows.include_attributes or rows.payload != "raw", bad_messages=rows.bad_messages
         )
-        self.schema: pa.Schema = arrow_schema(self._of_messages)
+        self.schema: pa.Schema = arrow_schema(of_messages)
         self._records: RecordRows | None = None
         if rows.payload != "raw":
             from spark_source.read.records import RecordRows  # costs workers time, which raw messages need not pay
@@ -77,7 +77,7 @@ class PackDecoder:
         """Messages missing from packs with known offsets, where that is no error."""
         self.corrupt: tuple[Pack, int, str] | None = None
         """The first corrupt message: its pack, its number in the pack from 0, and the fault."""
-        self._include_attributes = self._of_messages.include_attributes
+        self._include_attributes = of_messages.include_attributes
         self._keep_bad = rows.bad_messages == "keep"
         self._fail_on_data_loss = fail_on_data_loss
         self._is_alone = is_alone
@@ -99,11 +99,14 @@ class PackDecoder:
             yield self.decode(packs, rule, tags)
             return
         messages = self._messages(packs, rule)
-        wanted = pc.indices_nonzero(self._has_tag(messages, tags))
+        numbers = pa.arange(0, messages.num_rows)
+        if tags:
+            wanted = self._has_tag(messages, tags)
+            messages, numbers = messages.filter(wanted), numbers.filter(wanted)
         try:
-            yield from self._records.of(messages.take(wanted), lambda rows: self._columns_of(packs[0].partition, rows))
+            yield from self._records.of(messages, lambda rows: self._columns_of(packs[0].partition, rows))
         except CorruptMessage as error:
-            raise self._at(packs, wanted[error.number or 0].as_py(), error) from error
+            raise self._at(packs, numbers[error.number or 0].as_py(), error) from error
 
     def decode(self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
         """Return the messages of one partition's packs as one batch; only those with `tags`, if there are any.
@@ -115,8 +118,6 @@ class PackDecoder:
 
     def _has_tag(self, messages: pa.RecordBatch, tags: frozenset[str]) -> pa.BooleanArray:
         """Brokers compare only 32-bit hashes of tags, so other tags can be among them. A bad message's is not known."""
-        if not tags:
-            return pa.repeat(pa.scalar(True), messages.num_rows)
         found = pc.is_in(messages.column("messageType"), pa.array(tags, pa.string()))
         return pc.or_(found, pc.is_valid(messages.column("badReason"))) if self._keep_bad else found
 

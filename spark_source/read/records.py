@@ -44,12 +44,11 @@ class RecordRows:
         parsed, and bad ones are not kept.
         """
         good = messages
-        if self._keep_bad:
+        if self._keep_bad and messages.column("badReason").null_count < messages.num_rows:
             is_good = pc.is_null(messages.column("badReason"))
             good = messages.filter(is_good)
             bad = messages.filter(pc.invert(is_good))
-            if bad.num_rows:
-                yield self._bad_rows(bad, bad.column("badReason"), same)
+            yield self._bad_rows(bad, bad.column("badReason"), same)
         attributes = [dict(pairs) for pairs in good.column("attributes").to_pylist()]
         for columns in self._decoder.decode(good.column("value").to_pylist(), attributes):
             if columns.bad and not self._keep_bad:

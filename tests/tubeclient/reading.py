@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from typing import Self
@@ -12,7 +13,7 @@ from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey, Prod
 __all__ = ["Reader", "Writer", "counted"]
 
 
-class _OnThread:
+class _OnThread(ABC):
     """Works on a thread of its own until it is stopped, which raises what the work did."""
 
     def __init__(self) -> None:
@@ -40,8 +41,8 @@ class _OnThread:
         except Exception as error:
             self.error = error
 
-    def _work(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _work(self) -> None: ...
 
 
 class Reader(_OnThread):

@@ -16,27 +16,24 @@ __all__ = [
     "GROUP_ID",
     "MESSAGE_GROUP_ID",
     "MESSAGE_STREAM_ID",
-    "MESSAGE_TIME",
     "NO_ORIGIN",
     "STREAM_ID",
-    "TIME_TEXT",
     "Origin",
     "attribute_text",
     "checked_millis",
     "parse_pairs",
     "read_java_text",
-    "read_millis",
     "write_java_text",
 ]
 
 GROUP_ID: Final = "groupId"
 STREAM_ID: Final = "streamId"
 DATA_TIME: Final = "dt"
-TIME_TEXT: Final = "t"
+_TIME_TEXT: Final = "t"
 
 MESSAGE_GROUP_ID: Final = "inlongGroupId"
 MESSAGE_STREAM_ID: Final = "inlongStreamId"
-MESSAGE_TIME: Final = "msgTime"
+_MESSAGE_TIME: Final = "msgTime"
 """The names that DataProxy uses in the attributes of a TubeMQ message."""
 
 _TIME_FORMATS: Final = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M"}
@@ -57,11 +54,11 @@ class Origin(NamedTuple):
     @classmethod
     def of_message(cls, message: Mapping[str, str]) -> Origin:
         """Parse the attributes of a message whose body is the record. CorruptMessage: its time is not a number."""
-        time_text = message.get(MESSAGE_TIME)
+        time_text = message.get(_MESSAGE_TIME)
         return cls(
             message.get(MESSAGE_GROUP_ID),
             message.get(MESSAGE_STREAM_ID),
-            None if time_text is None else read_millis(time_text, MESSAGE_TIME),
+            None if time_text is None else _read_millis(time_text, _MESSAGE_TIME),
         )
 
     @classmethod
@@ -124,16 +121,16 @@ def write_java_text(text: str) -> bytes:
 
 
 def _data_time_ms(attributes: Mapping[str, str], zone: tzinfo) -> int | None:
-    text = attributes.get(TIME_TEXT)
+    text = attributes.get(_TIME_TEXT)
     if text is not None:
         return _parse_time(text.strip(), zone)
     text = attributes.get(DATA_TIME)
     if text is None:
         return None
-    return read_millis(text, DATA_TIME)
+    return _read_millis(text, DATA_TIME)
 
 
-def read_millis(text: str, name: str) -> int:
+def _read_millis(text: str, name: str) -> int:
     """Return the milliseconds since 1970 in the text of the attribute `name`. CorruptMessage if it has none."""
     try:
         millis = int(text)
@@ -157,5 +154,5 @@ def _parse_time(text: str, zone: tzinfo) -> int:
         return int(datetime.strptime(digits, _TIME_FORMATS[len(digits)]).replace(tzinfo=zone).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise CorruptMessage(
-            f"the time {TIME_TEXT}={text[:50]!r} is none of yyyyMMdd, yyyyMMddHH and yyyyMMddHHmm"
+            f"the time {_TIME_TEXT}={text[:50]!r} is none of yyyyMMdd, yyyyMMddHH and yyyyMMddHHmm"
         ) from None

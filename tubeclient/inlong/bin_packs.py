@@ -23,7 +23,7 @@ from tubeclient.inlong.attributes import (
     STREAM_ID,
     parse_pairs,
 )
-from tubeclient.inlong.blocks import Limits, entry_starts, unpack_snappy
+from tubeclient.inlong.blocks import Limits, entry_starts, unpack_block
 from tubeclient.inlong.packs import MAGIC_BYTES, TEXT_LENGTH, Run, pairs_run
 
 __all__ = ["END_MARK", "FIXED_BYTES", "HEAD", "NAMES_NOT_NUMBERS", "OWN_ATTRIBUTES", "SNAPPY_TYPE", "run_of_bin_pack"]
@@ -73,16 +73,8 @@ def run_of_bin_pack(message: bytes, outer: Mapping[str, str], limits: Limits) ->
     if not flags & NAMES_NOT_NUMBERS:
         attributes[GROUP_ID] = outer.get(MESSAGE_GROUP_ID, str(group))
         attributes[STREAM_ID] = outer.get(MESSAGE_STREAM_ID, str(stream))
-    block = _block_of(kind >> 5, message[start:end], limits, start)
+    block = unpack_block(kind >> 5, message[start:end], limits, start, "the pack says at byte 6 that its body")
     where = "the unpacked body of the pack"
     if flags & OWN_ATTRIBUTES:
         return pairs_run(block, 0, len(block), attributes, limits, where, own_counts=False)
     return Run(attributes, block, entry_starts(block, 0, len(block), limits.max_records, where), False)
-
-
-def _block_of(packing: int, body: bytes, limits: Limits, at: int) -> bytes:
-    if packing == 1:
-        return unpack_snappy(body, limits, at)
-    if packing == 0:
-        return body
-    raise CorruptMessage(f"the pack says at byte 6 that its body is packed in way {packing}; there are 0 and 1")

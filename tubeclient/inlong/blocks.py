@@ -15,7 +15,16 @@ import pyarrow as pa
 
 from tubeclient.errors import CorruptMessage
 
-__all__ = ["LENGTH", "Limits", "entry_starts", "pack_gzip", "pack_snappy", "unpack_gzip", "unpack_snappy"]
+__all__ = [
+    "LENGTH",
+    "Limits",
+    "entry_starts",
+    "pack_gzip",
+    "pack_snappy",
+    "unpack_block",
+    "unpack_gzip",
+    "unpack_snappy",
+]
 
 LENGTH = struct.Struct(">I")
 """A length inside a pack: big-endian, 4 bytes. Java writes it signed; a negative one is larger than any block here."""
@@ -63,6 +72,19 @@ def unpack_snappy(block: bytes, limits: Limits, at: int) -> bytes:
     except (OSError, ValueError) as error:
         raise CorruptMessage(f"{where} is damaged: {error}") from error
     return data
+
+
+def unpack_block(packing: int, block: bytes, limits: Limits, at: int, where: str) -> bytes:
+    """Return the content of a block that is packed in InLongMsg's way 0 (not at all) or 1 (snappy). `at` is the block's
+    position in its message; `where` begins the error for any other way.
+
+    CorruptMessage: there is no such way, or as `unpack_snappy`.
+    """
+    if packing == 1:
+        return unpack_snappy(block, limits, at)
+    if packing == 0:
+        return block
+    raise CorruptMessage(f"{where} is packed in way {packing}; there are 0 and 1")
 
 
 def _snappy_length(block: bytes, where: str) -> tuple[int, int]:

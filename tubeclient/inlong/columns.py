@@ -19,7 +19,6 @@ __all__ = ["BadMessage", "ColumnBuilder", "Record", "RecordColumns", "Segment"]
 _NO_STOP: Final = (1 << 31) - 1
 """More than any body has. pyarrow 26 computes a wrong size if binary_slice gets no stop."""
 
-
 _RECORD_BYTES: Final = 64
 """What a record takes besides its body, about."""
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong.attributes import parse_pairs, read_java_text
-from tubeclient.inlong.blocks import LENGTH, Limits, entry_starts, unpack_snappy
+from tubeclient.inlong.blocks import LENGTH, Limits, entry_starts, unpack_block
 
 __all__ = ["HEADS", "MAGIC", "MAGIC_BYTES", "TEXT_LENGTH", "Run", "pairs_run", "runs_of_pack", "version_of"]
 
@@ -51,8 +51,15 @@ class Run:
 
     def bodies(self) -> list[bytes]:
         """The records one by one."""
+        return self._entries(0)
+
+    def own_texts(self) -> list[bytes]:
+        """The texts of the records' own attributes; only if it `has_own`."""
+        return self._entries(1)
+
+    def _entries(self, first: int) -> list[bytes]:
         step = 2 if self.has_own else 1
-        begin, end, size = self.starts[:-1:step], self.starts[1::step], LENGTH.size
+        begin, end, size = self.starts[first:-1:step], self.starts[first + 1 :: step], LENGTH.size
         return [self.block[start + size : stop] for start, stop in zip(begin, end, strict=True)]
 
 
@@ -96,7 +103,8 @@ def runs_of_pack(message: bytes, limits: Limits) -> Iterator[Run]:
                 "are left"
             )
         attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
-        block = _block_of(message, block_start, place, limits, where)
+        said = f"{where} says at byte {block_start} that its block"
+        block = unpack_block(message[block_start], message[block_start + 1 : place], limits, block_start + 1, said)
         records = 0
         for run in _runs_of_block(block, attributes, limits, where, version == 3):
             records += len(run)
@@ -104,15 +112,6 @@ def runs_of_pack(message: bytes, limits: Limits) -> Iterator[Run]:
         limits = limits.less(len(block), records)
     if place != end:
         raise CorruptMessage(f"{end - place} bytes follow the last group of the pack at byte {place}")
-
-
-def _block_of(message: bytes, start: int, end: int, limits: Limits, where: str) -> bytes:
-    kind, block = message[start], message[start + 1 : end]
-    if kind == 1:
-        return unpack_snappy(block, limits, start + 1)
-    if kind == 0:
-        return block
-    raise CorruptMessage(f"{where} says at byte {start} that its block is packed in way {kind}; there are 0 and 1")
 
 
 def _runs_of_block(

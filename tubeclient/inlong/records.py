@@ -81,9 +81,7 @@ class RecordDecoder:
         if not run.has_own:
             yield Segment(Origin.of(run.attributes, message, self._zone), run.attributes, len(run))
             return
-        texts = run.block
-        for start, end in zip(run.starts[1::2], run.starts[2::2], strict=True):
-            raw = texts[start + 4 : end]
+        for raw in run.own_texts():
             try:
                 own = parse_pairs(raw.decode())
             except UnicodeDecodeError as error:

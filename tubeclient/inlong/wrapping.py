@@ -14,14 +14,14 @@ from tubeclient.errors import CorruptMessage
 from tubeclient.inlong.attributes import MESSAGE_GROUP_ID
 from tubeclient.inlong.packs import version_of
 
-__all__ = ["COMPRESSION", "COMPRESSIONS", "ENCODING", "VERSION", "Payload", "Wrapping", "compression_of", "wrapping_of"]
+__all__ = ["Payload", "Wrapping", "compression_of", "wrapping_of"]
 
 Payload = Literal["inlong", "auto"]
 """The configured kind of messages: all are InLong's, or each is detected."""
 
-VERSION: Final = "version"
-ENCODING: Final = "msgEnType"
-COMPRESSION: Final = "compressType"
+_VERSION: Final = "version"
+_ENCODING: Final = "msgEnType"
+_COMPRESSION: Final = "compressType"
 
 
 class Wrapping(Enum):
@@ -35,7 +35,7 @@ class Wrapping(Enum):
     """The body is an InLongMsg."""
 
 
-COMPRESSIONS: Final = {
+_COMPRESSIONS: Final = {
     "0": "none",
     "NONE": "none",
     "1": "gzip",
@@ -52,8 +52,8 @@ def wrapping_of(message: Mapping[str, str], body: bytes, payload: Payload) -> Wr
     With "inlong" a message without a named wrapping is a PACK, as in InLong's sort SDK. CorruptMessage: the named
     wrapping is unknown.
     """
-    named = message.get(VERSION, message.get(ENCODING))
-    if payload == "auto" and ENCODING not in message and MESSAGE_GROUP_ID not in message:
+    named = message.get(_VERSION, message.get(_ENCODING))
+    if payload == "auto" and _ENCODING not in message and MESSAGE_GROUP_ID not in message:
         named = None  # any producer may use an attribute "version"
     if named is None:
         return Wrapping.PACK if payload == "inlong" or version_of(body) is not None else Wrapping.RAW
@@ -65,7 +65,7 @@ def wrapping_of(message: Mapping[str, str], body: bytes, payload: Payload) -> Wr
 
 def compression_of(message: Mapping[str, str]) -> str:
     """Return "none", "gzip" or "snappy". CorruptMessage: the message names another compression."""
-    named = message.get(COMPRESSION, "0")
-    if named not in COMPRESSIONS:
-        raise CorruptMessage(f"the message names compression {named[:50]!r}; known are {', '.join(COMPRESSIONS)}")
-    return COMPRESSIONS[named]
+    named = message.get(_COMPRESSION, "0")
+    if named not in _COMPRESSIONS:
+        raise CorruptMessage(f"the message names compression {named[:50]!r}; known are {', '.join(_COMPRESSIONS)}")
+    return _COMPRESSIONS[named]

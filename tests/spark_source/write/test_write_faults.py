@@ -84,11 +84,9 @@ def test_a_broker_that_stops_for_good_in_mid_write_fails_the_job(
     delta_spark: SparkSession, tube: EmbeddedTubeMQ, clean: bool
 ) -> None:
     address = tube.broker_addresses[1]
-    # On a busy machine the three seconds may end while the first attempt waits for its answer.
-    fault = rf"\S+ cannot connect to {address}: Connection refused|no answer in time to a message"
-    gave_up = rf"gave up sending to topic rows after \d+ attempts: (?:{fault})"
+    gave_up = rf"gave up sending to topic rows after \d+ attempts: \S+ cannot connect to {address}: Connection refused"
     with pytest.raises(Exception, match=gave_up):
-        write_while(delta_spark, tube, sink(tube, retryLimit="3s"), 400_000, lambda: tube.stop_broker(clean=clean))
+        write_while(delta_spark, tube, sink(tube, retryLimit="10s"), 400_000, lambda: tube.stop_broker(clean=clean))
 
 
 def test_a_broker_that_is_restarted_in_mid_write_loses_nothing(delta_spark: SparkSession, tube: EmbeddedTubeMQ) -> None:
