@@ -359,7 +359,7 @@ FOLDERS = {
         "ingest": {"common"},
         "offsets": {"common"},
         "plan": {"common"},
-        "app": {"common", "ingest", "offsets", "plan"},
+        "app": {"ingest", "offsets", "plan"},
     },
 }
 """Which others each folder or file of a package may import."""

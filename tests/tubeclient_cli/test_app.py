@@ -1,11 +1,11 @@
-"""The command line: its help, wrong arguments, and what is told of a failed job."""
+"""The command line: its help and wrong arguments."""
 
 from __future__ import annotations
 
 import pytest
 from typer.testing import CliRunner
 
-from tubeclient_cli.app import app, short_cause, with_advice
+from tubeclient_cli.app import app
 
 
 @pytest.mark.parametrize(
@@ -30,28 +30,3 @@ def test_help_and_version_are_worth_reading() -> None:
     for words in ("--offsets-table", "storage-options", "Ctrl-C", "tubeclient ingest --master-servers"):
         assert words in result.output
     assert CliRunner().invoke(app, ["--version"]).output.startswith("pyspark-tubeclient ")
-
-
-def test_of_a_failed_query_the_python_error_is_told() -> None:
-    text = (
-        "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING] failed:\n"
-        "Traceback (most recent call last):\n"
-        '  File "x.py", line 1, in f\n'
-        "ValueError: first\n"
-        "tubeclient.errors.DataLoss: 1:clicks:0 lost [0, 28)\n"
-        "\tat org.apache.spark.Foo\n"
-        "org.apache.spark.SparkException: Job aborted\n"
-    )
-    assert short_cause(text) == "tubeclient.errors.DataLoss: 1:clicks:0 lost [0, 28)"
-    assert short_cause("[TABLE_NOT_FOUND] no\nmore") == "[TABLE_NOT_FOUND] no"
-    java = "An error occurred while calling z:io.delta.tables.DeltaTable.isDeltaTable.\n: java.lang.X: no s3a\n\tat a.b"
-    assert short_cause(java) == "java.lang.X: no s3a"
-    without = "[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"
-    assert short_cause(f"{without}\nmore").startswith(f"{without}. Usually the source's process beside the driver")
-
-
-def test_of_a_loss_this_jobs_way_out_is_told() -> None:
-    lost = "tubeclient.errors.DataLoss: partition 1:clicks:0 should be read from 560, but the broker's data ends at 28"
-    assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
-    assert "--begin-anew TOPIC" in with_advice(lost)
-    assert with_advice("ValueError: first") == "ValueError: first"

@@ -1,0 +1,43 @@
+"""What a failed job tells its user: the cause in one line, and what to do where this job knows more than the source."""
+
+from __future__ import annotations
+
+import re
+
+from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
+
+__all__ = ["short_cause", "with_advice"]
+
+
+def with_advice(cause: str) -> str:
+    """`cause`, and what it means for this job, where the source cannot say: it does not know the target."""
+    return f"{cause}. {BEGIN_ANEW}" if cause.startswith(_DATA_LOSS) else cause
+
+
+def short_cause(text: str) -> str:
+    """The last Python error in a text with Spark's message and perhaps tracebacks; otherwise Java's first line,
+    otherwise the text's."""
+    causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
+    cause: str = (causes[-1] if causes else text.strip().split("\n")[0]).strip()
+    return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
+
+
+# Follows Py4J's "An error occurred while calling ...".
+_JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)
+
+# The last line of a Python traceback: a Python module's or a built-in class, not a Java class.
+_PYTHON_CAUSE = re.compile(
+    r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
+    re.MULTILINE,
+)
+
+_DATA_LOSS = "tubeclient.errors.DataLoss: "
+
+# What Spark says after a process has died: of an EOFException, which has no message, or of a SocketException if the
+# process died while Spark asked it something.
+_OF_A_DEAD_PLANNER = ("(no cause message)", "Connection reset", "Connection reset by peer", "Broken pipe")
+_DEAD_PLANNER = (
+    "Usually the source's process beside the driver was killed, for example because memory ran out; the driver's log "
+    "then has java.io.EOFException or a SocketException at PythonStreamingSourceRunner. Start the job again: it "
+    "continues from its checkpoint"
+)

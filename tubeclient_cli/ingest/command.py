@@ -1,0 +1,211 @@
+"""`tubeclient ingest`: its arguments, its signals, its exit codes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.pairs import pairs
+
+__all__ = ["ingest"]
+
+
+def ingest(
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with any of the settings below. Command-line options override it."),
+    ] = None,
+    master_servers: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.", show_default=False)
+    ] = None,
+    consumer_group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The group to read as; one job per group.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A topic to read; may be given several times.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The Delta table for the rows; created if missing.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one continues where the target ends.")
+    ] = None,
+    offsets_table: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Delta table that keeps the groups' positions.")
+    ] = None,
+    starting_offsets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Where to begin in topics without rows of the group in the target: earliest, latest, a time such as "
+            "2026-11-21T10:31Z, or JSON. Default: the group's position in the offsets table, otherwise earliest. "
+            "group: the position in the offsets table, even past the target's rows. target: after the group's last "
+            "commit there, whatever rows were removed since. A checkpoint overrides this.",
+        ),
+    ] = None,
+    begin_anew: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With a new checkpoint: begin this topic by --starting-offsets (default: earliest), wherever its rows "
+            "in the target end. For a topic that was deleted and created again; any other topic gets rows twice. May "
+            "be given several times.",
+        ),
+    ] = None,
+    former_masters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...",
+            help="The cluster's earlier masters, if --master-servers names none of them. Rows of another cluster are "
+            "refused.",
+        ),
+    ] = None,
+    source_count: Annotated[
+        int | None, typer.Option(metavar="N", help="Nodes of the group: tasks that read in parallel.")
+    ] = None,
+    max_offsets_per_trigger: Annotated[
+        int | None, typer.Option(metavar="N", help="The most rows of one batch.")
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="available-now (the default): read what there is and end. Or how often to start a batch, such as 10s.",
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A further option of the source, such as masterWebPort=8080."),
+    ] = None,
+    progress_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append one JSON object per batch to this file.")
+    ] = None,
+    spark_master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
+    ] = None,
+) -> None:
+    """Write a group's topics to a Delta table, each message once.
+
+    Each commit holds a batch's rows and the offsets at which they end. So the
+    table itself says where to continue. A job that is stopped, killed, or
+    started again with a new checkpoint neither loses nor repeats a message.
+
+    Ctrl-C and SIGTERM end the job after the running batch with exit code 0,
+    also if they are sent to the process group. During Spark's start they end
+    it once Spark is up. Sent to all processes, they may cut off the batch; the
+    next start then runs it again.
+    Exit code 2 means a wrong setting, 1 a failed job.
+
+    Set access to the offsets table's storage in the settings file, table
+    storage-options, preferably as {env = "NAME"}: everybody on the machine can
+    read command lines.
+
+    Example:
+
+      tubeclient ingest --master-servers 10.0.0.1:8715 \\
+        --consumer-group clicks_etl --topic clicks --trigger 10s \\
+        --target /lake/clicks --checkpoint /lake/_checkpoints/clicks \\
+        --offsets-table /lake/_offsets
+    """
+    overrides: dict[str, Any] = {
+        "master_servers": master_servers,
+        "consumer_group": consumer_group,
+        "topics": tuple(topic) if topic else None,
+        "target": target,
+        "checkpoint": checkpoint,
+        "offsets_table": offsets_table,
+        "starting_offsets": starting_offsets,
+        "begin_anew": tuple(begin_anew) if begin_anew else None,
+        "former_masters": former_masters,
+        "source_count": source_count,
+        "max_offsets_per_trigger": max_offsets_per_trigger,
+        "trigger": trigger,
+    }
+    try:
+        overrides["source_options"] = pairs("--option", option)
+        confs = pairs("--conf", conf)
+        code = _ingest(settings, overrides, progress_file, spark_master, confs)
+    except ConfigurationError as error:
+        typer.echo(f"tubeclient ingest: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(code)
+
+
+def _ingest(
+    file: Path | None, overrides: dict[str, Any], progress_file: Path | None, master: str | None, confs: dict[str, str]
+) -> int:
+    import contextlib
+
+    from tubeclient_cli.ingest.settings import load_settings
+
+    settings = load_settings(file, overrides)
+
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from rich.console import Console
+
+    from offsets_store import OffsetsTableError
+    from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
+    from tubeclient_cli.ingest.advice import short_cause, with_advice
+    from tubeclient_cli.ingest.display import Display, summary_line
+    from tubeclient_cli.ingest.job import run_ingest
+    from tubeclient_cli.ingest.progress import ProgressFile
+
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    hush_py4j(while_set=stop)
+    console = Console()
+    console.print(_STARTING, highlight=False, soft_wrap=True)
+    spark = None
+    try:
+        try:
+            spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
+        except KeyboardInterrupt:  # raised by the session's SIGINT handler, before ours is back
+            console.print(_ENDED_BEFORE, highlight=False, soft_wrap=True)
+            return 0
+        # Again: the session installed a SIGINT handler that cancels the running batch.
+        _stop_on_signals(stop)
+        with contextlib.ExitStack() as stack:
+            shown = stack.enter_context(Display(console))
+            written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
+
+            def on_batch(event: Any) -> None:
+                shown.show(event)
+                if written is not None:
+                    written.write(event)
+
+            summary = run_ingest(spark, settings, on_batch, stop, shown.start)
+    except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
+        if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
+            console.print(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
+            return 0
+        typer.echo(f"tubeclient ingest: {with_advice(short_cause(str(error)))}", err=True)
+        return 1
+    finally:
+        if spark is not None:
+            end_session(spark)
+    console.print(summary_line(summary), highlight=False, soft_wrap=True)
+    return 0
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
+_STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"
+_ENDED_BEFORE = "stopped: before Spark was up; nothing was read"
+# A signal to all processes of a service also ends Spark's, which do not finish the batch.
+_ENDED_WITH_SPARK = (
+    "stopped: the signal ended Spark as well, perhaps during a batch; the next start with this checkpoint runs that"
+    " batch again, and nothing is lost or repeated"
+)
+_ENDING_SECONDS = 10.0
