@@ -3,7 +3,8 @@ administration.
 
 It depends only on protobuf. Every name here is public; modules without public names may change.
 
-A name is imported on first use, so that importing only `tubeclient.keys` loads neither protobuf nor sockets.
+Errors and keys are light. Every other name is imported on first use, so that importing only `tubeclient.keys` loads
+neither protobuf nor sockets.
 """
 
 from __future__ import annotations
@@ -13,6 +14,42 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from tubeclient._version import __version__
+from tubeclient.errors import (
+    AuthenticationFailed,
+    BadRequest,
+    BrokerFailed,
+    ClientClosed,
+    ConfigurationError,
+    ConnectError,
+    ConnectionLost,
+    CorruptMessage,
+    DataLoss,
+    DeadlineExceeded,
+    GroupConflict,
+    GroupForbidden,
+    NodeIdConflict,
+    NoMessageTime,
+    NoSuchPartition,
+    NotAvailable,
+    NothingToRead,
+    PartitionOccupied,
+    PartitionTaken,
+    PartitionUnavailable,
+    ProtocolError,
+    RegistrationLost,
+    RemoteError,
+    ServerBusy,
+    SourceCountConflict,
+    SpeedLimited,
+    StalePack,
+    StandbyMaster,
+    StatusError,
+    TopicNotDeployed,
+    TransportError,
+    TubeError,
+    UnknownGroup,
+)
+from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
 
 if TYPE_CHECKING:
     from tubeclient.admin import (
@@ -33,45 +70,9 @@ if TYPE_CHECKING:
     from tubeclient.assignment import assign
     from tubeclient.consumer import ClientBalanceConsumer
     from tubeclient.credentials import Credentials
-    from tubeclient.errors import (
-        AuthenticationFailed,
-        BadRequest,
-        BrokerFailed,
-        ClientClosed,
-        ConfigurationError,
-        ConnectError,
-        ConnectionLost,
-        CorruptMessage,
-        DataLoss,
-        DeadlineExceeded,
-        GroupConflict,
-        GroupForbidden,
-        NodeIdConflict,
-        NoMessageTime,
-        NoSuchPartition,
-        NotAvailable,
-        NothingToRead,
-        PartitionOccupied,
-        PartitionTaken,
-        PartitionUnavailable,
-        ProtocolError,
-        RegistrationLost,
-        RemoteError,
-        ServerBusy,
-        SourceCountConflict,
-        SpeedLimited,
-        StalePack,
-        StandbyMaster,
-        StatusError,
-        TopicNotDeployed,
-        TransportError,
-        TubeError,
-        UnknownGroup,
-    )
     from tubeclient.flows.delivery import Delivery, Position
     from tubeclient.flows.read_plan import BootstrapOffset
     from tubeclient.group import GroupMembership, fetch_view
-    from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
     from tubeclient.metadata import ClusterView
     from tubeclient.names import reader_groups_of
     from tubeclient.net.fork import after_fork
@@ -186,41 +187,6 @@ _HOMES = {
         "tubeclient.assignment": ("assign",),
         "tubeclient.consumer": ("ClientBalanceConsumer",),
         "tubeclient.credentials": ("Credentials",),
-        "tubeclient.errors": (
-            "AuthenticationFailed",
-            "BadRequest",
-            "BrokerFailed",
-            "ClientClosed",
-            "ConfigurationError",
-            "ConnectError",
-            "ConnectionLost",
-            "CorruptMessage",
-            "DataLoss",
-            "DeadlineExceeded",
-            "GroupConflict",
-            "GroupForbidden",
-            "NodeIdConflict",
-            "NoMessageTime",
-            "NoSuchPartition",
-            "NotAvailable",
-            "NothingToRead",
-            "PartitionOccupied",
-            "PartitionTaken",
-            "PartitionUnavailable",
-            "ProtocolError",
-            "RegistrationLost",
-            "RemoteError",
-            "ServerBusy",
-            "SourceCountConflict",
-            "SpeedLimited",
-            "StalePack",
-            "StandbyMaster",
-            "StatusError",
-            "TopicNotDeployed",
-            "TransportError",
-            "TubeError",
-            "UnknownGroup",
-        ),
         "tubeclient.flows.delivery": (
             "Delivery",
             "Position",
@@ -229,14 +195,6 @@ _HOMES = {
         "tubeclient.group": (
             "GroupMembership",
             "fetch_view",
-        ),
-        "tubeclient.keys": (
-            "BrokerInfo",
-            "OffsetRange",
-            "PartitionKey",
-            "StoreBounds",
-            "StoreKey",
-            "TopicLayout",
         ),
         "tubeclient.metadata": ("ClusterView",),
         "tubeclient.names": ("reader_groups_of",),
