@@ -1,0 +1,38 @@
+"""Rows as the source gives them, without a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tubeclient_cli.ingest.record_format import RecordFormat
+
+GOOD: dict[bytes, Any] = {}
+"""Nothing is other than expected."""
+
+_SOURCE = "topic STRING, partitionKey STRING, messageId BIGINT, recordIndex INT, value BINARY, badReason STRING"
+
+
+def source_rows(spark: SparkSession, values: Sequence[bytes | None], bad: Mapping[int, str] | None = None) -> DataFrame:
+    """A row for each value; `bad` are the reasons of those that the source could not parse."""
+    rows = [("t", "1:t:0", 100 + n, n, value, (bad or {}).get(n)) for n, value in enumerate(values)]
+    return spark.createDataFrame(rows, _SOURCE)
+
+
+def parsed(spark: SparkSession, form: RecordFormat, expected: Mapping[bytes, Any]) -> dict[bytes, Any]:
+    """What `form` makes of the keys of `expected` where it differs from the value: a tuple of the schema's columns, or
+    the reason of a bad record."""
+    rows = form.parse(source_rows(spark, list(expected))).select("value", "record", "badReason").collect()
+    found = {bytes(row.value): row.badReason if row.record is None else _plain(row.record) for row in rows}
+    assert all((row.record is None) == (row.badReason is not None) for row in rows)
+    return {value: found[value] for value, wanted in expected.items() if found[value] != wanted}
+
+
+def _plain(record: Any) -> tuple[Any, ...]:
+    values = list(record.asDict(recursive=True).values())[:-1]
+    return tuple(str(value) if isinstance(value, date | Decimal) else value for value in values)

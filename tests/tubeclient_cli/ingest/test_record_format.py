@@ -1,0 +1,167 @@
+"""Records of each format become columns, or have a reason why not."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from tests.tubeclient_cli.ingest.rows import GOOD, parsed, source_rows
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.record_format import RecordFormat, or_fail, target_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLICKS = "id BIGINT NOT NULL, name STRING, at DATE"
+
+
+def form(kind: Any, ddl: str = CLICKS, **more: Any) -> RecordFormat:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return RecordFormat(kind, schema, **more)
+
+
+@pytest.mark.spark
+def test_json(delta_spark: SparkSession) -> None:
+    json = form("json", CLICKS + ", many ARRAY<INT>, one STRUCT<a: INT>")
+    whole = b'{"id":1,"name":"x","at":"2024-01-02","many":[1],"one":{"a":2},"more":3}'
+    assert parsed(delta_spark, json, {
+        whole + b"\n": (1, "x", "2024-01-02", [1], {"a": 2}),
+        b'{"id":1,"name":{"b":1}}': (1, '{"b":1}', None, None, None),
+        b'{"id":"a"}': "the value of id is not of type bigint",
+        b'{"id":99999999999999999999}': "the value of id is not of type bigint",
+        b'{"id":1,"at":"2024-13-01"}': "the value of at is not of type date",
+        b'{"id":1,"many":[1,"a"]}': "the value of many is not of type array<int>",
+        b'{"id":1,"one":{"a":"x"}}': "a value is not of its type",
+        b'{"name":"x"}': "id is NOT NULL and has no value",
+        b'{"id":1': "the text is not JSON",
+        b"  ": "the text is not JSON",
+        b"": "the record is empty",
+        b"5": "the text is not a JSON object",
+        b'[{"id":1},{"id":2}]': "the text is not a JSON object",
+        # Spark takes no notice of what follows the first object.
+        b'{"id":1} x': "something follows the JSON object",
+        b'{"id":1}{"id":2}': "something follows the JSON object",
+        b'{"id":1},{"id":2}': "something follows the JSON object",
+        b'{"id":1}]} x': "something follows the JSON object",
+        b'{"id":1,"name":"\xff"}': "the bytes are not text in UTF-8",
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_csv_with_quotes(delta_spark: SparkSession) -> None:
+    assert parsed(delta_spark, form("csv", separator="|"), {
+        b"1|x|2024-01-02": (1, "x", "2024-01-02"),
+        b"1||": (1, None, None),
+        b'1|"a|b"|': (1, "a|b", None),
+        b"a|x|": "the value of id is not of type bigint",
+        b"1|x|y": "the value of at is not of type date",
+        b"1|x": "the number of fields is not 3",
+        b"1|x||": "the number of fields is not 3",
+        b"|x|": "id is NOT NULL and has no value",
+        b"": "the record is empty",
+        b"1|\xff|": "the bytes are not text in UTF-8",
+    }) == GOOD  # fmt: skip
+    renamed = form("csv", "_corrupt_record STRING, b INT", options={"quote": "'", "nullValue": "-"})
+    assert parsed(delta_spark, renamed, {b"'x,y',-": ("x,y", None)}) == GOOD
+
+
+@pytest.mark.spark
+def test_csv_with_escapes(delta_spark: SparkSession) -> None:
+    csv = form("csv", separator="|", escape="\\", options={"dateFormat": "yyyyMMdd"})
+    assert parsed(delta_spark, csv, {
+        b"1|a\\|b\\\\|20240102": (1, "a|b\\", "2024-01-02"),
+        b"\\1||": (1, None, None),
+        b'1|"|': (1, '"', None),
+        b"1|" + b"\\|" * 50_000 + b"|": (1, "|" * 50_000, None),
+        b"1|x|2024": "the value of at is not of type date",
+        b"1.5|x|": "the value of id is not of type bigint",
+        b"1|x\\||": (1, "x|", None),
+        b"1|x": "the number of fields is not 3",
+        b"1|x|\\": "the text ends with the escape character \\",
+        b"|x|": "id is NOT NULL and has no value",
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_kv(delta_spark: SparkSession) -> None:
+    assert parsed(delta_spark, form("kv", separator="&", options={"nullValue": "-"}), {
+        b"id=1&name=a=b&at=2024-01-02&": (1, "a=b", "2024-01-02"),
+        b"more=5&name=-&id=2": (2, None, None),
+        b"id=1&name=\\": (1, "\\", None),
+        b"id=1&x": "a part has no =",
+        b"id=1&id=2": "a key is there twice",
+        b"id=1&at=x": "the value of at is not of type date",
+        b"name=x": "id is NOT NULL and has no value",
+        b"": "the record is empty",
+    }) == GOOD  # fmt: skip
+    escaped = form("kv", "`a b` STRING, `c` DECIMAL(4,2)", separator="\t", kv_separator=":", escape="\\")
+    assert parsed(delta_spark, escaped, {
+        b"a b:x\\\ty\\:z\tc:1.25": ("x\ty:z", "1.25"),
+        b"a \\b:\\\\": ("\\", None),
+        b"c:1\\": "the text ends with the escape character \\",
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_other_encodings(delta_spark: SparkSession) -> None:
+    confs = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
+    before = [delta_spark.conf.get(name) for name in confs]
+    gbk = form("csv", "a STRING, b STRING", encoding="GBK")
+    assert parsed(delta_spark, gbk, {
+        "中,文".encode("gbk"): ("中", "文"),
+        b"\xff\xff,x": "the bytes are not text in GBK",
+    }) == GOOD  # fmt: skip
+    assert [delta_spark.conf.get(name) for name in confs] == before
+
+
+@pytest.mark.spark
+def test_what_the_target_gets(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"id":1}', b'{"id":'])
+    both = form("json", "id BIGINT").parse(rows)
+    assert both.columns == [*(name for name in rows.columns if name != "badReason"), "record", "badReason"]
+    [row] = target_rows(both).collect()
+    assert row.asDict(recursive=True) == {
+        "id": 1,
+        "tubemq": {"topic": "t", "partitionKey": "1:t:0", "messageId": 100, "recordIndex": 0},
+    }
+    with pytest.raises(
+        Exception, match="bad record in topic t, partition 1:t:0, message id 101, record 1: the text is"
+    ):
+        or_fail(both).collect()
+
+
+@pytest.mark.spark
+def test_a_bad_message_of_the_source_stays_bad(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"id":1}', b'{"id":2}'], bad={1: "the pack is broken"})
+    for any_form in (form("json", "id BIGINT"), RecordFormat()):
+        both = any_form.parse(rows)
+        assert [row.badReason for row in both.collect()] == [None, "the pack is broken"]
+        assert target_rows(both).count() == 1
+
+
+@pytest.mark.spark
+def test_raw_rows_stay_as_they_are(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b"x"]).drop("badReason")
+    assert target_rows(RecordFormat().parse(rows)).collect() == rows.collect()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("select", [target_rows, or_fail])
+def test_a_text_is_read_once(delta_spark: SparkSession, select: Any) -> None:
+    """A filter below the parsing would read each text again for each mention of its columns."""
+    rows = source_rows(delta_spark, [b"x"])
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        select(form("json").parse(rows)).explain()
+    assert shown.getvalue().count("from_json(") == 1
+
+
+@pytest.mark.parametrize("ddl", ["id INT, tubemq STRING", "id INT, TubeMQ INT", "id INT, ID STRING"])
+def test_names_that_the_target_cannot_have(ddl: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"tubemq|id more than once"):
+        form("json", ddl)

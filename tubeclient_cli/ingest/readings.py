@@ -1,0 +1,174 @@
+"""How the text of a record is read, format by format: Spark's expressions for its columns and for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+
+from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from tubeclient_cli.ingest.record_format import RecordFormat
+
+__all__ = ["Reading", "reading_of"]
+
+
+class Reading(NamedTuple):
+    """How a text becomes columns."""
+
+    read: Column
+    """Computed once for each text; the other two use it."""
+    columns: tuple[Column, ...]
+    """The schema's columns, in its order, with its names."""
+    fault: Column
+    """What is wrong, and in which column; null in a good record."""
+
+
+def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:
+    """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`."""
+    if form.kind == "json":
+        return _json(form, text, read)
+    if form.kind == "csv" and form.escape is None:
+        return _csv(form, text, read)
+    return _split(form, text, read)
+
+
+def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
+    """JSON objects.
+
+    Spark reads one value and takes no notice of what follows it. So the text becomes the one element of a list within
+    an object: the list must have one element, and the object must go on behind it.
+    """
+    schema = _schema(form)
+    wrapper = StructType(
+        [
+            StructField("list", ArrayType(_nullable(schema))),
+            StructField("end", IntegerType()),
+            StructField(_CORRUPT, StringType()),
+        ]
+    )
+    wrapped = F.concat(F.lit('{"list":['), text, F.lit('],"end":1}'))
+    record = F.get(read["list"], F.lit(0))
+    columns = [record[name] for name in schema.names]
+    whole = read[_CORRUPT].isNull() & read["end"].isNotNull() & (F.size(read["list"]) == 1) & record.isNotNull()
+    given = [
+        # The path's syntax has no way to write a name with this character.
+        F.lit(None) if "'" in name else F.get_json_object(text, f"$['{name}']")
+        for name in schema.names
+    ]
+    follows = F.get_json_object(wrapped, "$.end").isNull() | F.get_json_object(wrapped, "$.list[1]").isNotNull()
+    broken = F.coalesce(
+        F.when(F.try_parse_json(text).isNull(), "the text is not JSON"),
+        F.when(~F.startswith(F.ltrim(text), F.lit("{")), "the text is not a JSON object"),
+        F.when(follows, "something follows the JSON object"),
+        *_misfits(schema, given, columns),
+        F.lit("a value is not of its type"),
+    )
+    fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *_missing(schema, columns))
+    return Reading(F.from_json(wrapped, wrapper, _options(form, _CORRUPT)), _named(schema, columns), fault)
+
+
+def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
+    """Spark's csv: values may be in quotes."""
+    schema = _schema(form)
+    corrupt = _CORRUPT
+    while corrupt.lower() in map(str.lower, schema.names):
+        corrupt += "_"
+    options = {**_options(form, corrupt), "sep": form.separator}
+    columns = [read[name] for name in schema.names]
+    names = [f"c{number}" for number in range(len(columns))]
+    texts = F.from_csv(text, ", ".join(f"{name} STRING" for name in (*names, corrupt)), options)
+    broken = F.coalesce(
+        F.when(texts[corrupt].isNotNull(), _other_count(schema)),
+        *_misfits(schema, [texts[name] for name in names], columns),
+        F.lit("a value is not of its type"),
+    )
+    fault = F.coalesce(F.when(read[corrupt].isNotNull(), broken), *_missing(schema, columns))
+    wanted = StructType([*_nullable(schema).fields, StructField(corrupt, StringType())])
+    return Reading(F.from_csv(text, _ddl(wanted), options), _named(schema, columns), fault)
+
+
+def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
+    """kv, and csv with an escape character, which Spark's csv knows in quotes only. `read` has the columns' texts."""
+    schema = _schema(form)
+    if form.kind == "csv":
+        split = fields_of(text, form.separator, form.escape)
+        texts = [F.get(read, F.lit(place)) for place in range(len(schema))]
+        faults = [F.when(F.size(read) != len(schema), _other_count(schema))]
+    else:
+        split = pairs_of(text, form.separator, form.kv_separator, form.escape)
+        # The list of each field, of a list of structs.
+        keys, values = read["key"], read["value"]
+        texts = [
+            F.get(values, F.nullif(F.array_position(keys, F.lit(name)), F.lit(0)).cast("int") - 1)
+            for name in schema.names
+        ]
+        faults = [
+            F.when(F.exists(keys, lambda key: key.isNull()), f"a part has no {form.kv_separator}"),
+            F.when(F.size(F.array_distinct(keys)) < F.size(keys), "a key is there twice"),
+        ]
+    null = F.lit(form.options.get("nullValue", ""))
+    given = [F.when((one != "") & (one != null), one) for one in texts]
+    columns = [_cast(form, one, field) for one, field in zip(given, schema.fields, strict=True)]
+    fault = F.coalesce(
+        *fault_of_escapes(text, form.escape),
+        *faults,
+        *_misfits(schema, given, columns),
+        *_missing(schema, columns),
+    )
+    return Reading(split, _named(schema, columns), fault)
+
+
+def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
+    kind = field.dataType.typeName()
+    if kind == "timestamp" and "timestampFormat" in form.options:
+        return F.try_to_timestamp(text, F.lit(form.options["timestampFormat"]))
+    if kind == "date" and "dateFormat" in form.options:
+        return F.try_to_timestamp(text, F.lit(form.options["dateFormat"])).cast("date")
+    return text.try_cast(field.dataType)
+
+
+_CORRUPT: Final = "_corrupt_record"
+
+
+def _schema(form: RecordFormat) -> StructType:
+    assert form.schema is not None
+    return form.schema
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType) for field in schema.fields])
+
+
+def _ddl(schema: StructType) -> str:
+    """from_csv takes no StructType."""
+    return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields)
+
+
+def _options(form: RecordFormat, corrupt: str) -> dict[str, str]:
+    return {**form.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt}
+
+
+def _named(schema: StructType, columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(column.alias(name) for column, name in zip(columns, schema.names, strict=True))
+
+
+def _misfits(schema: StructType, given: Sequence[Column], columns: Sequence[Column]) -> Iterator[Column]:
+    for field, text, column in zip(schema.fields, given, columns, strict=True):
+        kind = field.dataType.simpleString()
+        yield F.when(text.isNotNull() & column.isNull(), f"the value of {field.name} is not of type {kind}")
+
+
+def _missing(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:
+    for field, column in zip(schema.fields, columns, strict=True):
+        if not field.nullable:
+            yield F.when(column.isNull(), f"{field.name} is NOT NULL and has no value")
+
+
+def _other_count(schema: StructType) -> str:
+    return f"the number of fields is not {len(schema)}"

@@ -1,0 +1,151 @@
+"""What records mean: expressions of Spark that make typed columns of their bytes. No I/O, and no Python at the rows.
+
+A record is bad if its bytes are not text of the encoding, if that text is not of the format, if a value is not of its
+column's type, or if a NOT NULL column has none. The source's own bad messages are bad as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["BAD_REASON", "LINEAGE", "RECORD", "Kind", "RecordFormat", "or_fail", "target_rows"]
+
+Kind = Literal["raw", "json", "csv", "kv"]
+
+RECORD: Final = "record"
+"""The parsed rows' struct of the columns that go to the target; null in a bad row."""
+BAD_REASON: Final = "badReason"
+"""Why a parsed row is bad; null in a good one."""
+LINEAGE: Final = "tubemq"
+"""The target's struct of where a typed row comes from: the source's columns but value and badReason."""
+
+_VALUE: Final = "value"
+_TEXT: Final = "__text"
+_READ: Final = "__read"
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """How records are written, and which columns they have.
+
+    `raw` has no schema: its columns are the source's. The others have one, and `LINEAGE` beside its columns.
+    """
+
+    kind: Kind = "raw"
+    schema: StructType | None = None
+    separator: str = ","
+    """Between the fields of csv, and between the pairs of kv."""
+    kv_separator: str = "="
+    """Between a key and its value; kv only."""
+    escape: str | None = None
+    """Takes its meaning from the character that follows. csv with it has no quotes: that is InLong's csv."""
+    encoding: str = "UTF-8"
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of Spark's from_json or from_csv, as `timestampFormat`; kv takes some of them."""
+
+    def __post_init__(self) -> None:
+        if (self.kind == "raw") != (self.schema is None):
+            raise ValueError("raw has no schema, and every other format has one")
+        names = [name.lower() for name in self.schema.names] if self.schema is not None else []
+        if LINEAGE in names:
+            raise ConfigurationError(
+                f"the schema has a column {LINEAGE}, which is where the target says where a row comes from; give it"
+                " another name"
+            )
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigurationError(
+                f"the schema has {', '.join(twice)} more than once; names differ by more than case"
+            )
+
+    def parse(self, rows: DataFrame) -> DataFrame:
+        """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other."""
+        from pyspark.sql import functions as F
+
+        source = F.col(BAD_REASON) if BAD_REASON in rows.columns else F.lit(None).cast("string")
+        own = [F.col(name) for name in rows.columns if name != BAD_REASON]
+        if self.schema is None:
+            with_reason = rows.select(*own, source.alias(BAD_REASON))
+            record = F.struct(*own)
+        else:
+            from tubeclient_cli.ingest.readings import reading_of
+
+            reading = reading_of(self, F.col(_TEXT), F.col(_READ))
+            with _every_charset(rows.sparkSession):
+                texts = rows.select("*", self._text().alias(_TEXT))
+            reason = F.coalesce(
+                source,
+                F.when(F.col(_VALUE).isNull(), "the record is null"),
+                F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
+                F.when(F.col(_TEXT) == "", "the record is empty"),
+                reading.fault,
+            )
+            # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again
+            # for each mention of the column. The partition's number is always there, and does not count as deterministic.
+            read = F.when(F.spark_partition_id() >= 0, reading.read)
+            with_reason = texts.select("*", read.alias(_READ)).select(*own, _READ, _TEXT, reason.alias(BAD_REASON))
+            lineage = F.struct(*(F.col(name) for name in rows.columns if name not in (_VALUE, BAD_REASON)))
+            record = F.struct(*reading.columns, lineage.alias(LINEAGE))
+        good = F.when(F.col(BAD_REASON).isNull(), record)
+        return with_reason.select(*own, good.alias(RECORD), F.col(BAD_REASON))
+
+    def _text(self) -> Column:
+        """The record's text; null if the bytes are not text of the encoding."""
+        from pyspark.sql import functions as F
+
+        if self.encoding.upper() in ("UTF-8", "UTF8"):
+            return F.try_validate_utf8(F.col(_VALUE).cast("string"))
+        decoded = F.decode(_VALUE, self.encoding)
+        return F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
+
+
+def target_rows(parsed: DataFrame) -> DataFrame:
+    """The good rows of `RecordFormat.parse`, as the target has them: the record's columns."""
+    return _columns(parsed.where(f"{BAD_REASON} IS NULL"))
+
+
+def or_fail(parsed: DataFrame) -> DataFrame:
+    """As `target_rows`, but a bad row ends the job with its place and its reason. One pass: the cost is
+    a look at each record whether it is null."""
+    from pyspark.sql import functions as F
+
+    index = [F.concat(F.lit(", record "), F.col("recordIndex"))] if "recordIndex" in parsed.columns else []
+    text = F.concat(
+        F.lit("bad record in topic "),
+        F.col("topic"),
+        *(F.lit(", partition "), F.col("partitionKey"), F.lit(", message id "), F.col("messageId")),
+        *(F.coalesce(part, F.lit("")) for part in index),
+        *(F.lit(": "), F.col(BAD_REASON)),
+    )
+    return _columns(parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))))
+
+
+def _columns(parsed: DataFrame) -> DataFrame:
+    return parsed.select(f"{RECORD}.*")
+
+
+@contextmanager
+def _every_charset(spark: SparkSession) -> Iterator[None]:
+    """Within it, `decode` takes each charset of Java's, and writes U+FFFD for what is wrong. By default it takes
+    seven, and ends the query."""
+    names = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
+    before = {name: spark.conf.get(name, None) for name in names}
+    try:
+        for name in names:
+            spark.conf.set(name, "true")
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
