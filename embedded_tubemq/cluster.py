@@ -262,6 +262,10 @@ class EmbeddedTubeMQ:
         """Delete the messages below an offset but keep their index entries, as retention on TubeMQ's brokers does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_data(up_to_offset))
 
+    def damage(self, topic: str, offset: int, *, byte: int = -1, store_id: int = 0, broker_id: int = 1) -> None:
+        """Change one byte of the payload of the message at an offset: its checksum is wrong from then on."""
+        self._thread.call(lambda: self._store(topic, store_id, broker_id).damage(offset, byte=byte))
+
     def truncate(self, topic: str, end_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
         """Lose everything from an offset on, as a crash before a flush does.
 

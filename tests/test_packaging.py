@@ -291,7 +291,14 @@ LAYERS = {
         {"google.protobuf", "isal", "orjson", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
     ),
     "tubeclient/flows": Layer(
-        {"google.protobuf", "tubeclient.wire", "tubeclient.keys", "tubeclient.errors", "tubeclient.metadata"},
+        {
+            "google.protobuf",
+            "tubeclient.wire",
+            "tubeclient.keys",
+            "tubeclient.errors",
+            "tubeclient.metadata",
+            "tubeclient.inlong",
+        },
         OUTSIDE_WORLD,
     ),
     # The JSON of web calls, no matter how it came.

@@ -17,6 +17,7 @@ from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.delivery import Delivery, Position
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.master import GroupOrders
+from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking
 from tubeclient.group import GroupMembership
@@ -53,7 +54,9 @@ class ClientBalanceConsumer(ProcessBound):
     end when this consumer first connects a partition, even if the group has a position. Packs must be confirmed. Until
     then the partition gives no other pack, and after `confirm_timeout_ms` it gives the same messages again. Up to
     `prefetch` packs are fetched ahead of `get`, and one more with each confirmation; none with a `prefetch` of 0. With
-    `fail_on_data_loss` false, messages that expired are skipped with a warning in the log.
+    `fail_on_data_loss` false, messages that expired are skipped with a warning in the log. With `bad_messages` "keep",
+    messages that do not match their checksums or cannot be parsed are delivered with a `bad_reason`, and each pack with
+    some is a warning in the log; else they are a CorruptMessage, again and again.
 
     Callbacks get one partition each: `on_assigned(partition, offset)` after it was connected, `on_revoked(partition)`
     before it is released, while its packs may still be confirmed, and `on_lost(partition, error)` after another
@@ -88,6 +91,7 @@ class ClientBalanceConsumer(ProcessBound):
         prefetch: int = 2,
         confirm_timeout_ms: int = 60_000,
         fail_on_data_loss: bool = True,
+        bad_messages: BadMessages = "fail",
         metadata_interval_ms: int = 10_000,
         on_assigned: Callable[[PartitionKey, int], None] | None = None,
         on_revoked: Callable[[PartitionKey], None] | None = None,
@@ -101,6 +105,7 @@ class ClientBalanceConsumer(ProcessBound):
             prefetch=prefetch,
             confirm_timeout_ms=confirm_timeout_ms,
             fail_on_data_loss=fail_on_data_loss,
+            bad_messages=bad_messages,
             reader_groups=reader_groups_of(consumer_group),
             new_client_id=partial(new_client_id, consumer_group, "look"),
             names_this_process=names_this_process,
@@ -247,7 +252,8 @@ class ClientBalanceConsumer(ProcessBound):
         """Return the next pack of messages of any connected partition, None if there was none for `timeout_ms`.
 
         Partitions take turns; one whose pack is not confirmed gives no other. Raises DataLoss, once, if messages
-        expired before they were read, CorruptMessage if one does not match its checksum, and ClientClosed.
+        expired before they were read, CorruptMessage if one does not match its checksum and bad ones are not kept, and
+        ClientClosed.
         """
         return self._run(self._live().consumption.get(timeout_ms=timeout_ms))
 

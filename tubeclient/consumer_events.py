@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from tubeclient.flows.consume import Unconfirmed
-from tubeclient.flows.fetch import Expired
+from tubeclient.flows.fetch import Expired, KeptBad
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.registrar import Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost
@@ -45,6 +45,15 @@ class ConsumerEvents:
             self._keep_leases(running, event.partition)
         elif isinstance(event, Expired):
             _log.warning("expired before they were read: %s", event.lost)
+        elif isinstance(event, KeptBad):
+            _log.warning(
+                "partition %s, in the pack from offset %d on: %d bad messages are kept. The first has id %d: %s",
+                event.partition,
+                event.start,
+                event.messages,
+                event.first_id,
+                event.first_reason,
+            )
         elif isinstance(event, Unconfirmed):
             _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
         elif isinstance(event, Trouble):

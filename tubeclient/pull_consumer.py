@@ -15,6 +15,7 @@ from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
 from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Lost
@@ -40,6 +41,7 @@ class ConsumerOptions(TypedDict, total=False):
     prefetch: int
     confirm_timeout_ms: int
     fail_on_data_loss: bool
+    bad_messages: BadMessages
     metadata_interval_ms: int
     on_assigned: Callable[[PartitionKey, int], None] | None
     on_revoked: Callable[[PartitionKey], None] | None

@@ -14,6 +14,7 @@ from tubeclient.access import authority_of
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
 from tubeclient.flows.corrupt_place import counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, call, checked
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.flows.stay import Stay
@@ -55,10 +56,11 @@ class RangeReader(ProcessBound):
     are groups may have one partition at once. Others wait for their turn, at most ten minutes.
 
     The same range always gives the same messages in the same order. With `fail_on_data_loss` false, what the broker no
-    longer holds is skipped and listed in `losses`; else it is a DataLoss. Some brokers check `visit_token`, the
-    master's token from `GroupMembership` or `ClusterView`, which may be some minutes old. `store_sizes` says how many
-    partitions each store has, by broker id and topic; the master is asked for those that are missing. One reader is
-    used by one thread. Close it, or use it as a context manager.
+    longer holds is skipped and listed in `losses`; else it is a DataLoss. With `bad_messages` "keep", messages that do
+    not match their checksums or cannot be parsed are in their pack's `bad`; else they are a CorruptMessage. Some
+    brokers check `visit_token`, the master's token from `GroupMembership` or `ClusterView`, which may be some minutes
+    old. `store_sizes` says how many partitions each store has, by broker id and topic; the master is asked for those
+    that are missing. One reader is used by one thread. Close it, or use it as a context manager.
 
     >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:  # doctest: +SKIP
     ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 2800)):
@@ -72,6 +74,7 @@ class RangeReader(ProcessBound):
         client_name: str = "range",
         *,
         fail_on_data_loss: bool = True,
+        bad_messages: BadMessages = "fail",
         visit_token: int | None = None,
         store_sizes: Mapping[tuple[int, str], int] | None = None,
     ) -> None:
@@ -81,6 +84,8 @@ class RangeReader(ProcessBound):
         self._reader_groups = checked_reader_groups(reader_groups)
         self._new_client_id = partial(new_client_id, self._reader_groups[0], client_name)
         self._fail_on_data_loss = fail_on_data_loss
+        check_bad_messages(bad_messages)
+        self._bad_messages = bad_messages
         self._closed = False
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
@@ -136,6 +141,7 @@ class RangeReader(ProcessBound):
             lanes.add(number, _whole(readings[number]))
 
         lanes: Lanes[int] = Lanes(self._runner, begin)
+        told: set[int] = set()
         try:
             for number, step in lanes:
                 self._check_open()
@@ -146,6 +152,9 @@ class RangeReader(ProcessBound):
                     self._keeper.drop(readings.pop(number))
                 else:
                     self._kept.note(wanted[number].broker, wanted[number].range, step)
+                    if step.damaged and number not in told:
+                        told.add(number)
+                        _tell_damaged(step, step.damaged)
                 yield number, step
             self._check_kept()
         finally:
@@ -213,6 +222,7 @@ class RangeReader(ProcessBound):
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
             self._authority,
+            bad_messages=self._bad_messages,
         )
 
     def _check_open(self) -> None:
@@ -234,6 +244,19 @@ class RangeReader(ProcessBound):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _tell_damaged(pack: Pack, damaged: Mapping[int, str]) -> None:
+    number, reason = next(iter(damaged.items()))
+    place = counted_place(pack.partition, pack.start, pack.end, len(pack), number)
+    _log.warning(
+        "partition %s, offsets [%d, %d): kept the message with id %d, but %s. Of this range no further one is logged",
+        place.partition,
+        place.start,
+        place.end,
+        pack.columns.ids[number],
+        reason,
+    )
 
 
 def _whole(reading: RangeRead) -> Flow[None]:

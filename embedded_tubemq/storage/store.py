@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.gather import gather
 from embedded_tubemq.storage.packs import Pack
-from embedded_tubemq.storage.records import INDEX_DTYPE, Record, decode_record, encode_index_entry, encode_record
+from embedded_tubemq.storage.records import (
+    HEADER_BYTES,
+    INDEX_DTYPE,
+    WIRE_PREFIX_BYTES,
+    Record,
+    decode_record,
+    encode_index_entry,
+    encode_record,
+)
 from embedded_tubemq.storage.recovery import recover
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
@@ -167,6 +175,16 @@ class Store:
         if self.data_min > position:
             self.data_min = position
             self._write_state()
+
+    def damage(self, offset: int, *, byte: int = -1) -> None:
+        """Change one byte of the payload of the message at an offset, as a failing disk does."""
+        entry = self.entries(offset, offset + INDEX_ENTRY_BYTES)[0]
+        payload = range(HEADER_BYTES + WIRE_PREFIX_BYTES, int(entry["size"]))
+        with (self._state_path.parent / "data").open("r+b") as file:
+            file.seek(int(entry["position"]) + payload[byte])
+            old = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([old ^ 0xFF]))
 
     def close(self) -> None:
         """Close the files; the store cannot be used afterwards."""

@@ -28,8 +28,9 @@ class RowOptions:
         "badMessages",
         to.choice("fail", "keep"),
         "fail",
-        "What to do with a message that cannot be parsed: end with an error that names its place, or (`keep`) give a "
-        "row with its bytes in `value` and the reason in the column `badReason`, which is null in all other rows.",
+        "What to do with a message whose checksum is wrong, or that cannot be parsed: end with an error that names its "
+        "place, or (`keep`) give a row with its bytes in `value` and the reason in the column `badReason`, which is "
+        "null in all other rows.",
     )
     include_attributes: bool = option(
         "includeAttributes",

@@ -44,7 +44,7 @@ class _Parts(NamedTuple):
     attributes: pa.MapArray | None = None
     """Where they are wanted and there are any."""
     bad: pa.StringArray | None = None
-    """Why a payload cannot be parsed; None where all can."""
+    """Why a message is bad; None where all are good."""
 
 
 class PackDecoder:
@@ -150,15 +150,16 @@ class PackDecoder:
         payloads = list(chain.from_iterable(pack.columns.payloads for pack in packs))
         flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
         rows = len(payloads)
+        reasons = _damaged(packs)
         if not any(flags):
-            return _Parts(pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64()), pa.array(payloads, pa.binary()))
+            nothing = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64())
+            return _Parts(*nothing, pa.array(payloads, pa.binary()), bad=_texts(reasons, rows))
         if rows >= _ROWS_FOR_COLUMNS and all(map(ATTRIBUTE_FLAG.__and__, flags)):
             alike = split_alike(payloads, self._texts.time_us)
             if alike is not None:
                 return _Parts(alike.tags, alike.times_us, alike.bodies, self._alike_maps(alike, rows))
         bodies: list[bytes] = []
         attributes: list[Attributes] = []
-        reasons: dict[int, str] = {}
         left = iter(payloads), iter(flags)
         while len(bodies) < rows:
             try:
@@ -175,7 +176,7 @@ class PackDecoder:
             pa.array([found.time_us for found in attributes], pa.int64()),
             pa.array(bodies, pa.binary()),
             self._maps(attributes) if self._include_attributes else None,
-            pa.array(map(reasons.get, range(rows)), pa.string()) if reasons else None,
+            _texts(reasons, rows),
         )
 
     def _at(self, packs: Sequence[Pack], row: int, error: CorruptMessage) -> CorruptMessage:
@@ -232,3 +233,18 @@ class PackDecoder:
         if key not in self._joined and not self._is_alone(key):
             self._joined.add(key)
         return key not in self._joined
+
+
+def _damaged(packs: Sequence[Pack]) -> dict[int, str]:
+    """The numbers of messages among those of all packs that do not match their checksums, and why."""
+    found: dict[int, str] = {}
+    first = 0
+    for pack in packs:
+        if pack.damaged:
+            found.update((first + number, reason) for number, reason in pack.damaged.items())
+        first += len(pack)
+    return found
+
+
+def _texts(of_rows: dict[int, str], rows: int) -> pa.StringArray | None:
+    return pa.array(map(of_rows.get, range(rows)), pa.string()) if of_rows else None

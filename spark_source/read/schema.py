@@ -79,7 +79,7 @@ COLUMNS: Final = (
     Column(
         "badReason",
         StringType(),
-        "Only with `badMessages=keep`: why the message cannot be parsed; null for all others.",
+        "Only with `badMessages=keep`: why the message is bad; null for all others.",
         lambda rows: rows.bad_messages == "keep",
     ),
     Column(

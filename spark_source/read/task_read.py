@@ -36,6 +36,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     from spark_source.cluster.cluster import client_settings
     from spark_source.read.arrow import PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
+    from spark_source.read.kept_messages import KeptMessages
     from tubeclient.errors import CorruptMessage
     from tubeclient.flows.corrupt_place import corrupt_message
     from tubeclient.present_brokers import present_brokers
@@ -61,6 +62,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         groups,
         attempt_name(task),
         fail_on_data_loss=options.fail_on_data_loss,
+        bad_messages=options.bad_messages,
         visit_token=task.visit_token,
         store_sizes=task.store_sizes,
     )
@@ -75,18 +77,26 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
                 one = wanted[number]
                 yield from decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters)
 
+    kept = KeptMessages()
     try:
-        yield from regroup(batches())
+        for batch in regroup(batches()):
+            if options.bad_messages == "keep":
+                kept.note(batch)
+            yield batch
     except CorruptMessage as error:
-        if decoder.corrupt is None:
-            raise
-        pack, number, what = decoder.corrupt
-        tags = options.tags_of(pack.partition.topic)
-        place = reader.place_of(task.broker_of(pack.partition), pack, number, tags)
-        told = corrupt_message(place, what)
+        told = error
+        if decoder.corrupt is None and error.number is None:
+            raise  # not of one message
+        if decoder.corrupt is not None:
+            pack, number, what = decoder.corrupt
+            tags = options.tags_of(pack.partition.topic)
+            place = reader.place_of(task.broker_of(pack.partition), pack, number, tags)
+            told = corrupt_message(place, what)
         raise CorruptMessage(f"{told}. With badMessages=keep the message is a row, with the reason") from error
     finally:
         reader.close()
+        if kept.count:
+            _log.warning("node %d kept %d bad messages as rows. The first: %s", task.node_id, kept.count, kept.first)
     within: Counter[PartitionKey] = Counter()
     for one in reader.losses:
         if one.within_packs:

@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from tubeclient.wire.methods import Method
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -133,3 +133,32 @@ def test_a_message_with_a_wrong_checksum_is_named_and_not_let_through(
     faults.corrupt_checksums = 1_000
     with pytest.raises(Exception, match=r"1:damaged:0, offsets \[0, 28\): the message .* checksum.* from offset 28 "):
         run_available(stream(delta_spark, own_feed.options(startingOffsets="earliest")), tmp_path / "1", Batches())
+
+
+def test_a_message_with_a_wrong_checksum_is_the_same_row_for_every_reading(
+    delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
+) -> None:
+    own_feed.send(200)
+    victims = [20, 21, 150]
+    for number in victims:
+        own_feed.tube.damage(own_feed.topic, number * 28)
+    options = own_feed.options(startingOffsets="earliest", badMessages="keep")
+    columns = ["partitionKey", "offset", "messageId", "value", "badReason"]
+    whole = batch(delta_spark, options).select(columns).orderBy("offset").collect()
+    assert [row.offset for row in whole] == [number * 28 for number in range(200)]
+    assert [row.offset // 28 for row in whole if row.badReason is not None] == victims
+    assert all("checksum" in row.badReason for row in whole if row.badReason is not None)
+    damaged = [bytes(row.value) != sent for row, sent in zip(whole, own_feed.sent, strict=True)]
+    assert [number for number, one in enumerate(damaged) if one] == victims
+    sliced = batch(delta_spark, {**options, "maxRecordsPerPartition": "30"}).select(columns)
+    assert sliced.orderBy("offset").collect() == whole
+    seen: list[Row] = []
+
+    def keep(frame: DataFrame, _: int) -> None:
+        seen.extend(frame.select(columns).collect())
+        seen.extend(frame.select(columns).collect())  # a replay
+
+    takeover = {"sourceCount": "2", "backlogTakeover": "true", "backlogTakeoverMinRows": "5"}
+    options |= {"maxOffsetsPerTrigger": "70", **takeover}
+    run_available(stream(delta_spark, options), tmp_path / "1", keep)
+    assert sorted(seen, key=lambda row: row.offset) == [row for one in whole for row in (one, one)]

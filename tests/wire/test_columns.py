@@ -9,9 +9,22 @@ from hypothesis import strategies as st
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import CorruptMessage
 from tubeclient.wire.envelope import parse_message
-from tubeclient.wire.messages import Columns, Message, bodies_of, checked_columns, with_tags
+from tubeclient.wire.messages import (
+    Columns,
+    Message,
+    bad_attributes,
+    bodies_of,
+    checked_columns,
+    kept_columns,
+    with_tags,
+)
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
-from tubeclient.wire.proto.broker_pb2 import GetMessageColumnsB2C, GetMessageResponseB2C, TransferedMessage
+from tubeclient.wire.proto.broker_pb2 import (
+    GetMessageColumnsB2C,
+    GetMessageResponseB2C,
+    MessageColumns,
+    TransferedMessage,
+)
 
 numbers = st.integers(-(1 << 63), (1 << 63) - 1)
 rows = st.lists(st.tuples(numbers, st.binary(max_size=200), st.integers(-(1 << 31), (1 << 31) - 1)), max_size=20)
@@ -21,9 +34,13 @@ def transfered(number: int, payload: bytes, flag: int = 0) -> TransferedMessage:
     return TransferedMessage(messageId=number, checkSum=checksum(payload), payLoadData=payload, flag=flag)
 
 
-def columns(*messages: TransferedMessage) -> Columns:
+def wire(*messages: TransferedMessage) -> MessageColumns:
     response = GetMessageResponseB2C(success=True, errCode=200, messages=messages, currOffset=28)
-    return checked_columns(parse_message(GetMessageColumnsB2C, response.SerializeToString()).messages)
+    return parse_message(GetMessageColumnsB2C, response.SerializeToString()).messages
+
+
+def columns(*messages: TransferedMessage) -> Columns:
+    return checked_columns(wire(*messages))
 
 
 def tagged(number: int, body: bytes, tag: str) -> TransferedMessage:
@@ -38,11 +55,8 @@ def test_columns_hold_what_the_rows_held(messages: list[tuple[int, bytes, int]])
 
 
 def test_the_first_messages_are_taken_of_all_columns() -> None:
-    response = GetMessageResponseB2C(
-        success=True, errCode=200, messages=[transfered(number, b"%d" % number, number) for number in range(3)]
-    )
-    wire = parse_message(GetMessageColumnsB2C, response.SerializeToString()).messages
-    assert checked_columns(wire, 2) == Columns([0, 1], [b"0", b"1"], [0, 1])
+    sent = wire(*(transfered(number, b"%d" % number, number) for number in range(3)))
+    assert checked_columns(sent, 2) == Columns([0, 1], [b"0", b"1"], [0, 1])
 
 
 def test_the_other_fields_are_where_they_were() -> None:
@@ -84,7 +98,31 @@ def test_bodies_are_without_attributes_and_messages_have_both() -> None:
 
 
 def test_only_the_tags_asked_for_are_kept_in_all_columns() -> None:
-    found = with_tags(columns(tagged(1, b"a", "x"), tagged(2, b"b", "y"), tagged(3, b"c", "x")), frozenset({"x"}))
+    sent = columns(tagged(1, b"a", "x"), tagged(2, b"b", "y"), tagged(3, b"c", "x"))
+    found, _ = with_tags(sent, frozenset({"x"}), {})
     assert found.ids == [1, 3]
     assert bodies_of(found) == [b"a", b"c"]
     assert len(found.flags) == 2
+
+
+def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payload() -> None:
+    messages = [tagged(1, b"a", "x"), tagged(2, b"b", "y"), transfered(3, b"\0\0\0\x63k=v", 1), transfered(4, b"d")]
+    messages[1].checkSum ^= 1
+    found, bad = kept_columns(wire(*messages))
+    payload = messages[1].payLoadData
+    assert found == Columns([1, 2, 3, 4], [one.payLoadData for one in messages], [1, 0, 1, 0])
+    right = checksum(payload)
+    assert bad == {
+        1: f"the checksum is wrong: {right ^ 1} came with the message, its {len(payload)} bytes have {right}"
+    }
+    assert bad_attributes(found) == {2: "attributes of 99 bytes in a payload of 7"}
+    assert kept_columns(wire(*messages), 1) == (columns(messages[0]), {})
+
+
+def test_bad_messages_stay_where_tags_are_picked() -> None:
+    messages = [tagged(number, b"%d" % number, "xyx"[number]) for number in range(3)]
+    messages[1].checkSum ^= 1
+    sent, bad = kept_columns(wire(*messages))
+    found, still_bad = with_tags(sent, frozenset({"y"}), bad)
+    assert found.ids == [1]
+    assert still_bad == {0: bad[1]}

@@ -24,7 +24,8 @@ def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
         f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. Read again: it may have been "
         "damaged in transit. If the error comes again, the message was sent so or is damaged on the broker's disk. "
         f"Then read this partition up to offset {place.start} (endingOffsets of a batch read), and from offset "
-        f"{place.end} (startingOffsets, with a new checkpoint if there is one){others}"
+        f"{place.end} (startingOffsets, with a new checkpoint if there is one){others}",
+        number=what.number if isinstance(what, CorruptMessage) else None,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tubeclient.flows.message_pack import MessagePack
 from tubeclient.keys import PartitionKey
-from tubeclient.wire.messages import Columns, MessagePack
+from tubeclient.wire.messages import Columns
 
 __all__ = ["Delivery", "Position"]
 
@@ -31,7 +33,7 @@ class Delivery(MessagePack):
     Iterating gives `Message` objects. `bodies` and `message_ids` are columns, which are faster.
     """
 
-    __slots__ = ("columns", "end", "lag_bytes", "number", "partition", "settled", "start")
+    __slots__ = ("columns", "damaged", "end", "lag_bytes", "number", "partition", "settled", "start")
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class Delivery(MessagePack):
         end: int,
         lag_bytes: int,
         columns: Columns,
+        damaged: Mapping[int, str] | None = None,
     ) -> None:
         self.number = number
         """Counts the packs of a consumer."""
@@ -54,6 +57,7 @@ class Delivery(MessagePack):
         self.settled = False
         """Whether it was confirmed, or returned to be read again."""
         self.columns = columns
+        self.damaged = damaged
 
     def __repr__(self) -> str:
         return f"<Delivery {self.number} of {self.partition}, {len(self)} messages from {self.start}>"

@@ -8,7 +8,7 @@ back when the partition is released.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -43,12 +43,12 @@ from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
 from tubeclient.flows.throttling import minute_of_day
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
-from tubeclient.wire.messages import checked_columns, with_tags
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
+from tubeclient.wire.messages import Columns, as_they_came, bad_attributes, checked_columns, kept_columns, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Expired", "Fetching"]
+__all__ = ["Expired", "Fetching", "KeptBad"]
 
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _TROUBLE_MS = 300.0
@@ -62,6 +62,18 @@ class Expired:
     """Emitted: these offsets of a partition expired before they were read. Reading went on after them."""
 
     lost: OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBad:
+    """Emitted: a pack of this partition, from index offset `start` on, is about to be delivered with bad messages."""
+
+    partition: PartitionKey
+    start: int
+    messages: int
+    """How many are bad."""
+    first_id: int
+    first_reason: str
 
 
 class Fetching:
@@ -233,15 +245,19 @@ class Fetching:
         silence = wall - holding.updated_ms > _LONG_SILENCE_MS
         holding.reached(start, response.maxOffset, wall_ms=wall, after_silence=silence)
         try:
-            messages = checked_columns(response.messages)
-            kept = with_tags(messages, holding.filters) if holding.filters else messages
+            taken = self._checked(holding, response.messages)
         except CorruptMessage as error:
             holding.rest(now + _TROUBLE_MS)
             raise CorruptMessage(
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
                 f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or later, exactly there if the partition is alone "
-                "in its store and nothing is filtered; connect the partition after it to go on without it"
+                "in its store and nothing is filtered; connect the partition after it to go on without it, or set "
+                'bad_messages="keep" to get it with the reason'
             ) from error
+        if taken is None:
+            holding.rest(now + _TROUBLE_MS)
+            return None
+        messages, kept, bad = taken
         if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
             stands = holding.empty_at == start  # asked at once, it would answer the same for ever
             rest_until = now + _TROUBLE_MS if stands else 0.0
@@ -258,17 +274,39 @@ class Fetching:
             filtered=bool(holding.filters),
             near_end=response.requireSlow,
         )
+        if bad:
+            first = min(bad)
+            yield Emit(KeptBad(holding.key, start, len(bad), kept.ids[first], bad[first]))
         number = next(self._deliveries)
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
         resume_ms = now + pause_ms if pause_ms > 0 else 0.0
         lag = response.currDataDlt if response.HasField("currDataDlt") else -1
-        delivery = Delivery(number, holding.key, start, holding.end, lag, kept)
+        delivery = Delivery(number, holding.key, start, holding.end, lag, kept, bad)
         try:
             holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))
         except BaseException:  # the caller was interrupted, and does not get it
             holding.pack_given_up()
             raise
         return delivery
+
+    def _checked(
+        self, holding: Holding, wire: broker_pb2.MessageColumns
+    ) -> tuple[Columns, Columns, Mapping[int, str] | None] | None:
+        """The messages of a fetch; those of them with the wanted tags; and which of these are bad, if such are kept.
+
+        None if the pack must be read again: it may have been damaged on its way.
+        """
+        bad: dict[int, str] = {}
+        if self._plan.bad_messages == "fail":
+            messages = checked_columns(wire)
+        else:
+            messages, bad = kept_columns(wire)
+            if not holding.damage.came_again(messages, bad):
+                return None
+            bad |= bad_attributes(messages)
+            messages = as_they_came(messages, bad)
+        kept, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)
+        return messages, kept, bad if self._plan.bad_messages == "keep" else None
 
     @property
     def _limited(self) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tubeclient.flows.delivery import Position
 from tubeclient.flows.effects import Ticket
+from tubeclient.flows.message_pack import DamageCheck
 from tubeclient.flows.throttling import PartitionPace
 from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -121,6 +122,7 @@ class Holding:
     failures: int = 0
     """Refused fetches in a row."""
     pace: PartitionPace = field(default_factory=PartitionPace)
+    damage: DamageCheck = field(default_factory=DamageCheck)
 
     @property
     def position(self) -> Position:

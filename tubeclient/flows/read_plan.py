@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.authority import Authority
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 
 __all__ = ["BootstrapOffset", "ReadPlan", "StartFrom"]
 
@@ -40,6 +41,7 @@ class ReadPlan:
     confirm_timeout_ms: float = 60_000
     """A pack that is not confirmed within this time is given up and read again."""
     fail_on_data_loss: bool = True
+    bad_messages: BadMessages = "fail"
     authority: Authority = field(default_factory=Authority)
     reader_groups: tuple[str, ...] = ()
     """Groups under which to look whether data has expired, where that is in doubt."""
@@ -54,6 +56,7 @@ class ReadPlan:
                 "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
                 f"they are {self.prefetch} and {self.confirm_timeout_ms}"
             )
+        check_bad_messages(self.bad_messages)
         if self.start_from not in get_args(StartFrom):
             names = "earliest, latest or always_latest"
             raise ConfigurationError(f"start_from must be {names}, not {self.start_from!r}")

@@ -9,6 +9,9 @@ Where packs end depends on what the broker holds at that moment, so the last pac
 offset. If every index entry of the pack is one of its messages, they can be counted. Else it registers at `end` and
 fetches the first message from there on, whose id says where to cut.
 
+If damaged messages are kept, a pack with one is read twice, as one that was damaged on its way would be another message
+to the next reader.
+
 After a fault it registers again at the end of the last pack handed on. Nothing is handed on twice, and earlier requests
 cannot come late in between: see `Stay`.
 """
@@ -16,7 +19,7 @@ cannot come late in between: see `Stay`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,11 +38,12 @@ from tubeclient.errors import (
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.corrupt_place import corrupt_message, counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
+from tubeclient.flows.message_pack import BadMessages, DamageCheck, MessagePack
 from tubeclient.flows.patience import FaultHistory, Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.flows.stay import Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
-from tubeclient.wire.messages import NO_MESSAGES, Columns, MessagePack, checked_columns
+from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
 from tubeclient.wire.proto import broker_pb2
 
 __all__ = ["LostRange", "Pack", "RangeRead", "RangeTask"]
@@ -60,6 +64,7 @@ class Pack(MessagePack):
     start: int
     end: int
     columns: Columns
+    damaged: Mapping[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class RangeTask:
     authority: Authority = field(default_factory=Authority)
     turn_limit_ms: float = 600_000
     """How long to wait while others read the partition in all of `reader_groups`, if that is longer."""
+    bad_messages: BadMessages = "fail"
+    """What to do with messages that do not match their checksums."""
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -121,6 +128,12 @@ class _LookAgain(TubeError):
     retriable = True
 
 
+class _DamagedMessage(TubeError):
+    """A message does not match its checksum, and is read again: it may have been damaged on its way."""
+
+    retriable = True
+
+
 class RangeRead:
     """One reading of a range. The flow `run()` emits `Pack` and `LostRange`, in order and without gaps.
 
@@ -138,6 +151,7 @@ class RangeRead:
         )
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
+        self._damage = DamageCheck()
         self._end = task.range.end  # lowered if the broker lost its tail and the reader may continue without it
 
     @property
@@ -293,12 +307,24 @@ class RangeRead:
             else:
                 ours = yield from self._cut(held.messages.messageId, bound)
         try:
-            columns = checked_columns(held.messages, ours)
+            columns, damaged = self._checked(held.messages, ours)
         except CorruptMessage as error:
             place = yield from self._place_of(held, error.number, bound)
             raise corrupt_message(place, error) from error
-        yield from self._hand_on(Pack(self.task.range.partition, held.start, min(bound, end), columns))
+        yield from self._hand_on(Pack(self.task.range.partition, held.start, min(bound, end), columns, damaged))
         return bound >= end
+
+    def _checked(
+        self, messages: broker_pb2.MessageColumns, ours: int | None
+    ) -> tuple[Columns, Mapping[int, str] | None]:
+        """The messages, and which of them are damaged if these are kept."""
+        if self.task.bad_messages == "fail":
+            return checked_columns(messages, ours), None
+        columns, damaged = kept_columns(messages, ours)
+        if not self._damage.came_again(columns, damaged):
+            number, reason = next(iter(damaged.items()))
+            raise _DamagedMessage(f"the message with id {columns.ids[number]}, each time with other bytes: {reason}")
+        return columns, damaged
 
     def _place_of(self, held: _Held, number: int | None, bound: int) -> Flow[OffsetRange]:
         ids = held.messages.messageId

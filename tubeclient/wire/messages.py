@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Mapping
 from itertools import compress, repeat
 from operator import and_
 from typing import NamedTuple
@@ -12,7 +12,17 @@ from tubeclient.wire.crc32 import crc32
 from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["NO_MESSAGES", "Columns", "Message", "MessagePack", "bodies_of", "checked_columns", "with_tags"]
+__all__ = [
+    "NO_MESSAGES",
+    "Columns",
+    "Message",
+    "as_they_came",
+    "bad_attributes",
+    "bodies_of",
+    "checked_columns",
+    "kept_columns",
+    "with_tags",
+]
 
 _CHECKSUM_MASK = 0x7FFFFFFF
 
@@ -20,13 +30,14 @@ _CHECKSUM_MASK = 0x7FFFFFFF
 class Message:
     """One message. Its parts are decoded on access.
 
-    They raise CorruptMessage if the attributes cannot be parsed.
+    They raise CorruptMessage if the attributes cannot be parsed. If bad messages are kept, a bad one has a `bad_reason`
+    instead.
     """
 
-    __slots__ = ("_flag", "_id", "_payload")
+    __slots__ = ("_bad_reason", "_flag", "_id", "_payload")
 
-    def __init__(self, message_id: int, payload: bytes, flag: int) -> None:
-        self._id, self._payload, self._flag = message_id, payload, flag
+    def __init__(self, message_id: int, payload: bytes, flag: int, bad_reason: str | None = None) -> None:
+        self._id, self._payload, self._flag, self._bad_reason = message_id, payload, flag, bad_reason
 
     @property
     def message_id(self) -> int:
@@ -34,9 +45,22 @@ class Message:
         return self._id
 
     @property
+    def bad_reason(self) -> str | None:
+        """Why it is bad; None for a good message.
+
+        Of a bad one whose checksum is wrong, or whose attributes cannot be parsed, `body` holds all bytes of the
+        payload as they came, and attributes, tag and time are empty.
+        """
+        return self._bad_reason
+
+    @property
     def body(self) -> bytes:
         """The producer's data."""
         return self._parts()[0]
+
+    def marked(self, bad_reason: str) -> Message:
+        """The same message with a reason why it is bad."""
+        return Message(self._id, self._payload, self._flag, bad_reason)
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -74,57 +98,69 @@ class Columns(NamedTuple):
 NO_MESSAGES = Columns([], [], [])
 
 
-class MessagePack:
-    """Messages in the order of their index entries; `columns` holds the columns."""
-
-    __slots__ = ()
-
-    columns: Columns
-
-    @property
-    def messages(self) -> list[Message]:
-        """One object for each message."""
-        return list(self)
-
-    @property
-    def bodies(self) -> list[bytes]:
-        """The producers' data. CorruptMessage if attributes cannot be told from a body."""
-        return bodies_of(self.columns)
-
-    @property
-    def message_ids(self) -> list[int]:
-        """The brokers' ids of the messages."""
-        return list(self.columns.ids)
-
-    def __iter__(self) -> Iterator[Message]:
-        return map(Message, *self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns.ids)
-
-
 def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> Columns:
     """Take the messages of a fetch, or only the `first` ones. CorruptMessage if one does not match its checksum."""
+    columns, stored, found = _columns(wire, first)
+    if found != stored:
+        number = next(n for n, (one, other) in enumerate(zip(found, stored, strict=True)) if one != other)
+        raise CorruptMessage(f"the message with id {columns.ids[number]} does not match its checksum", number=number)
+    return columns
+
+
+def kept_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> tuple[Columns, dict[int, str]]:
+    """As `checked_columns`, but with messages that do not match their checksums. Returns also these messages' numbers
+    in the columns, and why each is bad.
+
+    Neither their lengths nor their attributes can be trusted, so they have their payload for a body.
+    """
+    columns, stored, found = _columns(wire, first)
+    if found == stored:
+        return columns, {}
+    bad = {
+        number: f"the checksum is wrong: {one} came with the message, its {len(columns.payloads[number])} bytes have "
+        f"{other}"
+        for number, (one, other) in enumerate(zip(stored, found, strict=True))
+        if one != other
+    }
+    return as_they_came(columns, bad), bad
+
+
+def _columns(wire: broker_pb2.MessageColumns, first: int | None) -> tuple[Columns, list[int], list[int]]:
+    """Messages, the checksums that came with them, and those of their payloads."""
     if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
         raise CorruptMessage("a message lacks one of its fields")
-    ids, checksums, payloads, flags = (
-        wire.messageId[:first],
-        wire.checkSum[:first],
-        wire.payLoadData[:first],
-        wire.flag[:first],
-    )
-    found = list(map(and_, map(crc32, payloads), repeat(_CHECKSUM_MASK)))
-    if found != checksums:
-        number = next(n for n, (one, other) in enumerate(zip(found, checksums, strict=True)) if one != other)
-        raise CorruptMessage(f"the message with id {ids[number]} does not match its checksum", number=number)
-    return Columns(ids, payloads, flags)
+    columns = Columns(wire.messageId[:first], wire.payLoadData[:first], wire.flag[:first])
+    return columns, wire.checkSum[:first], list(map(and_, map(crc32, columns.payloads), repeat(_CHECKSUM_MASK)))
 
 
-def with_tags(columns: Columns, tags: frozenset[str]) -> Columns:
-    """The messages with one of these tags. Needed because brokers compare only a 32-bit hash."""
-    wanted = [message.tag in tags for message in map(Message, *columns)]
+def as_they_came(columns: Columns, numbers: Container[int]) -> Columns:
+    """The same messages; those with these numbers have their payload for a body, and no attributes."""
+    flags = [0 if number in numbers else flag for number, flag in enumerate(columns.flags)]
+    return Columns(columns.ids, columns.payloads, flags)
+
+
+def bad_attributes(columns: Columns) -> dict[int, str]:
+    """The numbers of messages whose attributes cannot be parsed, and why."""
+    bad: dict[int, str] = {}
+    for number, (payload, flag) in enumerate(zip(columns.payloads, columns.flags, strict=True)):
+        if flag:
+            try:
+                decode_payload(payload, flag)
+            except CorruptMessage as error:
+                bad[number] = str(error)
+    return bad
+
+
+def with_tags(columns: Columns, tags: frozenset[str], bad: Mapping[int, str]) -> tuple[Columns, dict[int, str]]:
+    """The messages with one of these tags, and the `bad` ones by their new numbers.
+
+    Needed because brokers compare only a 32-bit hash. Bad messages stay: their tags are not known.
+    """
+    wanted = [number in bad or one.tag in tags for number, one in enumerate(map(Message, *columns))]
     ids, payloads, flags = columns
-    return Columns(list(compress(ids, wanted)), list(compress(payloads, wanted)), list(compress(flags, wanted)))
+    left = Columns(list(compress(ids, wanted)), list(compress(payloads, wanted)), list(compress(flags, wanted)))
+    numbers = compress(range(len(wanted)), wanted)
+    return left, {new: bad[old] for new, old in enumerate(numbers) if old in bad}
 
 
 def bodies_of(columns: Columns) -> list[bytes]:

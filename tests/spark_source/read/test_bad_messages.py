@@ -1,0 +1,164 @@
+"""Each kind of bad message, on the embedded servers: a row with all that is known of it, or one error that names it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from tests.spark_source.read.test_task_read import rows
+from tubeclient import CorruptMessage
+from tubeclient.inlong import OwnRecord, RecordGroup, encode_message_objs, encode_pack
+from tubeclient.wire.payload import encode_attributes, encode_payload
+
+ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000123"}
+PACK = encode_pack([RecordGroup(ATTRIBUTES, [b"one", b"two"])], made_ms=1)
+PLAIN_PACK = encode_pack([RecordGroup(ATTRIBUTES, [b"one", b"two"])], made_ms=1, snappy=False)
+OBJECTS = encode_message_objs([OwnRecord(b"three", {})], [1_700_000_000_123], "none")
+OBJECTS_SAY = {"version": "1", "inlongGroupId": "g", "inlongStreamId": "s"}
+BAD_AT = 5
+MESSAGES = 12
+
+
+class Bad(NamedTuple):
+    """A bad message: what was sent, and whether the broker's disk changed a byte of it."""
+
+    payload: bytes
+    flag: int
+    reason: str
+    damage: int | None = None
+    kinds: tuple[str, ...] = ("raw", "inlong", "auto")
+    """Values of the option `payload` with which it is bad."""
+
+
+def attached(body: bytes, **attributes: str) -> tuple[bytes, int]:
+    return encode_payload(body, encode_attributes(attributes, "s", "202401020304"))
+
+
+IN_PACKS = ("inlong", "auto")
+KINDS = {
+    "a damaged body": Bad(*attached(PACK), "the checksum is wrong", -10),
+    "a damaged body without attributes": Bad(PACK, 0, "the checksum is wrong", -10),
+    "damaged attributes": Bad(*attached(PACK), "the checksum is wrong", 10),
+    "a damaged length of the attributes": Bad(*attached(PACK), "the checksum is wrong", 0),
+    "attributes that are not UTF-8": Bad(b"\0\0\0\x02\xff\xfe" + PACK, 1, "attributes are not UTF-8"),
+    "attributes longer than the payload": Bad(b"\0\0\0\x63k=v", 1, "attributes of 99 bytes in a payload of 7"),
+    "attributes of a negative length": Bad(b"\xff\xff\xff\xf0abcdefgh", 1, "attributes of"),
+    "no room for the length of the attributes": Bad(b"\0\0", 1, "attributes of"),
+    "nothing where attributes should be": Bad(b"", 1, "attributes of"),
+    "no pack": Bad(*attached(b"plain text"), "no InLong pack", None, ("inlong",)),
+    "nothing": Bad(b"", 0, "no InLong pack", None, ("inlong",)),
+    "a pack that is cut off": Bad(*attached(PLAIN_PACK[:-9] + PLAIN_PACK[-2:]), "at byte", None, IN_PACKS),
+    "a pack with a damaged record": Bad(
+        *attached(PACK[:-12] + b"\xff" * 10 + PACK[-2:]), "has a record of 4294967295 bytes", None, IN_PACKS
+    ),
+    "a binary pack that is cut off": Bad(*attached(b"\x0f\x04abc\x0f\x04"), "head of version 4", None, IN_PACKS),
+    "objects that are cut off": Bad(
+        *attached(OBJECTS[:-3], msgEnType="1", **OBJECTS_SAY), "the protobuf pack", None, IN_PACKS
+    ),
+    "an unknown wrapping": Bad(*attached(PACK, msgEnType="9"), "names wrapping '9'", None, IN_PACKS),
+    "an unknown compression": Bad(
+        *attached(OBJECTS, msgEnType="1", compressType="LZ9", **OBJECTS_SAY), "names compression 'LZ9'", None, IN_PACKS
+    ),
+}
+CASES = [pytest.param(bad, kind, id=f"{name}, {kind}") for name, bad in KINDS.items() for kind in bad.kinds]
+
+
+@pytest.fixture
+def spoilt(tube: EmbeddedTubeMQ, request: pytest.FixtureRequest) -> Callable[[Bad], tuple[str, bytes]]:
+    """Sends good messages with a bad one among them. Returns the topic, and the bad one's payload as it is stored."""
+
+    def load(bad: Bad) -> tuple[str, bytes]:
+        topic = "bad_" + re.sub(r"\W+", "_", request.node.name)[-50:]
+        tube.create_topic(TopicConfig(topic, 1, 1))
+        messages = [NewMessage(0, *attached(PACK)) for _ in range(MESSAGES)]
+        messages[BAD_AT] = NewMessage(0, bad.payload, bad.flag)
+        tube.load(topic, messages)
+        stored = bytearray(bad.payload)
+        if bad.damage is not None:
+            tube.damage(topic, BAD_AT * 28, byte=bad.damage)
+            stored[bad.damage] ^= 0xFF
+        return topic, bytes(stored)
+
+    return load
+
+
+@pytest.mark.parametrize(("bad", "kind"), CASES)
+def test_it_is_a_row_where_bad_messages_are_kept(
+    tube: EmbeddedTubeMQ, spoilt: Callable[[Bad], tuple[str, bytes]], bad: Bad, kind: str
+) -> None:
+    topic, stored = spoilt(bad)
+
+    def read(start: int = 0, end: int = MESSAGES) -> list[dict[str, Any]]:
+        more = {"payload": kind, "badMessages": "keep", "includeAttributes": "true"}
+        found = rows(tube, topic, end, begin=start, **more)
+        return sorted(found, key=lambda row: (row["offset"], row.get("recordIndex") or 0))
+
+    whole = read()
+    [kept] = [row for row in whole if row["badReason"] is not None]
+    assert bad.reason in kept["badReason"]
+    known = (kept["offset"], kept["topic"], kept["partitionKey"], kept["brokerId"], kept["partition"])
+    assert known == (BAD_AT * 28, topic, f"1:{topic}:0", 1, 0)
+    assert kept["messageId"] not in {row["messageId"] for row in whole if row is not kept}
+    if kept["messageType"] is None:  # of its payload nothing is known
+        assert kept["value"] == stored
+        assert (kept["messageTime"], kept["attributes"] or []) == (None, [])
+    else:
+        assert stored.endswith(kept["value"])
+        assert bad.damage is None
+    assert [kept.get(name) for name in ("inlongGroupId", "inlongStreamId", "dataTime", "recordIndex")] == [None] * 4
+    good = 1 if kind == "raw" else 2
+    assert len(whole) == (MESSAGES - 1) * good + 1
+    sliced = [row for start in range(0, MESSAGES, 4) for row in read(start, start + 4)]
+    assert sliced == whole
+    assert read(BAD_AT, BAD_AT + 1) == [kept]
+
+
+@pytest.mark.parametrize(("bad", "kind"), CASES)
+def test_it_ends_the_read_with_its_place_otherwise(
+    tube: EmbeddedTubeMQ, spoilt: Callable[[Bad], tuple[str, bytes]], bad: Bad, kind: str
+) -> None:
+    topic, _ = spoilt(bad)
+    with pytest.raises(CorruptMessage) as caught:
+        rows(tube, topic, MESSAGES, payload=kind)
+    told = str(caught.value)
+    start, end = BAD_AT * 28, (BAD_AT + 1) * 28
+    assert told.startswith(f"partition 1:{topic}:0, offsets [{start}, {end}): ")
+    assert ("does not match its checksum" if bad.damage is not None else bad.reason) in told
+    assert f"up to offset {start} " in told
+    assert f"from offset {end} " in told
+    assert told.endswith("With badMessages=keep the message is a row, with the reason")
+    around = rows(tube, topic, BAD_AT, payload=kind) + rows(tube, topic, MESSAGES, begin=BAD_AT + 1, payload=kind)
+    assert {row["offset"] for row in around} == {n * 28 for n in range(MESSAGES) if n != BAD_AT}
+
+
+@pytest.mark.parametrize("kind", ["raw", "auto"])
+def test_what_is_no_pack_is_good_where_it_need_not_be_one(
+    tube: EmbeddedTubeMQ, spoilt: Callable[[Bad], tuple[str, bytes]], kind: str
+) -> None:
+    topic, _ = spoilt(KINDS["no pack"])
+    assert b"plain text" in [row["value"] for row in rows(tube, topic, MESSAGES, payload=kind)]
+
+
+@pytest.mark.parametrize("kind", ["raw", "inlong"])
+def test_a_task_logs_once_how_many_it_kept(tube: EmbeddedTubeMQ, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    topic = f"many_bad_{kind}"
+    tube.create_topic(TopicConfig(topic, 1, 1))
+    messages = [NewMessage(0, *attached(PACK)) for _ in range(400)]
+    messages[100:200] = [NewMessage(0, b"\0\0\0\x63k=v", 1)] * 100
+    tube.load(topic, messages)
+    for number in range(300, 350):
+        tube.damage(topic, number * 28)
+    caplog.set_level(logging.INFO)
+    found = rows(tube, topic, 400, payload=kind, badMessages="keep")
+    assert sum(row["badReason"] is not None for row in found) == 150
+    [line] = [one for one in caplog.records if one.name == "spark_source.read.task_read"]
+    assert line.levelno == logging.WARNING
+    assert line.getMessage().startswith("node 0 kept 150 bad messages as rows")
+    caplog.clear()
+    rows(tube, topic, 100, payload=kind, badMessages="keep")
+    assert not caplog.records

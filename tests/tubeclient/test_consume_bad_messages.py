@@ -1,0 +1,134 @@
+"""A consumer that keeps bad messages: one of them delays nothing behind it; on simulated brokers and over sockets."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient.consuming import Bench
+from tubeclient import (
+    ClientSettings,
+    ConfigurationError,
+    CorruptMessage,
+    OffsetRange,
+    PullConsumer,
+    RangeReader,
+    fetch_view,
+)
+from tubeclient.flows.fetch import KeptBad
+from tubeclient.keys import PartitionKey
+from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
+
+UNPARSABLE = b"\0\0\0\x63k=v"
+SINGLE = PartitionKey(1, "single", 0)
+
+
+@pytest.mark.parametrize("on_the_way", [0, 1])
+def test_damaged_messages_are_delivered_with_all_others(bench: Bench, on_the_way: int) -> None:
+    client, key = bench.client(bad_messages="keep"), bench.key()
+    sent = bench.of(key)
+    for number in (0, 1, 30, len(sent) - 1):
+        bench.store(key).damage(number * 28, byte=0)
+    bench.brokers[1].faults.corrupt_checksums = on_the_way
+    client.connect(key)
+    found: list[tuple[bytes, str | None]] = []
+    bad_packs = 0
+    while (delivery := client.poll()) is not None:
+        found += [(one.body, one.bad_reason) for one in delivery]
+        assert delivery.bodies == [one.body for one in delivery]
+        bad_packs += bool(delivery.bad)
+        client.confirm(delivery)
+    assert [n for n, (_, reason) in enumerate(found) if reason is not None] == [0, 1, 30, len(sent) - 1]
+    for (body, reason), original in zip(found, sent, strict=True):
+        assert body == (original if reason is None else bytes([original[0] ^ 0xFF]) + original[1:])
+    events = client.events_of(KeptBad)
+    assert len(events) == bad_packs
+    assert sum(event.messages for event in events) == 4
+    assert "checksum" in events[0].first_reason
+    assert bench.committed(key) == bench.store(key).max_offset
+
+
+def test_a_pack_that_comes_again_has_the_same_bad_messages(bench: Bench) -> None:
+    client, key = bench.client(bad_messages="keep"), bench.key()
+    bench.store(key).damage(28)
+    client.connect(key)
+    first = client.get()
+    client.confirm(first, consumed=False)
+    again = client.get(timeout_ms=10_000)
+    assert again.bad == first.bad != {}
+    assert again.columns.payloads[1] == first.columns.payloads[1]
+
+
+def test_bad_messages_come_whatever_tags_are_picked(bench: Bench) -> None:
+    key = bench.key()
+    bench.brokers[1].faults.half_packs = False
+    payload, flag = encode_payload(b"body", encode_attributes({}, "a"))
+    start = bench.store(key).max_offset
+    new = [NewMessage(0, one, flag, java_string_hash("a")) for one in (payload, payload, UNPARSABLE)]
+    bench.store(key).append_all(new, 0)
+    bench.store(key).damage(start)
+    client = bench.client(bad_messages="keep", filters={"clicks": frozenset({"a"})})
+    client.connect(key)
+    delivery = client.get(timeout_ms=10_000)
+    assert [one.bad_reason is None for one in delivery] == [False, True, False]
+    assert delivery.bodies[1:] == [b"body", UNPARSABLE]
+
+
+@pytest.fixture
+def spoilt(cluster: EmbeddedTubeMQ) -> list[bytes]:
+    """A partition with one damaged message, and one whose attributes cannot be parsed; the payloads sent."""
+    sent = [b"%d" % number for number in range(20)]
+    sent[12] = UNPARSABLE
+    cluster.load("single", [NewMessage(0, body, int(body == UNPARSABLE)) for body in sent])
+    cluster.damage("single", 7 * 28)
+    return sent
+
+
+def test_a_consumer_goes_on_behind_bad_messages_and_logs_them(
+    settings: ClientSettings, spoilt: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"start_from": "earliest", "strategy": lambda _: [SINGLE], "source_count": -1, "node_id": -1}
+    with PullConsumer(settings, "etl", ["single"], **options) as consumer:  # type: ignore[arg-type]
+        for _ in range(2):
+            with pytest.raises(CorruptMessage, match=r'1:single:0, .* checksum.* set bad_messages="keep"'):
+                consumer.get(timeout_ms=5_000)
+    with PullConsumer(settings, "etl", ["single"], bad_messages="keep", **options) as consumer:  # type: ignore[arg-type]
+        delivery = consumer.get(timeout_ms=5_000)
+        assert delivery is not None
+        consumer.confirm(delivery)
+    assert sorted(delivery.bad) == [7, 12]
+    assert [body for n, body in enumerate(delivery.bodies) if n != 7] == [
+        body for n, body in enumerate(spoilt) if n != 7
+    ]
+    [line] = [record for record in caplog.records if "are kept" in record.getMessage()]
+    assert line.levelno == logging.WARNING
+    told = f"partition {SINGLE}, in the pack from offset 0 on: 2 bad messages are kept. The first has id"
+    assert told in line.getMessage()
+
+
+def test_a_range_reader_has_the_same_choice(
+    settings: ClientSettings, spoilt: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = fetch_view(settings, ["single"], ("g-r0",)).broker_of(SINGLE)
+    whole = OffsetRange(SINGLE, 0, 20 * 28)
+    with RangeReader(settings, ("g-r0",)) as reader, pytest.raises(CorruptMessage, match=r"\[196, 224\).* checksum"):
+        list(reader.read(broker, whole))
+    with RangeReader(settings, ("g-r0",), bad_messages="keep") as reader:
+        [pack] = reader.read(broker, whole)
+    assert sorted(pack.bad) == [7, 12]
+    assert pack.bodies[12] == UNPARSABLE
+    assert [one.bad_reason for one in pack] == [pack.bad.get(number) for number in range(20)]
+    told = f"partition {SINGLE}, offsets [196, 224): kept the message with id {pack.message_ids[7]}, but the checksum"
+    assert caplog.text.count(told) == 1
+
+
+def test_a_wrong_choice_is_refused_before_anything_is_sent(settings: ClientSettings) -> None:
+    for make in (
+        lambda: PullConsumer(settings, "etl", ["single"], bad_messages="drop"),  # type: ignore[arg-type]
+        lambda: RangeReader(settings, ("g-r0",), bad_messages="drop"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigurationError, match="bad_messages must be fail or keep, not 'drop'"):
+            make()

@@ -1,0 +1,98 @@
+"""What a fetch gives to users: messages by object or by column, and which of them are bad where these are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.wire.messages import Columns, Message, as_they_came, bad_attributes, bodies_of
+
+if TYPE_CHECKING:
+    from tubeclient.inlong import Record, RecordDecoder
+
+__all__ = ["BadMessages", "DamageCheck", "MessagePack", "check_bad_messages"]
+
+BadMessages = Literal["fail", "keep"]
+"""What to do with messages that do not match their checksums or cannot be parsed: raise CorruptMessage, or give them
+with a reason."""
+
+
+def check_bad_messages(choice: BadMessages) -> None:
+    """ConfigurationError if there is no such choice."""
+    if choice not in get_args(BadMessages):
+        raise ConfigurationError(f"bad_messages must be fail or keep, not {choice!r}")
+
+
+class MessagePack:
+    """Messages in the order of their index entries; `columns` holds the columns."""
+
+    __slots__ = ()
+
+    columns: Columns
+    damaged: Mapping[int, str] | None
+    """With `bad_messages="keep"` the numbers of messages that were found to be bad when they came, and why. None with
+    "fail"."""
+
+    @property
+    def bad(self) -> dict[int, str]:
+        """With `bad_messages="keep"` the numbers of bad messages in the pack, from 0, and why each is bad. Else
+        empty."""
+        return {} if self.damaged is None else {**self.damaged, **bad_attributes(self.columns)}
+
+    @property
+    def messages(self) -> list[Message]:
+        """One object for each message."""
+        return list(self)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The producers' data; of a bad message its payload. CorruptMessage if attributes cannot be told from a body,
+        and bad messages are not kept."""
+        bad = self.bad
+        return bodies_of(as_they_came(self.columns, bad) if bad else self.columns)
+
+    @property
+    def message_ids(self) -> list[int]:
+        """The brokers' ids of the messages."""
+        return list(self.columns.ids)
+
+    def records(self, decoder: RecordDecoder | None = None) -> Iterator[tuple[Message, list[Record]]]:
+        """Yield each message with the records that InLong packed into it. Needs the extra `inlong`.
+
+        `decoder` says what messages hold, and how large they may get. Without one, each is a pack. With
+        `bad_messages="keep"` a message that cannot be unpacked has a `bad_reason` and no records; else it is a
+        CorruptMessage.
+        """
+        from tubeclient.inlong.messages import records_of_messages
+
+        return records_of_messages(self, decoder, keep_bad=self.damaged is not None)
+
+    def __iter__(self) -> Iterator[Message]:
+        bad = self.bad
+        if not bad:
+            return map(Message, *self.columns)
+        return map(Message, *as_they_came(self.columns, bad), map(bad.get, count()))
+
+    def __len__(self) -> int:
+        return len(self.columns.ids)
+
+
+class DamageCheck:
+    """Tells damage on the way from damage on a broker's disk: only the latter comes again with the same bytes. So the
+    same range gives the same messages, whoever reads it.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[bytes, str]] = {}
+
+    def came_again(self, columns: Columns, damaged: Mapping[int, str]) -> bool:
+        """Whether all damaged messages of a pack came so before. If not, their pack must be read again."""
+        found = {columns.ids[number]: (columns.payloads[number], reason) for number, reason in damaged.items()}
+        if all(self._seen.get(one) == came for one, came in found.items()):
+            for one in found:
+                del self._seen[one]
+            return True
+        self._seen.update(found)
+        return False
