@@ -78,7 +78,7 @@ class TubeSource(DataSource):
         options = self._write_options()
         if overwrite:
             raise _only_appends('mode("overwrite")', 'mode("append")')
-        return TubeBatchWriter(options, find_columns(schema, options.topic))
+        return TubeBatchWriter(options, find_columns(schema, options.topic, options.payload))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from spark_source.write.sink import TubeStreamWriter, check_streams
@@ -88,7 +88,7 @@ class TubeSource(DataSource):
         check_streams()
         if overwrite:
             raise _only_appends('outputMode("complete")', 'outputMode("append")')
-        return TubeStreamWriter(options, find_columns(schema, options.topic))
+        return TubeStreamWriter(options, find_columns(schema, options.topic, options.payload))
 
     def _read_options(self) -> SourceOptions:
         from spark_source.options.access import check_here

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from spark_source.options import parsers as to
-from spark_source.options.access import asks_for_tls, check_access
+from spark_source.options.access import asks_for_tls
 from spark_source.options.option import Masked, Option, options_of
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
@@ -81,7 +81,7 @@ def read_options(given: GivenOptions) -> SourceOptions:
 def write_options(given: GivenOptions) -> SinkOptions:
     """Return the options of a write; raises ConfigurationError like `read_options`."""
     options = given.of(SinkOptions)
-    check_access(options)
+    options.check()
     return options
 
 

@@ -8,22 +8,28 @@ from typing import Literal
 from spark_source.options import parsers as to
 from spark_source.options.option import option
 
-__all__ = ["RowOptions"]
+__all__ = ["PayloadOptions", "RowOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions:
-    """What rows are made of messages."""
+class PayloadOptions:
+    """What messages hold, in reads and in writes."""
 
     payload: Literal["raw", "inlong", "auto"] = option(
         "payload",
         to.choice("raw", "inlong", "auto"),
         "raw",
         "What messages hold. `raw`: each message is a row. `inlong`: packs of records as InLong's DataProxy writes "
-        "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and "
-        "`recordIndex`. `auto`: packs by DataProxy's attributes or by their magic, and all other messages raw. Limits "
-        "and lag always count messages.",
+        "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and, in reads, "
+        "`recordIndex`. `auto`, for reads only: packs by DataProxy's attributes or by their magic, and all other "
+        "messages raw. Limits and lag always count messages.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions(PayloadOptions):
+    """What rows are made of messages."""
+
     bad_messages: Literal["fail", "keep"] = option(
         "badMessages",
         to.choice("fail", "keep"),

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
 from spark_source.options.sink_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
+from spark_source.write.sink_columns import InlongColumns, SinkColumns
 from spark_source.write.task_write import describe, write_rows
 from tubeclient.errors import ConfigurationError
 
@@ -32,7 +32,7 @@ Messages = Sequence[WriterCommitMessage | None]
 class _Writer:
     """Base of both writers: holds the tasks' data. Opens nothing on the driver."""
 
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+    def __init__(self, options: SinkOptions, columns: SinkColumns | InlongColumns) -> None:
         self._options = options
         self._columns = columns
 

@@ -1,4 +1,4 @@
-"""From Arrow batches to messages. All rows of a batch are checked before the first is sent."""
+"""From Arrow batches to messages, one for each row. All rows of a batch are checked before the first is sent."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from spark_source.write.made import Made, bad_row, bytes_of
 from spark_source.write.sink_columns import SinkColumns
 from tubeclient.errors import ConfigurationError
 from tubeclient.outgoing import OutgoingMessage
@@ -31,13 +32,13 @@ class MessageMaker:
         self.rows = 0
         """How many rows have become messages."""
 
-    def make(self, batch: pa.RecordBatch) -> list[OutgoingMessage]:
+    def make(self, batch: pa.RecordBatch) -> Made:
         """Return the batch's rows as messages, in order.
 
         The ConfigurationError for a row that cannot be sent names the row, counted from 0 in the task, and the column.
         """
         columns = self._columns
-        values = _bytes_of(batch.column(columns.value)).to_pylist()
+        values = bytes_of(batch.column(columns.value)).to_pylist()
         rows = range(len(values))
         topics = [self._topic] * len(rows) if self._topic is not None else self._column(batch, columns.topic)
         tags = self._column(batch, columns.tag)
@@ -48,9 +49,9 @@ class MessageMaker:
             try:
                 made.append(_message(values[row], topics[row], tags[row], times[row], attributes[row]))
             except ValueError as error:
-                raise ConfigurationError(f"row {self.rows + row} of this task cannot be sent: {error}") from None
-        self.rows += len(rows)
-        return made
+                raise bad_row(self.rows + row, error) from None
+        first, self.rows = self.rows, self.rows + len(rows)
+        return Made(made, list(range(first, self.rows)), [1] * len(made))
 
     def _column(self, batch: pa.RecordBatch, number: int | None) -> list[Any]:
         return [None] * batch.num_rows if number is None else batch.column(number).to_pylist()
@@ -87,10 +88,3 @@ def _message(
     if None in pairs.values():
         raise ValueError(f"column attributes has no value for the key {next(k for k in pairs if pairs[k] is None)!r}")
     return OutgoingMessage.of(topic, value, tag=tag or "", time=time, attributes=pairs)
-
-
-def _bytes_of(column: pa.Array) -> pa.Array:
-    """Texts as their UTF-8 bytes, without a copy; bytes as they are."""
-    if pa.types.is_string(column.type):
-        return column.cast(pa.binary())
-    return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column

@@ -5,20 +5,19 @@ A task that Spark repeats, or runs twice at once, sends its rows again: at least
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_source.options.sink_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
-from tubeclient.errors import ConfigurationError
+from spark_source.write.sink_columns import InlongColumns, SinkColumns
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from tubeclient import OutgoingMessage, Producer
+    from spark_source.write.made import Limits, Made
 
 __all__ = ["Written", "describe", "write_rows"]
 
@@ -35,7 +34,9 @@ class Written(WriterCommitMessage):
     """Bodies and attributes."""
 
 
-def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+def write_rows(
+    options: SinkOptions, columns: SinkColumns | InlongColumns, batches: Iterable[pyarrow.RecordBatch]
+) -> Written:
     """Send all rows; returns once brokers have acknowledged each.
 
     Memory: one batch, its messages, and what is in flight. Raises ConfigurationError for a row that cannot be sent,
@@ -44,11 +45,9 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     # Imported here, because the driver loads this module too and does not need them.
     from spark_source.cluster.cluster import client_settings
     from spark_source.write.in_flight import MAX_MESSAGES, InFlight
-    from spark_source.write.sink_rows import MessageMaker
     from tubeclient import Producer
 
     settings = client_settings(options)
-    maker = MessageMaker(columns, options.topic, options.message_time_zone)
     rows: dict[str, int] = {}
     payload_bytes: dict[str, int] = {}
     producer = Producer(settings, max_in_flight=MAX_MESSAGES)  # opens nothing before it publishes
@@ -56,16 +55,21 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
         producer.submit_each, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms
     )
 
-    def send(batch: pyarrow.RecordBatch) -> None:  # a function, so that its messages are freed before the next batch
-        first_row = maker.rows
-        messages = maker.make(batch)
-        new = {message.topic for message in messages}.difference(producer.topics)
+    def limits(topics: Collection[str]) -> dict[str, int]:
+        """The bytes that a message may have, by topic."""
+        new = set(topics).difference(producer.topics)
         if new:
             producer.publish(new, timeout_ms=min(_PUBLISH_LIMIT_MS, options.retry_limit_ms))
-        _check_sizes(producer, messages, first_row)
-        in_flight.send(messages)
-        for message in messages:
-            rows[message.topic] = rows.get(message.topic, 0) + 1
+        return {topic: producer.max_message_bytes(topic) for topic in topics}
+
+    make = _maker(options, columns, limits)
+
+    def send(batch: pyarrow.RecordBatch) -> None:  # a function, so that its messages are freed before the next batch
+        made = make(batch)
+        _check_sizes(limits({message.topic for message in made.messages}), made)
+        in_flight.send(made.messages)
+        for message, count in zip(made.messages, made.rows, strict=True):
+            rows[message.topic] = rows.get(message.topic, 0) + count
             payload_bytes[message.topic] = payload_bytes.get(message.topic, 0) + len(message.payload)
 
     try:
@@ -88,11 +92,22 @@ def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
     return "; ".join(parts) or "no rows"
 
 
-def _check_sizes(producer: Producer, messages: Sequence[OutgoingMessage], first_row: int) -> None:
-    limits = {topic: producer.max_message_bytes(topic) for topic in producer.topics}
-    for number, message in enumerate(messages):
-        if len(message.payload) > limits[message.topic]:
-            raise ConfigurationError(
-                f"row {first_row + number} of this task cannot be sent: with its attributes it has "
-                f"{len(message.payload)} bytes, and topic {message.topic} takes {limits[message.topic]}"
-            )
+def _maker(
+    options: SinkOptions, columns: SinkColumns | InlongColumns, limits: Limits
+) -> Callable[[pyarrow.RecordBatch], Made]:
+    if isinstance(columns, InlongColumns):
+        from spark_source.write.pack_rows import PackMaker  # needs the extra inlong
+
+        return PackMaker(columns, options, limits).make
+    from spark_source.write.sink_rows import MessageMaker
+
+    return MessageMaker(columns, options.topic, options.message_time_zone).make
+
+
+def _check_sizes(limits: Mapping[str, int], made: Made) -> None:
+    from spark_source.write.made import bad_row
+
+    for message, row in zip(made.messages, made.first_rows, strict=True):
+        size, limit = len(message.payload), limits[message.topic]
+        if size > limit:
+            raise bad_row(row, f"with its attributes it has {size} bytes, and topic {message.topic} takes {limit}")

@@ -31,6 +31,7 @@ TOPICS: Final = (
     TopicSpec("apache_stream", num_partitions=2, num_stores=2),
     # One partition per index: the case in which every offset is a message's own.
     TopicSpec("apache_single", num_partitions=1, num_stores=4),
+    TopicSpec("apache_packs", num_partitions=1, num_stores=1),
     TopicSpec("apache_times", num_partitions=3, num_stores=1),
     TopicSpec("apache_position", num_partitions=2, num_stores=1),
     TopicSpec("apache_members", num_partitions=2, num_stores=1),

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from offsets_store import GroupKey, OffsetsTable
 from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaProducer
+from tests.apache.java_gateway import JavaVM
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.apache.spark_options import options
 from tests.spark_source.queries import Batches, running, stream, wait_for_rows
@@ -203,3 +204,28 @@ def test_what_is_written_comes_back_with_all_that_belongs_to_it(
 
     with pytest.raises(Exception, match="publishing to no_such_topic: the master lists no partition to write to"):
         write.options(**{**to, "topic": "no_such_topic", "retryLimit": "1s"}).save()
+
+
+def test_records_that_spark_packed_are_read_by_spark_and_by_apaches_parser(
+    apache: ApacheTubeMQ, delta_spark: SparkSession, java_vm: JavaVM
+) -> None:
+    frame = delta_spark.range(0, 500, 1, 1).selectExpr(
+        "cast(id AS string) AS value",
+        "'web' AS inlongGroupId",
+        "if(id % 2 = 0, 'clicks', 'views') AS inlongStreamId",
+        "timestamp_millis(1700000000000 + id) AS dataTime",
+    )
+    written = {"masterServers": apache.master_address, "topic": "apache_packs", "payload": "inlong"}
+    frame.write.format("tubeclient").options(**written).mode("append").save()
+    given = options(apache, "apache_packs", "packs")
+    records = delta_spark.read.format("tubeclient").options(**given, payload="inlong", streams="clicks").load()
+    times = records.selectExpr("cast(value AS string) AS value", "unix_millis(dataTime) AS time").collect()
+    assert sorted(map(tuple, times)) == sorted((str(n), 1_700_000_000_000 + n) for n in range(0, 500, 2))
+    found: Counter[bytes] = Counter()
+    for pack in values(delta_spark.read.format("tubeclient").options(**given).load()):
+        parsed = java_vm.jvm.org.apache.inlong.common.msg.InLongMsg.parseFrom(pack)
+        for text in list(parsed.getAttrs()):
+            bodies = parsed.getIterator(text)
+            while bodies.hasNext():
+                found[bytes(bodies.next())] += 1
+    assert found == Counter(str(number).encode() for number in range(500))

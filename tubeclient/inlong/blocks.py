@@ -19,6 +19,7 @@ __all__ = [
     "LENGTH",
     "Limits",
     "entry_starts",
+    "most_packed_by_snappy",
     "pack_gzip",
     "pack_snappy",
     "unpack_block",
@@ -100,6 +101,11 @@ def _snappy_length(block: bytes, where: str) -> tuple[int, int]:
 def pack_snappy(data: bytes) -> bytes:
     """Return `data` as a raw snappy block."""
     return pa.compress(data, codec="snappy", asbytes=True) if data else b"\0"
+
+
+def most_packed_by_snappy(count: int) -> int:
+    """The most bytes that a raw snappy block of `count` bytes can have."""
+    return 32 + count + count // 6
 
 
 def unpack_gzip(block: bytes, limits: Limits) -> bytes:

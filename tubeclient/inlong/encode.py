@@ -12,7 +12,7 @@ from tubeclient.inlong.blocks import LENGTH, pack_gzip, pack_snappy
 from tubeclient.inlong.packs import HEADS, MAGIC, TEXT_LENGTH
 from tubeclient.wire.proto import inlong_pb2
 
-__all__ = ["OwnRecord", "RecordGroup", "encode_bin_pack", "encode_message_objs", "encode_pack"]
+__all__ = ["Block", "OwnRecord", "RecordGroup", "encode_bin_pack", "encode_message_objs", "encode_pack", "pack_blocks"]
 
 _BIN_TYPE = 7
 """A binary message of many records."""
@@ -33,22 +33,38 @@ class RecordGroup(NamedTuple):
     """OwnRecord in version 3, and bytes in all others."""
 
 
+class Block(NamedTuple):
+    """A group of records, ready to be compressed."""
+
+    attributes: bytes
+    """As Java's text."""
+    records: int
+    content: bytes
+
+
 def encode_pack(
     groups: Sequence[RecordGroup], version: Literal[1, 2, 3] = 1, *, made_ms: int, snappy: bool = True
 ) -> bytes:
     """Return an InLongMsg with these groups. ConfigurationError: attributes cannot be written, or are too long."""
-    magic = bytes([MAGIC, version])
-    count = sum(len(group.records) for group in groups)
-    parts = [magic, HEADS[version].pack(made_ms, *([count] if version > 1 else []), len(groups))]
+    blocks = []
     for group in groups:
-        text = write_java_text(attribute_text(group.attributes))
-        parts += [_text_length(text), text]
-        if version == 2:
-            parts.append(LENGTH.pack(len(group.records)))
         entries = [_pair(one) for one in group.records] if version == 3 else group.records  # type: ignore[arg-type]
         block = b"".join(map(_entry, entries))  # type: ignore[arg-type]
-        block = pack_snappy(block) if snappy else block
-        parts += [LENGTH.pack(len(block) + 1), bytes([snappy]), block]
+        blocks.append(Block(write_java_text(attribute_text(group.attributes)), len(group.records), block))
+    return pack_blocks(blocks, version, made_ms=made_ms, snappy=snappy)
+
+
+def pack_blocks(blocks: Sequence[Block], version: Literal[1, 2, 3], *, made_ms: int, snappy: bool) -> bytes:
+    """Return an InLongMsg with these blocks. ConfigurationError: attributes are too long."""
+    magic = bytes([MAGIC, version])
+    count = sum(block.records for block in blocks)
+    parts = [magic, HEADS[version].pack(made_ms, *([count] if version > 1 else []), len(blocks))]
+    for block in blocks:
+        parts += [_text_length(block.attributes), block.attributes]
+        if version == 2:
+            parts.append(LENGTH.pack(block.records))
+        content = pack_snappy(block.content) if snappy else block.content
+        parts += [LENGTH.pack(len(content) + 1), bytes([snappy]), content]
     return b"".join([*parts, magic])
 
 

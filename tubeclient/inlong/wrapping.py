@@ -14,7 +14,7 @@ from tubeclient.errors import CorruptMessage
 from tubeclient.inlong.attributes import MESSAGE_GROUP_ID
 from tubeclient.inlong.packs import version_of
 
-__all__ = ["Payload", "Wrapping", "compression_of", "wrapping_of"]
+__all__ = ["Payload", "Wrapping", "attributes_of_pack", "compression_of", "wrapping_of"]
 
 Payload = Literal["inlong", "auto"]
 """The configured kind of messages: all are InLong's, or each is detected."""
@@ -61,6 +61,13 @@ def wrapping_of(message: Mapping[str, str], body: bytes, payload: Payload) -> Wr
         return Wrapping(named)
     except ValueError:
         raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known") from None
+
+
+def attributes_of_pack(made_ms: int) -> dict[str, str]:
+    """Return the attributes that DataProxy gives to a message of an InLongMsg, but for its addresses: the wrapping, and
+    when the pack was received and sent (SimplePackProfile)."""
+    wrapping, time = Wrapping.PACK.value, str(made_ms)
+    return {"rt": time, "st": time, _ENCODING: wrapping, _VERSION: wrapping}
 
 
 def compression_of(message: Mapping[str, str]) -> str:

@@ -231,6 +231,14 @@ def test_the_options_of_a_write() -> None:
     assert dataclasses.replace(sparks_own, given=write().given) == write()
 
 
+def test_a_write_bounds_its_packs() -> None:
+    options = write(payload="inlong")
+    assert (options.max_records_per_pack, options.max_bytes_per_pack) == (256, 327_680)
+    options = write(payload="INLONG", maxrecordsperpack="9", maxbytesperpack="1000")
+    assert (options.payload, options.max_records_per_pack, options.max_bytes_per_pack) == ("inlong", 9, 1_000)
+    assert write().payload == "raw"
+
+
 def test_users_and_tls_are_for_writes_too() -> None:
     options = write(authuser="u", authpassword="hunter2", **{"tls.cafile": "/ca"})
     assert options.master_servers == ("m:8716",)
@@ -250,6 +258,15 @@ def test_users_and_tls_are_for_writes_too() -> None:
         ({"topic": "a b"}, "option topic is not usable: 'a b' is not a topic name"),
         ({"topic": "x" * 65}, "1 to 64 characters"),
         ({"topics": "t"}, r"option topics is unknown; did you mean topic\?"),
+        ({"payload": "auto"}, "payload is auto, which is for reads; a write takes raw or inlong"),
+        (
+            {"maxrecordsperpack": "9"},
+            "maxRecordsPerPack bounds InLong packs, and payload is raw; set payload to inlong",
+        ),
+        (
+            {"payload": "inlong", "maxbytesperpack": "0"},
+            "option maxBytesPerPack is '0'; write a whole number from 1 to",
+        ),
         ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one.* the topic to write with topic"),
     ],
 )
@@ -269,6 +286,7 @@ def test_a_write_needs_masters() -> None:
     [
         ({"topic": "t"}, r"option topic applies to writes only; did you mean subscribe\?"),
         ({"checkpointlocation": "/c"}, "option checkpointLocation belongs to writeStream, not to a read"),
+        ({"payload": "inlong", "maxbytesperpack": "9"}, "option maxBytesPerPack applies to writes only"),
     ],
 )
 def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
