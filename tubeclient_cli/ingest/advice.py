@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tubeclient_cli.ingest.record_format import BAD_RECORD
 from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
 
 __all__ = ["short_cause", "with_advice"]
@@ -11,12 +12,16 @@ __all__ = ["short_cause", "with_advice"]
 
 def with_advice(cause: str) -> str:
     """`cause`, and what it means for this job, where the source cannot say: it does not know the target."""
+    if cause.startswith(BAD_RECORD):
+        return f"{cause}. {_CORRECT_THE_FORMAT}"
     return f"{cause}. {BEGIN_ANEW}" if cause.startswith(_DATA_LOSS) else cause
 
 
 def short_cause(text: str) -> str:
     """The last Python error in a text with Spark's message and perhaps tracebacks; otherwise Java's first line,
     otherwise the text's."""
+    if (raised := _RAISED.search(text)) is not None:
+        return raised[1]
     causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
     cause: str = (causes[-1] if causes else text.strip().split("\n")[0]).strip()
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
@@ -29,6 +34,13 @@ _JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)
 _PYTHON_CAUSE = re.compile(
     r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
     re.MULTILINE,
+)
+
+# A bad record ends its task with Spark's raise_error.
+_RAISED = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({BAD_RECORD}.*?)\.? SQLSTATE: P0001", re.DOTALL)
+_CORRECT_THE_FORMAT = (
+    "Nothing of its batch was written. Correct the format or the schema and start the job again: it continues from its"
+    " checkpoint"
 )
 
 _DATA_LOSS = "tubeclient.errors.DataLoss: "

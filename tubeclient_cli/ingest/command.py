@@ -38,6 +38,56 @@ def ingest(
     offsets_table: Annotated[
         str | None, typer.Option(metavar="PATH", help="Delta table that keeps the groups' positions.")
     ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="What records are: raw (the default), json, csv or kv. raw: the target has the source's columns. With "
+            "the others it has those of --schema, and a column tubemq that says where a row comes from.",
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="The columns of records, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name "
+            "ends in .ddl.",
+        ),
+    ] = None,
+    schema_from_inlong: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A stream's JSON from InLong's Manager: its fields instead of --schema, and its format, separator, "
+            "escape character and encoding where they are not given. InLong's packs need --option payload=inlong, or "
+            "payload=auto if other messages arrive as well.",
+        ),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(metavar="CHAR", help="Between the fields of csv (default: ,) or the pairs of kv (default: &)."),
+    ] = None,
+    escape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            help="Escape character of kv, and of csv as InLong writes it, which has no quotes. Default: none.",
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of records, such as GBK (default: UTF-8).")
+    ] = None,
+    format_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An option of Spark's from_json or from_csv, such as timestampFormat=yyyyMMddHHmmss; for kv also "
+            "kvSeparator. May be given several times.",
+        ),
+    ] = None,
+    evolve: Annotated[
+        bool | None, typer.Option("--evolve", help="Add columns to the target that it lacks.", show_default=False)
+    ] = None,
     starting_offsets: Annotated[
         str | None,
         typer.Option(
@@ -122,6 +172,13 @@ def ingest(
         "target": target,
         "checkpoint": checkpoint,
         "offsets_table": offsets_table,
+        "format": format,
+        "schema": schema,
+        "schema_from_inlong": schema_from_inlong,
+        "separator": separator,
+        "escape": escape,
+        "encoding": encoding,
+        "evolve": evolve,
         "starting_offsets": starting_offsets,
         "begin_anew": tuple(begin_anew) if begin_anew else None,
         "former_masters": former_masters,
@@ -131,6 +188,7 @@ def ingest(
     }
     try:
         overrides["source_options"] = pairs("--option", option)
+        overrides["format_options"] = pairs("--format-option", format_option)
         confs = pairs("--conf", conf)
         code = _ingest(settings, overrides, progress_file, spark_master, confs)
     except ConfigurationError as error:

@@ -19,11 +19,13 @@ from spark_source.options.given import parse_options
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
+from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.resume import known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.ingest.settings import GROUP, IngestSettings, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, trusted
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.target_columns import check_columns, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +68,8 @@ def run_ingest(
     checkpoint = Checkpoint(spark, settings.checkpoint)
     query_id = checkpoint.query_id()
     is_new = query_id is None
-    sink = DeltaSink(spark, settings.target, settings.consumer_group)
+    record_format = settings.records.record_format()
+    sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
     chosen = settings.starting_offsets
     options = parse_options(settings.options("earliest"))
     state = sink.look()
@@ -81,8 +84,15 @@ def run_ingest(
         on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
+    check_columns(sink.schema(), columns_of(record_format, rows), sink.where, evolve=settings.evolve)
     batches = _Batches(
-        settings, options.master_servers, sink, checkpoint, known, may_lose=not options.fail_on_data_loss
+        settings,
+        options.master_servers,
+        sink,
+        record_format,
+        checkpoint,
+        known,
+        may_lose=not options.fail_on_data_loss,
     )
     writer = rows.writeStream.foreachBatch(batches.write)
     writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
@@ -105,6 +115,7 @@ class _Batches:
         settings: IngestSettings,
         masters: tuple[str, ...],
         sink: DeltaSink,
+        record_format: RecordFormat,
         checkpoint: Checkpoint,
         known: Offsets,
         *,
@@ -113,6 +124,7 @@ class _Batches:
         self._settings = settings
         self._masters = masters
         self._sink = sink
+        self._format = record_format
         self._checkpoint = checkpoint
         self._known = known
         # With any other value a query begins where the table ends, not past it.
@@ -145,7 +157,8 @@ class _Batches:
         if check_batch(state, batch, self._known, skips=self._skips, may_lose=self._may_lose):
             # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
             ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
-            self._sink.append(rows, SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters))
+            record = SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters)
+            self._sink.append(self._format.only_good(rows), record)
 
 
 class _Watch:

@@ -15,9 +15,9 @@ from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
-__all__ = ["BAD_REASON", "LINEAGE", "RECORD", "Kind", "RecordFormat", "or_fail", "target_rows"]
+__all__ = ["BAD_REASON", "BAD_RECORD", "LINEAGE", "RECORD", "Kind", "RecordFormat", "or_fail", "target_rows"]
 
 Kind = Literal["raw", "json", "csv", "kv"]
 
@@ -25,8 +25,16 @@ RECORD: Final = "record"
 """The parsed rows' struct of the columns that go to the target; null in a bad row."""
 BAD_REASON: Final = "badReason"
 """Why a parsed row is bad; null in a good one."""
+BAD_RECORD: Final = "bad record in "
+"""How the error of a bad record begins."""
 LINEAGE: Final = "tubemq"
 """The target's struct of where a typed row comes from: the source's columns but value and badReason."""
+
+_PLAIN_TYPES: Final = (
+    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string"),
+    *("date", "timestamp", "timestamp_ntz"),
+)
+_NESTED_TYPES: Final = ("array", "map", "struct", "binary", "variant")
 
 _VALUE: Final = "value"
 _TEXT: Final = "__text"
@@ -66,6 +74,18 @@ class RecordFormat:
             raise ConfigurationError(
                 f"the schema has {', '.join(twice)} more than once; names differ by more than case"
             )
+        for one in self.schema or ():
+            self._check_type(one)
+
+    def _check_type(self, one: StructField) -> None:
+        kind = one.dataType.typeName()
+        if kind not in _PLAIN_TYPES and (self.kind != "json" or kind not in _NESTED_TYPES):
+            text = "; write STRING" if kind in ("char", "varchar") else ""
+            raise ConfigurationError(
+                f"column {one.name} is {one.dataType.simpleString()}, a type that {self.kind} has not{text}"
+            )
+        if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
+            raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
 
     def parse(self, rows: DataFrame) -> DataFrame:
         """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other."""
@@ -90,13 +110,18 @@ class RecordFormat:
                 reading.fault,
             )
             # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again
-            # for each mention of the column. The partition's number is always there, and does not count as deterministic.
+            # for each mention of the column. The partition's number is always there, and counts as not deterministic.
             read = F.when(F.spark_partition_id() >= 0, reading.read)
             with_reason = texts.select("*", read.alias(_READ)).select(*own, _READ, _TEXT, reason.alias(BAD_REASON))
             lineage = F.struct(*(F.col(name) for name in rows.columns if name not in (_VALUE, BAD_REASON)))
             record = F.struct(*reading.columns, lineage.alias(LINEAGE))
         good = F.when(F.col(BAD_REASON).isNull(), record)
         return with_reason.select(*own, good.alias(RECORD), F.col(BAD_REASON))
+
+    def only_good(self, rows: DataFrame) -> DataFrame:
+        """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
+        source gives them."""
+        return rows if self.schema is None else or_fail(self.parse(rows))
 
     def _text(self) -> Column:
         """The record's text; null if the bytes are not text of the encoding."""
@@ -120,7 +145,7 @@ def or_fail(parsed: DataFrame) -> DataFrame:
 
     index = [F.concat(F.lit(", record "), F.col("recordIndex"))] if "recordIndex" in parsed.columns else []
     text = F.concat(
-        F.lit("bad record in topic "),
+        F.lit(f"{BAD_RECORD}topic "),
         F.col("topic"),
         *(F.lit(", partition "), F.col("partitionKey"), F.lit(", message id "), F.col("messageId")),
         *(F.coalesce(part, F.lit("")) for part in index),

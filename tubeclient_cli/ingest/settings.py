@@ -17,6 +17,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.moment import moment_ms
+from tubeclient_cli.ingest.format_settings import FormatSettings
 
 __all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
 
@@ -46,7 +47,7 @@ _OF_THEIR_OWN: Final = {
 _STARTING: Final = "starting-offsets"
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
-_TABLES: Final = ("ingest", "source", "storage-options")
+_TABLES: Final = ("ingest", "source", "format-options", "storage-options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,12 @@ class IngestSettings:
 
     offsets_table: str | None = None
     """Path or URI of the Delta table that keeps groups' positions."""
+
+    records: FormatSettings = field(default_factory=FormatSettings)
+    """What records mean, and so which columns the target has."""
+
+    evolve: bool = False
+    """Whether the job may add columns to a target that lacks them."""
 
     starting_offsets: str | None = None
     """Where the job begins in topics without rows of the group in the target: earliest, latest, JSON, or a time such as
@@ -188,8 +195,8 @@ def _checked_starting(text: str | None) -> str | None:
 def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
     """Read the settings file, if any; values of `overrides` that are not None override it.
 
-    `source_options` and `storage_options` are merged entry by entry. The ConfigurationError names the file and the
-    entry, never the value of a storage option.
+    Either may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
+    names the file and the entry, never the value of a storage option.
     """
     values = {} if path is None else _read(path)
     for name, value in overrides.items():
@@ -200,14 +207,16 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
     if missing:
         flags = ", ".join("--topic" if name == "topics" else f"--{name.replace('_', '-')}" for name in missing)
         raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
-    return replace(IngestSettings(**values))
+    records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values})
+    return replace(IngestSettings(**values, records=records))
 
 
 _REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
+_OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings))
 _IN_FILE: Final = {
-    f.name.replace("_", "-"): f.name
-    for f in fields(IngestSettings)
-    if f.name not in ("source_options", "storage_options", "begin_anew")
+    name.replace("_", "-"): name
+    for name in (*(f.name for f in fields(IngestSettings)), *_OF_RECORDS)
+    if name not in ("source_options", "storage_options", "format_options", "records", "begin_anew")
 }
 
 
@@ -228,6 +237,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise ConfigurationError(f"{path}: {name} in [ingest] is unknown; {_nearest(name, list(_IN_FILE))}")
         values[_IN_FILE[name]] = _checked(name, value, path)
     values["source_options"] = {k: _option(v) for k, v in _table(document, "source", path).items()}
+    values["format_options"] = {k: _option(v) for k, v in _table(document, "format-options", path).items()}
     secrets = _table(document, "storage-options", path)
     values["storage_options"] = {name: _secret(name, value, path) for name, value in secrets.items()}
     return values
@@ -247,6 +257,8 @@ def _checked(name: str, value: object, path: Path) -> object:
         raise ConfigurationError(f'{path}: topics in [ingest] must be a list of names, such as ["clicks", "views"]')
     if name in ("source-count", "max-offsets-per-trigger"):
         wanted: tuple[type, ...] = (int,)
+    elif name == "evolve":
+        return value if isinstance(value, bool) else _wrong(name, "true or false", path)
     elif name == "stop-timeout-s":
         return float(value) if isinstance(value, int | float) else _wrong(name, "a number", path)
     else:

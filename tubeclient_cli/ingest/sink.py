@@ -18,6 +18,7 @@ from tubeclient_cli.ingest.sink_record import SinkRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["DeltaSink", "OvertakenRun"]
 
@@ -40,9 +41,11 @@ class _Seen(NamedTuple):
 
 
 class DeltaSink:
-    """The Delta table at `path`, for one consumer group; several groups may share it."""
+    """The Delta table at `path`, for one consumer group; several groups may share it. With `evolve` it gains
+    columns that it lacks."""
 
-    def __init__(self, spark: SparkSession, path: str, consumer_group: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, consumer_group: str, *, evolve: bool = False) -> None:
+        self._evolve = evolve
         self._spark = spark
         self._path = path
         self._consumer_group = consumer_group
@@ -52,6 +55,14 @@ class DeltaSink:
     def where(self) -> str:
         """The table's path, for messages."""
         return display_uri(self._path)
+
+    def schema(self) -> StructType | None:
+        """The table's columns; None if there is no table."""
+        from delta.tables import DeltaTable
+
+        if not DeltaTable.isDeltaTable(self._spark, self._path):
+            return None
+        return DeltaTable.forPath(self._spark, self._path).toDF().schema
 
     def look(self) -> SinkState:
         """What the newest version of the table says about the group. Reads nothing if that version is known."""
@@ -86,6 +97,7 @@ class DeltaSink:
             (
                 rows.write.format("delta")
                 .mode("append")
+                .option("mergeSchema", self._evolve)
                 .option("txnAppId", record.transaction_id)
                 .option("txnVersion", record.sequence)
                 .option("userMetadata", record.to_json())

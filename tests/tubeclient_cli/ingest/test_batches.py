@@ -10,6 +10,7 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.job import IngestSettings, _Batches
+from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.sink_check import OtherCluster, RowsWouldBeMissing, UnknownRows
 from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -56,7 +57,7 @@ def batches(
 ) -> _Batches:
     needed = {"master_servers": "h:1", "consumer_group": "g", "topics": ("clicks",), "target": "/t", "checkpoint": "/c"}
     job = IngestSettings(**{**needed, **settings})
-    return _Batches(job, HERE, table, checkpoint, Offsets(known or {}), may_lose=may_lose)
+    return _Batches(job, HERE, table, RecordFormat(), checkpoint, Offsets(known or {}), may_lose=may_lose)
 
 
 def written(

@@ -1,0 +1,132 @@
+"""Settings of formats: what they lack and what they say twice, before Spark starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.format_settings import FormatSettings
+from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.settings import load_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEEDED = {
+    "master_servers": "127.0.0.1:8715",
+    "consumer_group": "g",
+    "topics": ("clicks",),
+    "target": "/t",
+    "checkpoint": "/c",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"format": "xml"}, "format is 'xml'; there are raw, json, csv, kv"),
+        ({"format": "json"}, "format json needs a schema"),
+        ({"schema": "id INT"}, "schema is given, and the format is raw"),
+        ({"format_options": {"quote": ""}}, "format-options is given, and the format is raw"),
+        ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
+        ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
+        ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
+        ({"format": "csv", "schema": "id INT", "separator": ""}, "separator is ''"),
+        ({"format": "csv", "schema": "id INT", "escape": ","}, "separator and escape must be different"),
+        ({"format": "kv", "schema": "id INT", "separator": "="}, "kvSeparator must be different"),
+        ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88', which is unknown"),
+        ({"format": "csv", "schema": "id INT", "format_options": {"qoute": ""}}, "qoute .* did you mean quote"),
+        (
+            {"format": "json", "schema": "i INT", "format_options": {"mode": "DROPMALFORMED"}},
+            "mode is no format option",
+        ),
+        (
+            {"format": "csv", "schema": "i INT", "escape": "!", "format_options": {"quote": "'"}},
+            "quote is no format option of csv with an escape",
+        ),
+        (
+            {"format": "json", "schema": "/nowhere/clicks.ddl"},
+            "/nowhere/clicks.ddl, which cannot be read: No such file",
+        ),
+        ({"schema_from_inlong": "/nowhere/s.json"}, "/nowhere/s.json, which cannot be read"),
+    ],
+)
+def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        FormatSettings(**given)
+
+
+def test_a_file_has_the_same_settings(tmp_path: Path) -> None:
+    file = tmp_path / "ingest.toml"
+    file.write_text(
+        '[ingest]\nformat = "csv"\nschema = "id INT"\nseparator = "|"\nevolve = true\n[format-options]\nquote = ""\n'
+    )
+    settings = load_settings(file, {**NEEDED, "separator": "\\t", "format_options": {"nullValue": "-"}})
+    options = {"quote": "", "nullValue": "-"}
+    assert settings.records == FormatSettings(format="csv", schema="id INT", separator="\\t", format_options=options)
+    assert settings.evolve
+    file.write_text('[ingest]\nevolve = "yes"\n')
+    with pytest.raises(ConfigurationError, match=r"evolve in \[ingest\] must be true or false"):
+        load_settings(file, NEEDED)
+
+
+def test_without_a_format_records_are_raw() -> None:
+    assert load_settings(None, NEEDED).records.record_format() == RecordFormat()
+
+
+@pytest.mark.spark
+def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "clicks.ddl"
+    file.write_text("-- clicks\nid BIGINT NOT NULL,\n  name STRING\n")
+    found = FormatSettings(format="kv", schema=str(file), separator="\\u0001", format_options={"kvSeparator": ":"})
+    form = found.record_format()
+    assert form.schema is not None
+    assert [(one.name, one.dataType.simpleString(), one.nullable) for one in form.schema] == [
+        ("id", "bigint", False),
+        ("name", "string", True),
+    ]
+    assert (form.separator, form.kv_separator, form.options) == ("\x01", ":", {})
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("ddl", "said"),
+    [
+        ("id BIGNUM", "the schema cannot be parsed: .*BIGNUM"),
+        ("id INT,, name STRING", "the schema cannot be parsed: .*Syntax error"),
+        ("INT", "the schema"),
+        ("tubemq INT", "the schema has a column tubemq"),
+        ("a ARRAY<INT>", "column a is array<int>, a type that csv has not"),
+        ("a VARCHAR(3)", r"column a is varchar\(3\), .*write STRING"),
+    ],
+)
+def test_a_wrong_schema_is_said(delta_spark: SparkSession, ddl: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        FormatSettings(format="csv", schema=ddl).record_format()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+def test_not_null_within_a_column_is_refused(delta_spark: SparkSession) -> None:
+    with pytest.raises(ConfigurationError, match="NOT NULL within column a"):
+        FormatSettings(format="json", schema="a STRUCT<b: INT NOT NULL>").record_format()
+
+
+@pytest.mark.spark
+def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "stream.json"
+    fields = [{"fieldName": "id", "fieldType": "long"}]
+    file.write_text(json.dumps({"dataType": "CSV", "dataSeparator": "124", "dataEncoding": "GBK", "fieldList": fields}))
+    form = FormatSettings(schema_from_inlong=str(file)).record_format()
+    assert (form.kind, form.separator, form.encoding, form.options) == ("csv", "|", "GBK", {"quote": ""})
+    other = FormatSettings(schema_from_inlong=str(file), separator=";", encoding="UTF-8", escape="!")
+    with pytest.raises(ConfigurationError, match="quote is no format option"):
+        FormatSettings(schema_from_inlong=str(file), escape="!", format_options={"quote": "'"})
+    assert (other.record_format().separator, other.record_format().options) == (";", {})
+    file.write_text(json.dumps({"dataType": "csv", "fieldList": fields}))
+    with pytest.raises(ConfigurationError, match="has no dataSeparator; say --separator"):
+        FormatSettings(schema_from_inlong=str(file))

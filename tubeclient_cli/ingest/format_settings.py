@@ -1,0 +1,197 @@
+"""The settings of an ingest job that say what its records mean."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.inlong_stream import parse_stream
+from tubeclient_cli.ingest.record_format import RecordFormat
+
+__all__ = ["FormatSettings"]
+
+_KINDS: Final = ("raw", "json", "csv", "kv")
+_TIMES: Final = ("timestampFormat", "dateFormat")
+_READERS: Final = (*_TIMES, "timestampNTZFormat", "timeZone", "locale")
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "json": (
+        *_READERS,
+        *("allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros"),
+        *("allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers"),
+    ),
+    "csv": (
+        *_READERS,
+        *("quote", "escape", "charToEscapeQuoteEscaping", "nullValue", "emptyValue", "nanValue", "positiveInf"),
+        *("negativeInf", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace"),
+    ),
+    "csv with an escape character": (*_TIMES, "nullValue"),
+    "kv": (*_TIMES, "nullValue", "kvSeparator"),
+}
+"""Spark's options of each format. Those are left out that change what a bad record is."""
+
+_SEPARATORS: Final = {"csv": ",", "kv": "&"}
+_KV_SEPARATOR: Final = "="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatSettings:
+    """What the records of a job mean; all None for raw."""
+
+    format: str | None = None
+    """raw, json, csv or kv. None: what the InLong stream says, otherwise raw."""
+    schema: str | None = None
+    """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl."""
+    schema_from_inlong: str | None = None
+    """Path of a stream's JSON from InLong's Manager. What it says beside its fields are defaults for the others."""
+    separator: str | None = None
+    escape: str | None = None
+    encoding: str | None = None
+    format_options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in _KINDS:
+            raise ConfigurationError(f"format is {self.format!r}; there are {', '.join(_KINDS)}")
+        if self.schema is not None and self.schema_from_inlong is not None:
+            raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
+        complete = self._complete()
+        if complete.kind == "raw":
+            given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
+            if given:
+                raise ConfigurationError(
+                    f"{given[0].replace('_', '-')} is given, and the format is raw; add --format json, csv or kv"
+                )
+            return
+        if not complete.ddl.strip():
+            raise ConfigurationError(
+                f"format {complete.kind} needs a schema; say which columns records have, as in --schema 'id BIGINT, "
+                "name STRING', or give --schema-from-inlong"
+            )
+        _check_separators(complete)
+        _check_options(complete)
+        try:
+            codecs.lookup(complete.encoding)
+        except LookupError:
+            raise ConfigurationError(f"encoding is {complete.encoding!r}, which is unknown") from None
+
+    def record_format(self) -> RecordFormat:
+        """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
+        complete = self._complete()
+        if complete.kind == "raw":
+            return RecordFormat()
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructType
+
+        try:
+            schema = StructType.fromDDL(complete.ddl)
+        except PySparkException as error:
+            reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))
+            raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
+        if not isinstance(schema, StructType):
+            raise ConfigurationError(f"the schema {complete.ddl!r} names no column; write names and types")
+        options = {name: value for name, value in complete.options.items() if name != "kvSeparator"}
+        return RecordFormat(
+            complete.kind,  # type: ignore[arg-type]
+            schema,
+            separator=complete.separator or ",",
+            kv_separator=complete.options.get("kvSeparator", _KV_SEPARATOR),
+            escape=complete.escape,
+            encoding=complete.encoding,
+            options=options,
+        )
+
+    def _complete(self) -> _Complete:
+        """The settings with what the InLong stream says where they say nothing."""
+        if self.schema_from_inlong is None:
+            kind = self.format or "raw"
+            found = _Complete(kind, _ddl(self.schema or ""), _SEPARATORS.get(kind))
+        else:
+            path = Path(self.schema_from_inlong)
+            try:
+                stream = parse_stream(_read(path, "schema-from-inlong"), self.format)
+            except ValueError as error:
+                raise ConfigurationError(f"{path} {error}") from None
+            separator = stream.separator or self.separator
+            if separator is None and stream.kind in _SEPARATORS:
+                raise ConfigurationError(f"{path} has no dataSeparator; say --separator")
+            # A stream without an escape character has no quotes either; with the user's it needs no word on them.
+            options = {name: text for name, text in stream.options.items() if self.escape is None or name != "quote"}
+            found = _Complete(stream.kind, stream.ddl, separator, stream.escape, stream.encoding, options)
+        return replace(
+            found,
+            separator=found.separator if self.separator is None else _character(self.separator),
+            escape=found.escape if self.escape is None else _character(self.escape),
+            encoding=self.encoding or found.encoding,
+            options={**found.options, **self.format_options},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    kind: str
+    ddl: str
+    separator: str | None = None
+    escape: str | None = None
+    encoding: str = "UTF-8"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options")
+
+
+def _check_separators(settings: _Complete) -> None:
+    if settings.kind == "json":
+        for name, value in (("separator", settings.separator), ("escape", settings.escape)):
+            if value is not None:
+                raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
+        return
+    characters = {"separator": settings.separator, "escape": settings.escape}
+    if settings.kind == "kv":
+        characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
+    plain_csv = settings.kind == "csv" and settings.escape is None
+    for name, value in characters.items():
+        if value is not None and (not value or (len(value) > 1 and not plain_csv)):
+            raise ConfigurationError(f"{name} is {value!r}; it must be one character")
+    given = [value for value in characters.values() if value is not None]
+    if len(set(given)) < len(given):
+        raise ConfigurationError(f"{' and '.join(characters)} must be different characters")
+
+
+def _check_options(settings: _Complete) -> None:
+    kind = "csv with an escape character" if settings.kind == "csv" and settings.escape is not None else settings.kind
+    for name in settings.options:
+        if name not in _OPTIONS[kind]:
+            near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
+            there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"
+            raise ConfigurationError(f"{name} is no format option of {kind}; {there}")
+
+
+def _character(text: str) -> str:
+    """A character as it is, or as \\t or \\u0001, which shells and TOML do not change."""
+    if text == "\\t":
+        return "\t"
+    if text.startswith("\\u") and len(text) == _UNICODE_LENGTH:
+        try:
+            return chr(int(text[2:], 16))
+        except ValueError:
+            return text
+    return text
+
+
+_UNICODE_LENGTH: Final = len("\\u0001")
+
+
+def _ddl(schema: str) -> str:
+    return _read(Path(schema), "schema") if schema.strip().lower().endswith(".ddl") else schema
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(f"{name} names the file {path}, which cannot be read: {reason}") from None
