@@ -11,6 +11,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from offsets_store.schema import INITIAL, POSITION
+from tests.exactly_once.contents import number_in, numbers_of
 from tests.exactly_once.judge import Place, Row
 from tests.exactly_once.order import Positions
 from tubeclient import (
@@ -41,15 +42,16 @@ _GROUPS = reader_groups_of("judge")
 
 
 def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | None = None) -> list[Row]:
-    """Every message of the topic, from the first that is there to the last, or to those before `until`."""
+    """Every number in the topic, from the first that is there to the last, or to those before `until`."""
     view, bounds = _look(settings, topic)
     ends = _ends(view, bounds) if until is None else until
     with RangeReader(settings, _GROUPS) as reader:
         return [
-            Row(Place(str(key), message.message_id), int(message.body))
+            Row(Place(str(key), message.message_id), number)
             for key in view.partitions()
             for pack in reader.read(view.broker_of(key), OffsetRange(key, bounds[key.store].min_offset, ends[str(key)]))
             for message in pack
+            for number in numbers_of(message.body, message.attributes)
         ]
 
 
@@ -123,7 +125,7 @@ def in_table(path: Path) -> list[Row]:
     """Every row of the table."""
     rows = DeltaTable(path).to_pyarrow_table(columns=["partitionKey", "messageId", "value"])
     columns = (rows.column(name).to_pylist() for name in rows.column_names)
-    return [Row(Place(key, message_id), int(value)) for key, message_id, value in zip(*columns, strict=True)]
+    return [Row(Place(key, message_id), number_in(value)) for key, message_id, value in zip(*columns, strict=True)]
 
 
 def row_count(path: Path) -> int:

@@ -17,6 +17,7 @@ from typing import Final
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
+from tests.exactly_once.contents import in_packs, one_each
 from tests.exactly_once.faults import FAULTS, Fault, Scene, kill_in_batch_0
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
@@ -144,11 +145,13 @@ def run(
     first: tuple[Fault, ...] = (),
     faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
+    packs: bool = False,
     down_seconds: float = 60.0,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
-    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some.
+    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some. With
+    `packs` the producers send InLong packs, and the job writes their records.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -160,7 +163,7 @@ def run(
     ):
         report.order = watch = OrderWatch(job)
         scene = Scene(tube, spark, job, watch, order, down_seconds)
-        writers = Writers(tube.settings, TOPIC.name)
+        writers = Writers(tube.settings, TOPIC.name, in_packs if packs else one_each)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()
         try:
@@ -169,7 +172,7 @@ def run(
                 if latest:
                     wait_for(lambda: len(writers.acknowledged) >= _EARLIER, "messages to be there before the job")
                     before = ends_of_brokers(tube.settings, TOPIC.name)
-                job.start()
+                job.start(**({"payload": "inlong"} if packs else {}))
                 _do(report, kill_in_batch_0, scene)
                 for fault in itertools.chain(first, drawn(order, first, faults, rounds, started + seconds)):
                     scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))

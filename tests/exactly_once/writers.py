@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
+from tests.exactly_once.contents import Content, Message, one_each
 from tests.exactly_once.judge import Place
 from tubeclient import ClientSettings, Producer, SendResult
 
@@ -21,10 +22,11 @@ _END_SECONDS = 100.0
 
 
 class Writers:
-    """Producers of one topic, and what they were told. A number is a message's whole body, in decimal."""
+    """Producers of one topic, and what they were told. `content` says what their messages hold."""
 
-    def __init__(self, settings: ClientSettings, topic: str) -> None:
+    def __init__(self, settings: ClientSettings, topic: str, content: Content = one_each) -> None:
         self._settings = settings
+        self._content = content
         self._topic = topic
         self._slices = itertools.count(0, _SLICE)
         self._lock = threading.Lock()
@@ -45,7 +47,7 @@ class Writers:
 
     @contextmanager
     def writing(self, per_second: float) -> Iterator[None]:
-        """Write about `per_second` messages for the length of the block; after it all answers are there."""
+        """Write about `per_second` numbers for the length of the block; after it all answers are there."""
         stop = threading.Event()
         with ThreadPoolExecutor(WRITERS) as threads:
             running = [threads.submit(self._write, _SLICE * WRITERS / per_second, stop) for _ in range(WRITERS)]
@@ -62,15 +64,15 @@ class Writers:
             while not stop.wait(pause):
                 with self._lock:
                     first = next(self._slices)
-                numbers = range(first, first + _SLICE)
-                answers = producer.submit_many(self._topic, [b"%d" % number for number in numbers])
-                for number, answer in zip(numbers, answers, strict=True):
-                    answer.add_done_callback(partial(self._note, number))
+                for message in self._content(range(first, first + _SLICE)):
+                    answer = producer.submit(self._topic, message.body, attributes=message.attributes)
+                    answer.add_done_callback(partial(self._note, message))
 
-    def _note(self, number: int, answer: Future[SendResult]) -> None:
+    def _note(self, message: Message, answer: Future[SendResult]) -> None:
         with self._lock:
             if answer.exception() is not None:
-                self._unknown.add(number)
+                self._unknown.update(message.numbers)
             else:
                 result = answer.result()
-                self._acknowledged[number] = Place(str(result.partition), result.message_id)
+                place = Place(str(result.partition), result.message_id)
+                self._acknowledged.update(dict.fromkeys(message.numbers, place))
