@@ -366,7 +366,8 @@ FOLDERS = {
         "ingest": {"common"},
         "offsets": {"common"},
         "plan": {"common"},
-        "app": {"ingest", "offsets", "plan"},
+        "bad_records": {"common"},
+        "app": {"ingest", "offsets", "plan", "bad_records"},
     },
 }
 """Which others each folder or file of a package may import."""

@@ -11,6 +11,7 @@ with brought_by("cli"):
     import typer
 
 from tubeclient._version import __version__
+from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.plan.command import plan
@@ -25,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(bad_records_app)
 app.add_typer(offsets_app)
 app.command()(ingest)
 app.command()(plan)

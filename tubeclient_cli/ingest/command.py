@@ -88,6 +88,22 @@ def ingest(
     evolve: Annotated[
         bool | None, typer.Option("--evolve", help="Add columns to the target that it lacks.", show_default=False)
     ] = None,
+    bad_records: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The Delta table for records that cannot be parsed; created if missing. Each record is in it or in "
+            "the target. Default: such a record ends the job.",
+        ),
+    ] = None,
+    max_bad_records: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|N%",
+            help="The most bad records of a batch, or their share of it. With more the job ends before it writes "
+            "anything of the batch. Default: any number.",
+        ),
+    ] = None,
     starting_offsets: Annotated[
         str | None,
         typer.Option(
@@ -179,6 +195,8 @@ def ingest(
         "escape": escape,
         "encoding": encoding,
         "evolve": evolve,
+        "bad_records": bad_records,
+        "max_bad_records": max_bad_records,
         "starting_offsets": starting_offsets,
         "begin_anew": tuple(begin_anew) if begin_anew else None,
         "former_masters": former_masters,

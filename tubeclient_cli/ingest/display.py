@@ -52,7 +52,7 @@ class Display:
         """Show a completed batch."""
         self._batches += 1
         text = (
-            f"{event.total_rows:,} rows in {self._batches:,} batches,"
+            f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {self._batches:,} batches,"
             f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
         )
         if self._live is not None:
@@ -68,9 +68,14 @@ def summary_line(summary: IngestSummary) -> str:
     """The last line of a run."""
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     return (
-        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows in {summary.batches:,} batches,"
+        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows{_bad(summary.bad_rows)} in"
+        f" {summary.batches:,} batches,"
         f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind)}"
     )
+
+
+def _bad(rows: int) -> str:
+    return f" ({rows:,} bad)" if rows else ""
 
 
 def _behind(rows: int | None) -> str:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
+from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
-from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.record_format import BAD_REASON
 from tubeclient_cli.ingest.resume import known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.ingest.settings import GROUP, IngestSettings, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink
@@ -47,6 +48,8 @@ class IngestSummary:
     """Upper bound after the last batch; None if there was no batch."""
     stopped: bool
     """True if it was asked to stop, False if it ended by itself."""
+    bad_rows: int = 0
+    """How many of `rows` are bad records."""
 
 
 def run_ingest(
@@ -70,10 +73,13 @@ def run_ingest(
     is_new = query_id is None
     record_format = settings.records.record_format()
     sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
+    writer = BatchWriter(spark, settings, sink, record_format)
     chosen = settings.starting_offsets
     options = parse_options(settings.options("earliest"))
     state = sink.look()
     check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
+    writer.open()
+    writer.settle(state)
     state = state.without_topics(settings.begin_anew, query_id)
     in_table = of_topics(kept_positions(settings), set(settings.topics).difference(state.undone_topics))
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
@@ -84,24 +90,19 @@ def run_ingest(
         on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
-    check_columns(sink.schema(), columns_of(record_format, rows), sink.where, evolve=settings.evolve)
+    of_target = rows if settings.bad_records is None else rows.drop(BAD_REASON)
+    check_columns(sink.schema(), columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
     batches = _Batches(
-        settings,
-        options.master_servers,
-        sink,
-        record_format,
-        checkpoint,
-        known,
-        may_lose=not options.fail_on_data_loss,
+        settings, options.master_servers, sink, writer, checkpoint, known, may_lose=not options.fail_on_data_loss
     )
-    writer = rows.writeStream.foreachBatch(batches.write)
-    writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
+    query = rows.writeStream.foreachBatch(batches.write)
+    query = query.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
     interval_ms = settings.interval_ms
     if interval_ms is None:
-        writer = writer.trigger(availableNow=True)
+        query = query.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-    summary = _Watch(writer.start(), on_batch, stop, settings.stop_timeout_s).until_end()
+        query = query.trigger(processingTime=f"{interval_ms} milliseconds")
+    summary = _Watch(query.start(), on_batch, writer.bad_of, stop, settings.stop_timeout_s).until_end()
     as_of = datetime.now(UTC)
     bring_up_to_date(settings, batches.ends(), as_of)
     return summary
@@ -115,7 +116,7 @@ class _Batches:
         settings: IngestSettings,
         masters: tuple[str, ...],
         sink: DeltaSink,
-        record_format: RecordFormat,
+        writer: BatchWriter,
         checkpoint: Checkpoint,
         known: Offsets,
         *,
@@ -124,7 +125,7 @@ class _Batches:
         self._settings = settings
         self._masters = masters
         self._sink = sink
-        self._format = record_format
+        self._writer = writer
         self._checkpoint = checkpoint
         self._known = known
         # With any other value a query begins where the table ends, not past it.
@@ -145,9 +146,10 @@ class _Batches:
             raise RuntimeError(f"Spark runs batch {batch_id} that its own checkpoint does not know")
         group, chosen = self._settings.consumer_group, self._settings.starting_offsets
         # Look again for each batch: others may have written to the table or restored it since the last one.
-        state, where = self._sink.look(), self._sink.where
-        check_cluster(state, where, self._masters, self._settings.former_master_servers)
-        state = state.without_topics(self._settings.begin_anew, self._query_id)
+        found, where = self._sink.look(), self._sink.where
+        check_cluster(found, where, self._masters, self._settings.former_master_servers)
+        self._writer.settle(found)
+        state = found.without_topics(self._settings.begin_anew, self._query_id)
         state = trusted(state, where, group, chosen, goes_on=batch_id > 0)
         # Not by their truth: with no offset at all, {}, a batch begins while all partitions wait for their brokers.
         start = self._checkpoint.start_of_running_batch()
@@ -158,7 +160,7 @@ class _Batches:
             # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
             ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
             record = SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters)
-            self._sink.append(self._format.only_good(rows), record)
+            self._writer.write(rows, record, found)
 
 
 class _Watch:
@@ -168,11 +170,13 @@ class _Watch:
         self,
         query: StreamingQuery,
         on_batch: Callable[[BatchEvent], object],
+        bad_of: Callable[[int], int],
         stop: threading.Event,
         stop_timeout_s: float,
     ) -> None:
         self._query = query
         self._on_batch = on_batch
+        self._bad_of = bad_of
         self._stop = stop
         self._stop_timeout_s = stop_timeout_s
         self._started = time.monotonic()
@@ -203,6 +207,7 @@ class _Watch:
             seconds=time.monotonic() - self._started,
             rows_behind=self._last.rows_behind if self._last else None,
             stopped=deadline is not None,
+            bad_rows=self._last.total_bad_rows if self._last else 0,
         )
 
     def _report(self) -> None:
@@ -212,6 +217,7 @@ class _Watch:
             done = "addBatch" in document["durationMs"]
             if not done or (self._last is not None and int(document["batchId"]) <= self._last.batch_id):
                 continue
-            self._last = BatchEvent.of(document, self._last.total_rows if self._last else 0)
+            bad = self._bad_of(int(document["batchId"]))
+            self._last = BatchEvent.of(document, self._last, bad)
             self._batches += 1
             self._on_batch(self._last)

@@ -33,10 +33,14 @@ class BatchEvent:
     rows_per_second: float
     rows_behind: int | None
     """Upper bound of the rows left to read; exact if all partitions of each store have the same offset."""
+    bad_rows: int = 0
+    """How many of `rows` are bad records."""
+    total_bad_rows: int = 0
+    """Of this run, including this batch."""
 
     @classmethod
-    def of(cls, progress: Mapping[str, Any], total_before: int) -> BatchEvent:
-        """From the JSON of Spark's StreamingQueryProgress."""
+    def of(cls, progress: Mapping[str, Any], before: BatchEvent | None, bad_rows: int) -> BatchEvent:
+        """From the JSON of Spark's StreamingQueryProgress; `before` is the run's last event."""
         source = progress["sources"][0]
         seconds = int(progress["batchDuration"]) / 1000
         rows = int(progress["numInputRows"])
@@ -47,10 +51,12 @@ class BatchEvent:
             time=(began + timedelta(seconds=seconds)).isoformat(timespec="milliseconds"),
             batch_id=int(progress["batchId"]),
             rows=rows,
-            total_rows=total_before + rows,
+            total_rows=(before.total_rows if before else 0) + rows,
             seconds=seconds,
             rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
             rows_behind=rows_behind(Offsets.from_dict(latest), Offsets.from_dict(end)) if known else None,
+            bad_rows=bad_rows,
+            total_bad_rows=(before.total_bad_rows if before else 0) + bad_rows,
         )
 
 

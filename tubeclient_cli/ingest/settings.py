@@ -17,6 +17,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.moment import moment_ms
+from tubeclient_cli.ingest.bad_share import BadShare
 from tubeclient_cli.ingest.format_settings import FormatSettings
 
 __all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
@@ -74,6 +75,13 @@ class IngestSettings:
 
     evolve: bool = False
     """Whether the job may add columns to a target that lacks them."""
+    bad_records: str | None = None
+    """Path or URI of the Delta table for records that cannot be parsed; created if missing. None: such a record ends
+    the job. Many jobs may share it."""
+
+    max_bad_records: str | None = None
+    """The most bad records of one batch: a number, as "100", or a share, as "5%". A batch with more ends the job before
+    anything of it is written. None: any number."""
 
     starting_offsets: str | None = None
     """Where the job begins in topics without rows of the group in the target: earliest, latest, JSON, or a time such as
@@ -114,6 +122,7 @@ class IngestSettings:
         for name in ("target", "checkpoint"):
             if not getattr(self, name).strip():
                 raise ConfigurationError(f"{name} is blank; name a folder")
+        self._check_bad_records()
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
         _ = self.interval_ms
@@ -127,6 +136,27 @@ class IngestSettings:
             raise ConfigurationError(
                 "begin-anew ignores the group's positions, and starting-offsets group uses them; remove one of the two"
             )
+
+    def _check_bad_records(self) -> None:
+        if self.bad_records is None:
+            if self.max_bad_records is not None:
+                raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
+            return
+        if not self.bad_records.strip():
+            raise ConfigurationError("bad-records is blank; name a folder")
+        for name in ("target", "offsets_table", "checkpoint"):
+            other = getattr(self, name)
+            if other is not None and _same_place(other, self.bad_records):
+                raise ConfigurationError(
+                    f"bad-records and {name.replace('_', '-')} are the same folder; bad records need a table of their"
+                    " own"
+                )
+        _ = self.bad_share
+
+    @property
+    def bad_share(self) -> BadShare | None:
+        """`max_bad_records`, parsed."""
+        return BadShare.parse(self.max_bad_records) if self.max_bad_records is not None else None
 
     @property
     def former_master_servers(self) -> tuple[str, ...]:
@@ -157,7 +187,9 @@ class IngestSettings:
         else:
             # If all messages are older than the time, begin with the next message.
             begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
+        keep = self.bad_records is not None and "badmessages" not in map(str.lower, self.source_options)
         options = {
+            **({"badMessages": "keep"} if keep else {}),
             **self.source_options,
             "masterServers": self.master_servers,
             "consumerGroup": self.consumer_group,
@@ -172,6 +204,18 @@ class IngestSettings:
         options.update({name: str(value) for name, value in optional.items() if value is not None})
         options.update({f"storageOption.{name}": value for name, value in self.storage_options.items()})
         return options
+
+
+def _same_place(one: str, other: str) -> bool:
+    """Whether two paths or URIs are of the same folder, as far as their texts tell."""
+
+    def plain(place: str) -> str:
+        scheme, mark, rest = place.strip().partition("://")
+        # Hadoop and delta-rs name S3 differently.
+        scheme = "s3" if scheme.lower() in ("s3a", "s3n") else scheme.lower()
+        return f"{scheme}{mark}{rest.rstrip('/')}" if mark else os.path.abspath(place.strip())
+
+    return plain(one) == plain(other)
 
 
 def says_offsets(starting: str | None) -> bool:
@@ -255,6 +299,8 @@ def _checked(name: str, value: object, path: Path) -> object:
         if isinstance(value, list) and all(isinstance(topic, str) for topic in value):
             return tuple(value)
         raise ConfigurationError(f'{path}: topics in [ingest] must be a list of names, such as ["clicks", "views"]')
+    if name == "max-bad-records" and type(value) is int:
+        return str(value)
     if name in ("source-count", "max-offsets-per-trigger"):
         wanted: tuple[type, ...] = (int,)
     elif name == "evolve":

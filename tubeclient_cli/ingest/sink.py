@@ -80,6 +80,14 @@ class DeltaSink:
             self._seen = _Seen(version, state)
         return self._seen.state
 
+    def table_id(self) -> str | None:
+        """The id that Delta gave the table; None if there is no table."""
+        from delta.tables import DeltaTable
+
+        if not DeltaTable.isDeltaTable(self._spark, self._path):
+            return None
+        return str(DeltaTable.forPath(self._spark, self._path)._jdt.table().update().metadata().id())
+
     def append(self, rows: DataFrame, record: SinkRecord) -> SinkRecord:
         """Commit a batch's rows with their record, on top of the version that `look` read. Returns the record as
         written.
@@ -90,7 +98,7 @@ class DeltaSink:
         from pyspark.errors import PySparkException
 
         version, state = self._seen or _Seen(None, SinkState())
-        record = replace(record, sequence=state.sequence + 1, based_on=version)
+        record = state.numbered(record, version)
         conf = rows.sparkSession.conf
         conf.unset(_LAST_COMMIT)
         try:

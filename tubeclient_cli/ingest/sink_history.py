@@ -55,11 +55,32 @@ class SinkState:
     """Whether the history is complete. If not, and `record` is None, the group may have written before."""
     is_copy: bool = False
     """Whether rows came from another table, whose history is not here."""
+    undone: SinkRecord | None = None
+    """The group's newest commit, if RESTORE undid it."""
 
     @property
     def ends(self) -> Offsets:
         """Where the group's rows end; {} if unknown."""
         return self.record.ends if self.record is not None else Offsets({})
+
+    @property
+    def newest(self) -> SinkRecord | None:
+        """The group's newest commit, undone or not; None if there is none, or it is unknown."""
+        return self.undone or self.record
+
+    def numbered(self, record: SinkRecord, version: int | None) -> SinkRecord:
+        """`record` as the group's next commit, on top of this state, which is the table's at `version`."""
+        before = self.record
+        undone: tuple[tuple[int, int], ...] = ()
+        known_from = 1
+        if before is not None:
+            undone, known_from = before.undone, before.known_from
+        elif not self.is_whole:
+            known_from = self.sequence + 1
+        last = max(before.sequence if before is not None else 0, known_from - 1)
+        if self.sequence > last:
+            undone = (*undone, (last + 1, self.sequence))
+        return replace(record, sequence=self.sequence + 1, based_on=version, undone=undone, known_from=known_from)
 
     def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
         """The state for a query that begins `topics` anew: it ignores them until the query itself has written."""
@@ -84,12 +105,14 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
     taken: TakenOut | None = None
     sequence = 0
     undone: set[str] = set()
+    newest: SinkRecord | None = None
     for index, commit in enumerate(commits):
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
             sequence = max(sequence, record.sequence)
         if kept_up_to is not None and commit.version > kept_up_to:
             undone.update(_topics(record))
+            newest = newest or record
             continue
         if record is not None:
             base = commit.version - 1 if record.based_on is None else record.based_on
@@ -97,17 +120,17 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
             between = (one for one in commits[index + 1 :] if one.version > base)
             taken = _worse(taken, *map(_taken, between))
             is_whole = commits[-1].version <= base + 1
-            return SinkState(record, sequence, taken, frozenset(undone - _topics(record)), is_whole)
+            return SinkState(record, sequence, taken, frozenset(undone - _topics(record)), is_whole, undone=newest)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
             kept_up_to = version
         elif effect is _Effect.FOREIGN:
-            return SinkState(None, sequence, None, frozenset(undone), is_whole=False, is_copy=True)
+            return SinkState(None, sequence, None, frozenset(undone), is_whole=False, is_copy=True, undone=newest)
         else:
             taken = _worse(taken, _taken(commit))
     # Rows removed before the group's first commit do not matter.
     is_whole = not commits or commits[-1].version == 0
-    return SinkState(None, sequence, None, frozenset(undone), is_whole)
+    return SinkState(None, sequence, None, frozenset(undone), is_whole, undone=newest)
 
 
 def _topics(record: SinkRecord | None) -> set[str]:

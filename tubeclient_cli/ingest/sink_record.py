@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from spark_source.offsets.offsets import Offsets
+from tubeclient_cli.ingest.staged import StagedBad
 
 __all__ = ["SinkRecord"]
 
@@ -30,6 +32,17 @@ class SinkRecord:
     """The table's version that the job had read before; None if there was no table."""
     masters: tuple[str, ...] = ()
     """ "host:port" of the masters of the rows' cluster; () in commits of an earlier release."""
+    bad: StagedBad | None = None
+    """The batch's bad records, and the table for them; None if the group never had such a table."""
+    undone: tuple[tuple[int, int], ...] = ()
+    """Which numbers before `sequence` RESTORE undid: pairs of the first and the last. The commits of all others, from
+    `known_from` on, are in the table."""
+    known_from: int = 1
+    """The first number of which `undone` tells; the table's history no longer has what was before."""
+
+    def has(self, sequence: int) -> bool:
+        """Whether the table has the group's commit of that number, which is at least `known_from`."""
+        return sequence <= self.sequence and not any(first <= sequence <= last for first, last in self.undone)
 
     @property
     def transaction_id(self) -> str:
@@ -44,19 +57,22 @@ class SinkRecord:
 
     def to_json(self) -> str:
         """The commit's userMetadata."""
-        return json.dumps(
-            {
-                _FIELD: {
-                    "consumerGroup": self.consumer_group,
-                    "queryId": self.query_id,
-                    "batchId": self.batch_id,
-                    "sequence": self.sequence,
-                    "basedOn": self.based_on,
-                    "masterServers": self.masters,
-                    "endOffsets": self.ends.to_dict(),
-                }
-            }
-        )
+        record: dict[str, Any] = {
+            "consumerGroup": self.consumer_group,
+            "queryId": self.query_id,
+            "batchId": self.batch_id,
+            "sequence": self.sequence,
+            "basedOn": self.based_on,
+            "masterServers": self.masters,
+            "endOffsets": self.ends.to_dict(),
+        }
+        if self.bad is not None:
+            record["badRecords"] = {"table": self.bad.table, "staged": self.bad.folder, "count": self.bad.count}
+        if self.undone:
+            record["undone"] = self.undone
+        if self.known_from > 1:
+            record["knownFrom"] = self.known_from
+        return json.dumps({_FIELD: record})
 
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
@@ -68,6 +84,7 @@ class SinkRecord:
         record = document.get(_FIELD) if isinstance(document, Mapping) else None
         if not isinstance(record, Mapping):
             return None
+        bad = record.get("badRecords")
         return cls(
             str(record["consumerGroup"]),
             str(record["queryId"]),
@@ -76,4 +93,7 @@ class SinkRecord:
             int(record.get("sequence", 0)),
             record.get("basedOn"),
             tuple(map(str, record.get("masterServers", ()))),
+            StagedBad(str(bad["table"]), bad["staged"], int(bad["count"])) if bad is not None else None,
+            tuple((int(first), int(last)) for first, last in record.get("undone", ())),
+            int(record.get("knownFrom", 1)),
         )

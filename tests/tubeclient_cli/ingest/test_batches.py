@@ -9,6 +9,7 @@ import pytest
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
+from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.job import IngestSettings, _Batches
 from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.sink_check import OtherCluster, RowsWouldBeMissing, UnknownRows
@@ -18,6 +19,7 @@ from tubeclient_cli.ingest.sink_record import SinkRecord
 A, B, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000), PartitionKey(1, "views", 0)
 HERE, THERE = ("10.0.0.1:8715",), ("10.9.0.1:8715",)
 NO_ROWS: Any = None
+NO_SPARK: Any = None
 
 
 class Table:
@@ -57,7 +59,8 @@ def batches(
 ) -> _Batches:
     needed = {"master_servers": "h:1", "consumer_group": "g", "topics": ("clicks",), "target": "/t", "checkpoint": "/c"}
     job = IngestSettings(**{**needed, **settings})
-    return _Batches(job, HERE, table, RecordFormat(), checkpoint, Offsets(known or {}), may_lose=may_lose)
+    writer = BatchWriter(NO_SPARK, job, table, RecordFormat())
+    return _Batches(job, HERE, table, writer, checkpoint, Offsets(known or {}), may_lose=may_lose)
 
 
 def written(

@@ -40,3 +40,13 @@ def test_the_summary_says_how_it_ended() -> None:
     assert line == "stopped: 3,000 rows in 2 batches, 1.5 s, 2,000 rows/s, nothing behind"
     line = summary_line(IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=False))
     assert line == "done: 0 rows in 0 batches, 0.0 s, 0 rows/s, rows behind unknown"
+
+
+def test_bad_records_are_counted() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    with Display(console) as display:
+        display.show(BatchEvent("2026-01-01T00:00:00.000+00:00", 0, 10, 3_010, 1.0, 10.0, 0, 2, 1_002))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().startswith("3,010 rows (1,002 bad) in 1 batches, ")
+    line = summary_line(IngestSummary(3_010, batches=1, seconds=1.0, rows_behind=0, stopped=False, bad_rows=1_002))
+    assert line.startswith("done: 3,010 rows (1,002 bad) in 1 batches, ")

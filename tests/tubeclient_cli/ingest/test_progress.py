@@ -27,7 +27,7 @@ def event(total_rows: int) -> BatchEvent:
 
 
 def test_an_event_is_made_of_sparks_progress() -> None:
-    assert BatchEvent.of(SPARKS, 100) == BatchEvent(
+    assert BatchEvent.of(SPARKS, BatchEvent("", 2, 100, 100, 1.0, 100.0, 0, 7, 7), 5) == BatchEvent(
         time="2026-03-04T05:06:09.500+00:00",
         batch_id=3,
         rows=30,
@@ -35,12 +35,14 @@ def test_an_event_is_made_of_sparks_progress() -> None:
         seconds=2.0,
         rows_per_second=15.0,
         rows_behind=50,
+        bad_rows=5,
+        total_bad_rows=12,
     )
 
 
 def test_rows_behind_is_unknown_where_the_source_does_not_say() -> None:
     source = {**SPARKS["sources"][0], "latestOffset": None}
-    assert BatchEvent.of({**SPARKS, "sources": [source]}, 0).rows_behind is None
+    assert BatchEvent.of({**SPARKS, "sources": [source]}, None, 0).rows_behind is None
 
 
 def test_the_progress_file_has_a_line_for_each_event_at_once(tmp_path: Path) -> None:

@@ -134,6 +134,43 @@ def test_former_masters_are_written_as_masters_are(tmp_path: Path) -> None:
         load_settings(None, {**NEEDED, "former_masters": "old:x"})
 
 
+def test_bad_records_are_kept_by_the_source_unless_the_user_says_otherwise() -> None:
+    for given, said in (({}, "keep"), ({"badmessages": "fail"}, "fail")):
+        settings = load_settings(None, {**NEEDED, "bad_records": "/bad", "source_options": given})
+        options = {name.lower(): value for name, value in settings.options("earliest").items()}
+        assert options["badmessages"] == said
+    assert "badMessages" not in load_settings(None, NEEDED).options("earliest")
+
+
+def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
+    for text, allowed in (("7", 7), ('"7"', 7), ('"5%"', 10)):
+        settings = load_settings(
+            write(tmp_path, f'ingest.bad-records = "/bad"\ningest.max-bad-records = {text}\n'), NEEDED
+        )
+        share = settings.bad_share
+        assert share is not None
+        assert [share.allows(allowed + more, 200) for more in (0, 1)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_bad_records": "5"}, "max-bad-records is for a job with bad-records"),
+        ({"bad_records": " "}, "bad-records is blank"),
+        ({"bad_records": "/t/"}, "bad-records and target are the same folder"),
+        (
+            {"bad_records": "s3a://lake/o", "offsets_table": "s3://lake/o/"},
+            "bad-records and offsets-table are",
+        ),
+        ({"bad_records": "/x/../c"}, "bad-records and checkpoint are the same"),
+        ({"bad_records": "/bad", "max_bad_records": "many"}, "max-bad-records is 'many'; write how many"),
+    ],
+)
+def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings(None, {**NEEDED, **given})
+
+
 def test_available_now_has_no_interval() -> None:
     assert load_settings(None, NEEDED).interval_ms is None
     assert load_settings(None, {**NEEDED, "trigger": "0s"}).interval_ms == 0

@@ -109,7 +109,8 @@ def test_what_came_between_the_jobs_look_and_its_commit_is_told() -> None:
 
 def test_restore_goes_back_to_what_that_version_said() -> None:
     history = [CREATED, *(ours(version) for version in (1, 2, 3, 4))]
-    assert state(*history, by_others(5, "RESTORE", version="2")) == SinkState(record_of(ours(2)), 5)
+    found = state(*history, by_others(5, "RESTORE", version="2"))
+    assert found == SinkState(record_of(ours(2)), 5, undone=record_of(ours(4)))
     # What was done to the table in what is undone is undone as well.
     undone = by_others(4, "TRUNCATE")
     assert state(*history[:4], undone, by_others(5, "RESTORE", version="3")) == SinkState(record_of(ours(3)), 4)
@@ -129,7 +130,24 @@ def test_topics_that_restore_took_away_are_told() -> None:
     found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="1"))
     assert (found.record, found.undone_topics) == (record_of(ours(1)), frozenset({"views"}))
     found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="0"))
-    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}))
+    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}), undone=record_of(both))
+
+
+def test_the_newest_commit_is_known_where_restore_undid_it() -> None:
+    history = [CREATED, *(ours(version) for version in (1, 2, 3))]
+    for back_to, kept in ((2, record_of(ours(2))), (0, None)):
+        found = state(*history, by_others(4, "RESTORE", version=str(back_to)))
+        assert (found.record, found.undone, found.newest) == (kept, record_of(ours(3)), record_of(ours(3)))
+    forth = state(*history, by_others(4, "RESTORE", version="1"), by_others(5, "RESTORE", version="3"))
+    assert (forth.record, forth.undone) == (record_of(ours(3)), None)
+
+
+def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
+    cut = SinkState(None, 7, is_whole=False)
+    first = cut.numbered(SinkRecord("g", "q", 0, Offsets({})), 30)
+    assert (first.sequence, first.based_on, first.undone, first.known_from) == (8, 30, (), 8)
+    second = SinkState(first, 9).numbered(first, 31)
+    assert (second.sequence, second.undone, second.known_from) == (10, ((9, 9),), 8)
 
 
 def test_a_history_that_is_cut_is_told() -> None:
@@ -174,3 +192,21 @@ def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[
     assert found.sequence >= max(
         (c.record.sequence for c in history if c.record is found.record and c.record), default=0
     )
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=20))
+def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[tuple[bool, int]]) -> None:
+    history, held = [CREATED], [frozenset[int]()]
+    for version, (writes, chosen) in enumerate(steps, start=1):
+        before = state(*history)
+        if writes:
+            record = before.numbered(SinkRecord("g", "q", version, Offsets({})), version - 1)
+            history.append(Commit(version, "WRITE", {"mode": "Append"}, {}, record))
+            held.append(held[-1] | {record.sequence})
+        else:
+            back_to = chosen % version
+            history.append(by_others(version, "RESTORE", version=str(back_to)))
+            held.append(held[back_to])
+        found = state(*history)
+        numbers = range(1, found.sequence + 1)
+        assert {n for n in numbers if found.record is not None and found.record.has(n)} == held[-1]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.staged import StagedBad
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}), 12, 30, ("10.0.0.1:8715",))
@@ -28,6 +30,17 @@ def test_the_transaction_is_the_groups_whatever_the_checkpoint() -> None:
     other = SinkRecord("g", "query-2", 0, Offsets({}), 13)
     assert RECORD.transaction_id == other.transaction_id == "tubeclient:g"
     assert SinkRecord("h", "query-1", 7, Offsets({})).transaction_id != RECORD.transaction_id
+
+
+def test_bad_records_and_what_restore_undid_survive_the_commit() -> None:
+    for bad in (StagedBad("/lake/bad", "f-12-x", 3), StagedBad("/lake/bad")):
+        record = replace(RECORD, bad=bad, undone=((2, 3), (7, 11)), known_from=2)
+        assert SinkRecord.parse(record.to_json()) == record
+
+
+def test_the_table_has_what_restore_did_not_undo() -> None:
+    record = replace(RECORD, undone=((2, 3), (7, 11)))
+    assert [number for number in range(1, 15) if record.has(number)] == [1, 4, 5, 6, 12]
 
 
 def test_a_record_of_an_earlier_release_has_neither_number_nor_masters() -> None:

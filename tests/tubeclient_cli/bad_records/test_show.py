@@ -1,0 +1,121 @@
+"""`tubeclient bad-records show` on a table as the ingest job writes it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner, Result
+
+from tubeclient_cli.app import app
+
+T0 = datetime(2026, 11, 23, 10, 0, tzinfo=UTC)
+
+
+def row(number: int, reason: str, **more: Any) -> dict[str, Any]:
+    return {
+        "consumerGroup": "clicks_etl",
+        "targetId": "id-1",
+        "sequence": 1 + number,
+        "queryId": "q",
+        "batchId": number,
+        "state": "bad",
+        "topic": "clicks",
+        "partitionKey": "1:clicks:0",
+        "offset": None,
+        "messageId": 100 + number,
+        "recordIndex": 2,
+        "value": b"{broken\x00" + b"%d" % number,
+        "reason": reason,
+        "time": T0 + timedelta(minutes=number),
+        **more,
+    }
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    rows = [row(number, "the text is not JSON") for number in range(3)]
+    rows.append(row(3, "it's [bold]empty[/bold]", value=b"x" * 100, offset=280, recordIndex=None))
+    rows.append(row(4, "the text is not JSON", consumerGroup="o'hara", value=None))
+    rows.append(row(5, "the text is not JSON", state="undone"))
+    schema = pa.Table.from_pylist(rows).schema.set(8, pa.field("offset", pa.int64()))
+    write_deltalake(str(tmp_path / "bad"), pa.Table.from_pylist(rows, schema=schema))
+    return str(tmp_path / "bad")
+
+
+def show(table: str, *more: str) -> Result:
+    return CliRunner().invoke(app, ["bad-records", "show", table, *more], env={"COLUMNS": "200"})
+
+
+def shown(table: str, *more: str) -> dict[str, Any]:
+    result = show(table, "--json", *more)
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.output)
+    return document
+
+
+def ids(document: dict[str, Any]) -> list[int]:
+    return [one["messageId"] for one in document["newest"]]
+
+
+def test_the_newest_come_first_and_reasons_are_counted(table: str) -> None:
+    document = shown(table)
+    assert (document["records"], ids(document)) == (5, [104, 103, 102, 101, 100])
+    assert [(one["consumerGroup"], one["reason"], one["records"], one["newest"]) for one in document["reasons"]] == [
+        ("clicks_etl", "the text is not JSON", 3, "2026-11-23T10:02:00+00:00"),
+        ("clicks_etl", "it's [bold]empty[/bold]", 1, "2026-11-23T10:03:00+00:00"),
+        ("o'hara", "the text is not JSON", 1, "2026-11-23T10:04:00+00:00"),
+    ]
+    assert document["newest"][2] == {
+        "consumerGroup": "clicks_etl",
+        "state": "bad",
+        "time": "2026-11-23T10:02:00+00:00",
+        "reason": "the text is not JSON",
+        "topic": "clicks",
+        "partition": "1:clicks:0",
+        "offset": None,
+        "messageId": 102,
+        "recordIndex": 2,
+        "queryId": "q",
+        "batchId": 2,
+        "sequence": 3,
+        "targetId": "id-1",
+        "valueBase64": "e2Jyb2tlbgAy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (["--consumer-group", "o'hara"], [104]),
+        (["--reason", "it's"], [103]),
+        (["--reason", "%"], []),
+        (["--newest", "2"], [104, 103]),
+        (["--state", "undone"], [105]),
+        (["--state", "all", "--reason", "JSON", "--newest", "1"], [105]),
+    ],
+)
+def test_filters(table: str, filters: list[str], found: list[int]) -> None:
+    assert ids(shown(table, *filters)) == found
+
+
+def test_people_get_tables_in_which_nothing_is_taken_for_markup(table: str) -> None:
+    text = show(table).output
+    assert "it's [bold]empty[/bold]" in text
+    assert "{broken\\x002" in text
+    assert "x... (100 bytes)" in text
+    assert text.splitlines()[-1] == "5 records, of which the newest 5 are shown"
+
+
+def test_what_is_not_such_a_table_is_told_in_one_line(tmp_path: Path) -> None:
+    for place, said in ((tmp_path / "none", "there is no Delta table at"), (tmp_path / "other", "has no batchId")):
+        if place.name == "other":
+            write_deltalake(str(place), pa.table({"a": [1]}))
+        result = show(str(place))
+        assert (result.exit_code, result.output.count("\n")) == (2, 1)
+        assert said in result.output

@@ -1,0 +1,121 @@
+"""A target and a dead-letter table, and runs that write to them: each begins where the target's rows end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deltalake import DeltaTable
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient_cli.ingest.batch_writer import BatchWriter
+from tubeclient_cli.ingest.dead_letters import BAD
+from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, RecordFormat
+from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.sink_record import SinkRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["KEY", "Divisible", "Lake", "Run", "wrong"]
+
+KEY = PartitionKey(1, "clicks", 0)
+
+
+@dataclass(frozen=True)
+class Divisible(RecordFormat):
+    """A parser for which the records are bad whose number can be divided; others stay as they are."""
+
+    by: tuple[int, ...] = ()
+
+    def parse(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        number = F.col("value").cast("string").cast("int")
+        bad = F.lit(False)
+        for divisor in self.by:
+            bad = bad | (number % divisor == 0)
+        reason = F.when(bad, F.concat(F.lit("divisible: "), number.cast("string")))
+        return rows.select("*", F.when(~bad, F.struct("*")).alias(RECORD), reason.alias(BAD_REASON))
+
+
+class Run(NamedTuple):
+    sink: DeltaSink
+    writer: BatchWriter
+
+    def write(self, lake: Lake, size: int) -> None:
+        """Write the next `size` records."""
+        state = self.sink.look()
+        self.writer.settle(state)
+        start = state.ends.get(KEY, 0) // INDEX_ENTRY_BYTES
+        end = INDEX_ENTRY_BYTES * (start + size)
+        record = SinkRecord("g", "q", state.sequence, Offsets({KEY: end}))
+        self.writer.write(lake.records(start, start + size), record, state)
+
+
+class Lake:
+    """Numbered records from 0 on, without an end."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.target = folder / "target"
+        self.letters = folder / "letters"
+        self.bad_by: tuple[int, ...] = (3,)
+
+    def start(self, **settings: Any) -> Run:
+        """A run up to its first batch."""
+        given: dict[str, Any] = {
+            "master_servers": "127.0.0.1:8715",
+            "consumer_group": "g",
+            "topics": ("clicks",),
+            "target": str(self.target),
+            "checkpoint": "/c",
+            "bad_records": str(self.letters),
+            **settings,
+        }
+        job = IngestSettings(**given)
+        sink = DeltaSink(self.spark, job.target, job.consumer_group)
+        writer = BatchWriter(self.spark, job, sink, Divisible(by=self.bad_by))
+        writer.open()
+        writer.settle(sink.look())
+        return Run(sink, writer)
+
+    def run(self, *sizes: int, **settings: Any) -> Run:
+        run = self.start(**settings)
+        for size in sizes:
+            run.write(self, size)
+        return run
+
+    def records(self, start: int, end: int) -> DataFrame:
+        text = f"'clicks' topic, '{KEY}' partitionKey, id messageId, cast(cast(id AS string) AS binary) value"
+        return self.spark.range(start, end, numPartitions=2).selectExpr(*text.split(", ", 3))
+
+    def restore(self, version: int) -> None:
+        self.spark.sql(f"RESTORE TABLE delta.`{self.target}` TO VERSION AS OF {version}").collect()
+
+    def good(self) -> list[int]:
+        if not DeltaTable.is_deltatable(str(self.target)):
+            return []
+        return sorted(map(int, DeltaTable(str(self.target)).to_pyarrow_table().column("value").to_pylist()))
+
+    def bad(self, state: str = BAD) -> list[int]:
+        rows = DeltaTable(str(self.letters)).to_pyarrow_table(columns=["value", "state"]).to_pylist()
+        return sorted(int(row["value"]) for row in rows if row["state"] == state)
+
+    def staged(self) -> list[Path]:
+        folder = self.letters / "_staged"
+        return list(folder.iterdir()) if folder.exists() else []
+
+    def repeated_or_missing(self, end: int) -> dict[int, int]:
+        """Numbers below `end` that are not in exactly one of the two tables once; {} is what it should be."""
+        return wrong([*self.good(), *self.bad()], end)
+
+
+def wrong(found: Iterable[int], end: int) -> dict[int, int]:
+    counts = Counter(found)
+    return {n: counts[n] for n in {*range(end), *counts} if counts[n] != 1}

@@ -1,0 +1,1 @@
+"""`tubeclient bad-records`: look at the dead-letter table of `tubeclient ingest`."""

@@ -1,0 +1,136 @@
+"""What a dead-letter table has, read with delta-rs: without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from offsets_store.errors import display_uri, scrub
+from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["Choice", "Letter", "Letters", "ReasonCount", "read_letters"]
+
+_COLUMNS = (
+    *("consumerGroup", "state", "time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex"),
+    *("queryId", "batchId", "sequence", "targetId", "value"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rows of the table; None chooses all."""
+
+    consumer_group: str | None = None
+    reason: str | None = None
+    """A part of the reason."""
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One bad record, as the table has it."""
+
+    consumer_group: str
+    state: str
+    time: datetime
+    reason: str
+    topic: str
+    partition: str
+    offset: int | None
+    message_id: int
+    record_index: int | None
+    query_id: str
+    batch_id: int
+    sequence: int
+    target_id: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonCount:
+    """How many of the chosen rows have a reason."""
+
+    consumer_group: str
+    state: str
+    reason: str
+    records: int
+    newest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """The chosen rows: how many there are, by their most frequent reasons, and the newest ones."""
+
+    records: int
+    reasons: tuple[ReasonCount, ...]
+    newest: tuple[Letter, ...]
+
+
+def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, most: int) -> Letters:
+    """Read at most `most` rows and reasons. ConfigurationError if there is no such table at `uri`, or it cannot be
+    read."""
+    with brought_by("delta"):
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    place = display_uri(uri)
+    try:
+        table = DeltaTable(uri, storage_options=dict(storage_options) or None)
+        missing = {*_COLUMNS}.difference(field.name for field in table.schema().fields)
+        if missing:
+            raise ConfigurationError(f"the Delta table {place} is not a table of bad records: it has no {min(missing)}")
+        return _read(table, choice, most)
+    except TableNotFoundError:
+        raise ConfigurationError(
+            f"there is no Delta table at {place}; the first run of `tubeclient ingest --bad-records` creates it"
+        ) from None
+    except (DeltaError, OSError) as error:
+        raise ConfigurationError(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None
+
+
+def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    query = QueryBuilder().register("letters", table)
+
+    def rows(sql: str) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = pa.table(query.execute(sql).read_all()).to_pylist()
+        return found
+
+    chosen = _where(choice)
+    by = '"consumerGroup", "state", "reason"'
+    [total] = rows(f"SELECT count(*) AS n FROM letters {chosen}")
+    reasons = rows(
+        f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'
+        f" ORDER BY n DESC, {by} LIMIT {most}"
+    )
+    names = ", ".join(f'"{name}"' for name in _COLUMNS)
+    order = '"time" DESC, "sequence" DESC, "partitionKey", "messageId", "recordIndex"'
+    newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")
+    return Letters(
+        total["n"],  # type: ignore[arg-type]
+        tuple(ReasonCount(*row.values()) for row in reasons),  # type: ignore[arg-type]
+        tuple(Letter(*(row[name] for name in _COLUMNS)) for row in newest),  # type: ignore[arg-type]
+    )
+
+
+def _where(choice: Choice) -> str:
+    parts = []
+    if choice.consumer_group is not None:
+        parts.append(f'"consumerGroup" = {_quoted(choice.consumer_group)}')
+    if choice.state is not None:
+        parts.append(f'"state" = {_quoted(choice.state)}')
+    if choice.reason is not None:
+        parts.append(f'strpos("reason", {_quoted(choice.reason)}) > 0')
+    return f"WHERE {' AND '.join(parts)}" if parts else ""
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

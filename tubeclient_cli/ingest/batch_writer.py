@@ -1,0 +1,176 @@
+"""One batch into the target, and its bad records into the dead-letter table: each record into exactly one of the two.
+
+The target's commit decides. The bad records are staged before it, and it names their folder. After it they are
+published. So whatever a run leaves undone, the next one sees in the target's newest commit, and does it first.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tubeclient_cli.ingest.bad_share import BadShare, TooManyBadRecords
+from tubeclient_cli.ingest.dead_letters import DeadLetters, MissingDeadLetters
+from tubeclient_cli.ingest.record_format import BAD_REASON, RecordFormat, target_rows
+from tubeclient_cli.ingest.settings import TARGET, IngestSettings
+from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.sink_history import SinkState
+from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.staged import StagedBad, folder_name, orphans, owner_mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["BatchWriter"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Counted(NamedTuple):
+    total: int
+    bad: int
+    example: str
+    """A bad record's place and reason; empty if there is none."""
+
+
+class BatchWriter:
+    """Writes the batches of one run."""
+
+    def __init__(
+        self, spark: SparkSession, settings: IngestSettings, sink: DeltaSink, record_format: RecordFormat
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._sink = sink
+        self._format = record_format
+        self._letters: DeadLetters | None = None
+        self._share: BadShare | None = settings.bad_share
+        self._settled: tuple[SinkRecord | None, SinkRecord | None] = (None, None)
+        self._bad: dict[int, int] = {}
+
+    def bad_of(self, batch_id: int) -> int:
+        """How many bad records the batch had; 0 for one that this run did not write."""
+        return self._bad.get(batch_id, 0)
+
+    def open(self) -> None:
+        """Create the dead-letter table if it is missing. Raises ConfigurationError."""
+        if self._settings.bad_records is not None:
+            self._letters = self._table(self._settings.bad_records)
+            self._letters.create()
+
+    def settle(self, state: SinkState) -> None:
+        """Finish what other runs left undone, as `state` says: the target's, as it was read.
+
+        It publishes the newest commit's bad records, tells the dead-letter tables of batches that RESTORE undid, and
+        removes folders that nobody will publish. Raises MissingDeadLetters.
+        """
+        newest = state.newest
+        if newest is None or (newest, state.record) == self._settled:
+            return
+        tables = self._tables(state)
+        target_id = self._sink.table_id() if tables else None
+        if target_id is not None:
+            if newest.bad is not None and newest.bad.folder is not None:
+                self._publish_pending(newest, newest.bad, target_id, tables)
+            for table in tables:
+                table.mark(state, target_id)
+                self._sweep(table, target_id, state.sequence)
+        self._settled = (newest, state.record)
+
+    def write(self, rows: DataFrame, record: SinkRecord, before: SinkState) -> None:
+        """Write a batch, on top of `before`; `settle` was called with the same state of the target.
+
+        Raises TooManyBadRecords before anything is written, and what DeltaSink.append raises.
+        """
+        letters = self._letters
+        if letters is None:
+            # Later runs still know of the table where the group's bad records are.
+            known = before.newest.bad if before.newest is not None else None
+            good = self._format.only_good(rows)
+            self._sink.append(good, replace(record, bad=None if known is None else StagedBad(known.table)))
+            return
+        parsed = self._format.parse(rows).persist()
+        try:
+            counted = _count(parsed)
+            self._check_share(counted, record)
+            bad = StagedBad(letters.location)
+            if counted.bad:
+                mark = self._marks(self._sink.table_id())[0]
+                folder = folder_name(mark, before.sequence + 1, uuid.uuid4().hex)
+                letters.stage(parsed, folder)
+                bad = replace(bad, folder=folder, count=counted.bad)
+            written = self._sink.append(target_rows(parsed), replace(record, bad=bad))
+        finally:
+            parsed.unpersist()
+        target_id = self._sink.table_id()
+        if bad.folder is not None and target_id is not None:
+            letters.publish(written, bad, target_id)
+            letters.remove(bad.folder)
+        self._bad[record.batch_id] = counted.bad
+        self._settled = (written, written)
+
+    def _check_share(self, counted: _Counted, record: SinkRecord) -> None:
+        if self._share is not None and not self._share.allows(counted.bad, counted.total):
+            raise TooManyBadRecords(
+                f"{counted.bad:,} of {counted.total:,} records of batch {record.batch_id} are bad, and max-bad-records"
+                f" is {self._share.text}; nothing of the batch was written. One of them is {counted.example}. Correct"
+                " the format, or raise --max-bad-records, and start again"
+            )
+
+    def _publish_pending(self, newest: SinkRecord, bad: StagedBad, target_id: str, tables: list[DeadLetters]) -> None:
+        if any(table.is_published(newest.sequence, target_id) for table in tables):
+            return
+        for table in tables:
+            if bad.folder is not None and table.has_staged(bad.folder):
+                table.create()
+                table.publish(newest, bad, target_id)
+                return
+        text = (
+            f"batch {newest.batch_id} of query {newest.query_id} in {self._sink.where} had {bad.count:,} bad records, "
+            f"which are neither in the dead-letter table nor in the folder where they were staged, {bad.folder} in"
+            f" _staged of {bad.table}"
+        )
+        if self._settings.starting_offsets != TARGET:
+            raise MissingDeadLetters(
+                f"{text}. If the table was moved, give its new place with --bad-records. If it was deleted, either "
+                "RESTORE the target to the version before that batch and start with a new checkpoint, which reads them "
+                f"again; or go on without them with --starting-offsets {TARGET}"
+            )
+        _log.warning("%s; the job goes on without them, as --starting-offsets %s says", text, TARGET)
+
+    def _sweep(self, table: DeadLetters, target_id: str, newest: int) -> None:
+        for folder in orphans(table.staged(), self._marks(target_id), newest):
+            table.remove(folder)
+
+    def _marks(self, target_id: str | None) -> list[str]:
+        """The marks of the target's folders, that for new ones first."""
+        names = [self._settings.target] if target_id is None else [target_id, self._settings.target]
+        return [owner_mark(self._settings.consumer_group, name) for name in names]
+
+    def _tables(self, state: SinkState) -> list[DeadLetters]:
+        """The dead-letter tables that may have records of the group and the target: this run's, then earlier ones."""
+        tables = [] if self._letters is None else [self._letters]
+        known = {table.location for table in tables}
+        for record in (state.newest, state.record):
+            if record is not None and record.bad is not None and record.bad.table not in known:
+                known.add(record.bad.table)
+                tables.append(self._table(record.bad.table))
+        return tables
+
+    def _table(self, path: str) -> DeadLetters:
+        return DeadLetters(self._spark, path, self._settings.consumer_group)
+
+
+def _count(parsed: DataFrame) -> _Counted:
+    """Count a parsed batch in one pass, which also computes what is persisted."""
+    from pyspark.sql import functions as F
+
+    reason = F.col(BAD_REASON)
+    place = F.struct("topic", "partitionKey", "messageId", BAD_REASON)
+    row = parsed.agg(F.count("*"), F.count(reason), F.min(F.when(reason.isNotNull(), place))).collect()[0]
+    total, bad, first = int(row[0]), int(row[1]), row[2]
+    if first is None:
+        return _Counted(total, bad, "")
+    return _Counted(total, bad, f"message {first.messageId} of partition {first.partitionKey}: {first.badReason}")
