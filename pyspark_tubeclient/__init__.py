@@ -17,6 +17,7 @@ from spark_source.source import TubeSource as DefaultSource
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
     from offsets_store.delta_spark import DeltaSparkStorage
+    from spark_source.progress.bad_rows import bad_rows
     from spark_source.progress.lag_listener import LagListener, QueryLag
     from spark_source.progress.offsets_listener import OffsetsListener
 
@@ -30,6 +31,7 @@ __all__ = [
     "OffsetsTableError",
     "PartitionProgress",
     "QueryLag",
+    "bad_rows",
 ]
 
 _HOMES = {
@@ -41,6 +43,7 @@ _HOMES = {
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
     "QueryLag": "spark_source.progress.lag_listener",
+    "bad_rows": "spark_source.progress.bad_rows",
 }
 
 

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.lag import SourceLag
 from spark_source.offsets.offsets import Offsets
+from spark_source.progress.bad_rows import observed_bad_rows
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.errors import ConfigurationError
 
@@ -34,6 +35,9 @@ class QueryLag(SourceLag):
     batch_id: int
     source: int
     """Number of the source in the query, from 0."""
+    bad_rows: int | None = None
+    """Bad messages that the batch has as rows, from all sources of the query. None if the query does not observe
+    `bad_rows()`."""
 
 
 class LagListener(StreamingQueryListener):
@@ -42,7 +46,8 @@ class LagListener(StreamingQueryListener):
     With `source_count`, the query's option sourceCount, also by node. Give `assignment_strategy` and `assignment_hints`
     (a tubeclient.assignment.Hints) the values of the query's options too. ConfigurationError for invalid values, and
     for `sticky` and `backlog`: the offsets table has their assignments. Custom strategies get neither lag nor history
-    here. Without `on_lag` it logs a line at DEBUG. Errors of `on_lag` are logged and do not affect the query.
+    here. Without `on_lag` it logs a line at DEBUG. A batch with bad messages is a warning in the log, if the query
+    observes `bad_rows()`. Errors of `on_lag` are logged and do not affect the query.
     """
 
     def __init__(
@@ -70,7 +75,12 @@ class LagListener(StreamingQueryListener):
         """Nothing is known yet."""
 
     def onQueryProgress(self, event: Any) -> None:
-        for lag in self._lags(json.loads(event.progress.json)):
+        progress = json.loads(event.progress.json)
+        bad = observed_bad_rows(progress)
+        if bad:
+            query = progress.get("name") or progress["id"]
+            _log.warning("query %s, batch %s: %d bad messages came as rows", query, progress["batchId"], bad)
+        for lag in self._lags(progress, bad):
             self._last[lag.query_id, lag.source] = lag
             try:
                 self._on_lag(lag)
@@ -84,7 +94,7 @@ class LagListener(StreamingQueryListener):
         for key in [key for key in self._last if key[0] == str(event.id)]:
             del self._last[key]
 
-    def _lags(self, progress: Mapping[str, Any]) -> Iterator[QueryLag]:
+    def _lags(self, progress: Mapping[str, Any], bad: int | None) -> Iterator[QueryLag]:
         for number, source in enumerate(progress["sources"]):
             try:
                 end, latest = Offsets.from_dict(source["endOffset"]), Offsets.from_dict(source["latestOffset"])
@@ -101,6 +111,7 @@ class LagListener(StreamingQueryListener):
                 query_name=progress.get("name"),
                 batch_id=int(progress["batchId"]),
                 source=number,
+                bad_rows=bad,
             )
 
 

@@ -26,8 +26,8 @@ RATE = {"endOffset": 5, "latestOffset": 7}
 UNKNOWN = {"endOffset": {"1:t:0": {"0-1": 280}}, "latestOffset": None}
 
 
-def progress(*sources: dict[str, Any]) -> SimpleNamespace:
-    text = json.dumps({"id": "q", "name": None, "batchId": 7, "sources": sources})
+def progress(*sources: dict[str, Any], **more: Any) -> SimpleNamespace:
+    text = json.dumps({"id": "q", "name": None, "batchId": 7, "sources": sources, **more})
     return SimpleNamespace(progress=SimpleNamespace(json=text))
 
 
