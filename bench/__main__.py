@@ -26,6 +26,7 @@ from typing import Final
 
 from bench.decode import measure_decode
 from bench.growth import measure_growth
+from bench.inlong import measure_inlong
 from bench.machine import load, machine, versions
 from bench.plot import draw
 from bench.results import RESULTS_FILE, Results, RunSettings
@@ -43,6 +44,7 @@ Group = Callable[[Stage, Results, RunSettings], None]
 GROUPS: Final[Mapping[str, Group]] = {
     **{workload.key: partial(measure_throughput, workload=workload) for workload in WORKLOADS},
     "decode": measure_decode,
+    "inlong": measure_inlong,
     "growth": measure_growth,
     "streaming": measure_streaming,
     "first_row": measure_first_row,

@@ -82,6 +82,8 @@ class JavaLambdas:
         [single] = [method for method in self.class_of(name).getMethods() if _is_abstract(method)]
         erased = self._invoke.MethodType.methodType(single.getReturnType(), single.getParameterTypes())
         actual = handle.type()
+        if str(single.getReturnType()) == "void":  # what the handle returns is thrown away
+            actual = actual.changeReturnType(single.getReturnType())
         made = self._invoke.MethodType.methodType(self.class_of(name))
         if bind:
             made = made.appendParameterTypes(self._classes(actual.parameterType(0)))

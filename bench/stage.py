@@ -125,6 +125,10 @@ class Stage:
             self._say_filled(f"TubeMQ's {topic}", workload, seconds)
         return [topic_of(workload, layout) for layout in layouts]
 
+    def empty_topic(self, topic: str, layout: Layout, workload: Workload) -> None:
+        """Make a topic of TubeMQ for the workload, and leave it empty."""
+        self.tubemq.create_topics([_spec(topic, layout, workload)])
+
     def kafka_topic(self, workload: Workload) -> str:
         """The topic of Kafka that holds the workload; made and filled unless it is there."""
         topic = workload.key

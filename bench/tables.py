@@ -50,13 +50,13 @@ def _about(results: Results) -> str:
 
 def _target_line(verdict: Verdict) -> str:
     target = verdict.target
-    sign = "at least" if target.at_least else "at most"
+    goal = "" if target.goal is None else f"{'at least' if target.at_least else 'at most'} {_ratio(target.goal)} "
     if verdict.value is None:
-        return f"| {target.name} | {sign} {_ratio(target.goal)} | | not measured |"
-    word = "reached" if verdict.reached else "missed"
-    if verdict.reason and not verdict.reached:
-        word += f": {verdict.reason}"
-    return f"| {target.name} | {sign} {_ratio(target.goal)} | {_ratio(verdict.value)} | {word} |"
+        return f"| {target.name} | {goal}| | not measured |"
+    word = "" if target.goal is None else "reached " if verdict.reached else "missed "
+    if verdict.reason and word == "missed ":
+        word = f"missed: {verdict.reason} "
+    return f"| {target.name} | {goal}| {_ratio(verdict.value)} | {word}|"
 
 
 def _ratio(value: float) -> str:

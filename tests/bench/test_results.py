@@ -63,6 +63,13 @@ def test_a_goal_is_a_least_or_a_most(value: float, at_least: bool, reached: bool
     assert Verdict(Target("some", lambda _: value, 1.0, at_least), value).reached is reached
 
 
+def test_a_figure_without_a_goal_is_shown_without_a_verdict() -> None:
+    results = make_results()
+    results.add("inlong/decode", "ours", "records/s of one core", [1_000_000])
+    results.add("inlong/java", "Java's", "records/s of one core", [4_000_000])
+    assert "| the same over Apache's InLongMsg in Java, one thread | | 0.25 | |\n" in tables(results)
+
+
 def test_every_target_is_computed_from_what_a_run_measures() -> None:
     """With all keys at 1 each ratio is 1, whatever it is of."""
     places = [layout.key for layout in LAYOUTS]
@@ -73,6 +80,7 @@ def test_every_target_is_computed_from_what_a_run_measures() -> None:
     keys |= {f"small/{place}/{side}" for place in places for side in ("java", "embedded")}
     keys |= {f"growth/stores_{count}/tubeclient" for count in GROWING_PARTITIONS}
     keys |= {"decode/plain", "decode/attributes", "streaming/tubeclient", "streaming/batch_tubeclient"}
+    keys |= {"inlong/decode", "inlong/java", "inlong/packs", "inlong/raw"}
     keys |= {"latency/tubeclient", "latency/kafka"}
     keys |= {"first_row/tubeclient", "first_row/kafka", "first_row/java_pull"}
     keys |= {"growth/stores_8/planning", "growth/stores_128/planning"}
