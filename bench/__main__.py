@@ -1,11 +1,11 @@
 """All measurements side by side on this machine, in one run: `make bench`.
 
-Apache TubeMQ 2.4.0, Apache Kafka 3.9.1, embedded_tubemq, Java's client and one Spark session (local[2]) are started
-here, topics are filled, and then all who read take turns, round by round; the first rounds warm up and do not count.
-Every side's number of messages is checked. A whole run writes bench/results.json, the tables of docs/performance.md and
+The run starts Apache TubeMQ 2.4.0, Apache Kafka 3.9.1, embedded_tubemq, Java's client and one Spark session (local[2]),
+and fills the topics. Then all readers take turns, round by round. The first rounds warm up and do not count. The number
+of messages that each side read is checked. A whole run writes bench/results.json, the tables of docs/performance.md and
 docs/performance.png.
 
-The exit code is 0 when all that was read was right, however fast; 1 when a measurement failed.
+The exit code is 0 if every side read the right messages, at any speed; 1 if a measurement failed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PICTURE: Final = _PAGE.with_suffix(".png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run; 0 when all was read as it is, 1 when a measurement failed."""
+    """Run the benchmark. Return 0 if every side read the right messages, 1 if a measurement failed."""
     options = _parser().parse_args(arguments)
     if not 0 < options.scale <= 1 or options.rounds < 1 or options.warm_ups < 0:
         raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more, --warm-ups 0 or more")
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder, Stage(Path(folder)) as stage:
         for name in groups:
-            if ended:  # and what it was at has made another error of that
+            if ended:  # the group may have reported another error for it
                 raise SystemExit("ended by SIGTERM")
             if not _measure(stage, results, run, name):
                 failed.append(name)
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end(ended: list[int], number: int, _: object) -> None:
-    """Note that the run is to end, and end it, the servers with it; what our processes are at is not waited for."""
+    """Note that the run must end, and end it with its servers. Does not wait for the work of our processes."""
     ended.append(number)
     for child in multiprocessing.active_children():
         child.terminate()
@@ -102,7 +102,7 @@ def _end(ended: list[int], number: int, _: object) -> None:
 
 
 def _measure(stage: Stage, results: Results, run: RunSettings, name: str) -> bool:
-    """Whether the group's figures are there; what failed is printed, and the others go on."""
+    """Measure a group; False if that failed. Then the error is printed, and the other groups go on."""
     stage.say(f"--- {name}, load {load():.1f}")
     started = time.perf_counter()
     try:

@@ -1,17 +1,17 @@
 """Our client beside Apache's Java client, reading from Apache TubeMQ 2.4.0's own broker, in one run.
 
-Throughput: one broker on this machine is filled with messages. Then each side reads all of them, from the earliest
-offset, under a new group, over one connection, touches each payload (a CRC-32 per partition) and each id (a sum), and
-confirms each pack. The sides alternate, round by round; the first rounds are a warm-up and do not count. Java runs
-its ClientBalanceConsumer with its default settings, which confirm each pack by a request as ours does, and once more
-with pullConfirmInLocal, which lets the next fetch of the partition confirm.
+Throughput: one broker on this machine has a backlog. Each side reads all of it, from the earliest offset, with a new
+group, over one connection. It touches each payload (a CRC-32 for each partition) and each id (a sum), and confirms each
+pack. The sides take turns, round by round. The first rounds warm up and do not count. Java's ClientBalanceConsumer runs
+twice: with its default settings, which confirm each pack by a request as ours does, and with pullConfirmInLocal, where
+the next fetch of the partition confirms.
 
-First message: how long a new group takes from `start` to its first message in hand, all partitions connected. Java's
-PullMessageConsumer waits for the master to assign partitions; it is started at several points of the master's
-balance period.
+First message: how long a new group takes from `start` to its first message, with all partitions connected. Java's
+PullMessageConsumer waits until the master assigns partitions. It is started at several moments of the master's balance
+period.
 
-Needs Apache's jars (make setup) and a few minutes. The exit code is 0 when both sides read the same messages, however
-fast they were.
+Needs Apache's jars (make setup) and a few minutes. The exit code is 0 if both sides read the same messages, at any
+speed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Run:
         self._groups = 0
 
     def throughput(self) -> str | None:
-        """Print who reads how fast; returns what the sides do not agree on."""
+        """Print how fast each side reads. Return what the sides do not agree on."""
         options = self._options
         print(
             f"\nThroughput: {options.messages:,} messages of {options.bytes} bytes, {options.stores} store(s) of "
@@ -157,7 +157,7 @@ class _Run:
         return self._ours.submit(call).result(_ROUND_SECONDS)
 
     def _group(self) -> str:
-        """A group that never was."""
+        """The name of a new group."""
         self._groups += 1
         return f"bench_{self._groups}"
 

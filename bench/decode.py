@@ -1,7 +1,7 @@
 """Decoding on one core: from the bytes of a frame, as a broker sends them, to the batch that Spark is given.
 
-Each stage is timed by itself too, over the same packs. All times are CPU times of this process, so that others who want
-the core count for little.
+Each stage is also timed alone, with the same packs. All times are CPU times of this process, so that other load on the
+core matters little.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Packs(NamedTuple):
 
 
 def make_frames(packs: int, messages: int, body_bytes: int, *, with_attributes: bool) -> Packs:
-    """So many answers with so many messages, each with a body of its own and, if wanted, a tag, a time and an attribute
-    whose value no other message has.
+    """So many answers with so many messages. All bodies differ. With `with_attributes` a message also has a tag, a time
+    and an attribute whose value no other message has.
     """
     return Packs([_frame(number, messages, body_bytes, with_attributes) for number in range(packs)], messages)
 
@@ -71,7 +71,7 @@ def _frame(number: int, messages: int, body_bytes: int, with_attributes: bool) -
 
 
 def decode(packs: Packs, *, include_attributes: bool) -> Iterator[pa.RecordBatch]:
-    """What a task does with the answers, but for the network."""
+    """What a task does with the answers, without the network."""
     decoder = PackDecoder(rows=RowOptions(include_attributes=include_attributes), time_zone="UTC")
     found = _packs(columns for frame in _frames(packs) for columns in [checked_columns(_parsed(frame).messages)])
     ended: list[tuple[int, Pack | None]] = [(0, None)]
@@ -100,7 +100,7 @@ def _packs(columns: Iterator[Any]) -> Iterator[Pack]:
 
 
 def stage_seconds(packs: Packs, *, include_attributes: bool) -> dict[str, float]:
-    """CPU seconds of each of STAGES, batch by batch: what one leaves for the next is in the processor's caches."""
+    """CPU seconds of each of STAGES. Goes batch by batch, so that a stage finds its input in the processor's caches."""
     decoder = PackDecoder(rows=RowOptions(include_attributes=include_attributes), time_zone="UTC")
     seconds = dict.fromkeys(STAGES, 0.0)
 

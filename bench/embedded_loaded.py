@@ -1,4 +1,4 @@
-"""`embedded_tubemq` in a process of its own that fills its topics itself, which is much faster than sending to it."""
+"""`embedded_tubemq` in a process of its own, which fills its topics itself: much faster than to send to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STOP_SECONDS: Final = 60.0
 
 
 class Backlog(NamedTuple):
-    """A topic and how many messages of which length are in it, given to its partitions in turn."""
+    """A topic, and the number and length of its messages. Its partitions get them in turn."""
 
     topic: TopicConfig
     messages: int
@@ -32,7 +32,8 @@ class Backlog(NamedTuple):
 
 @contextmanager
 def embedded_backlogs(backlogs: Sequence[Backlog]) -> Iterator[ClientSettings]:
-    """One broker that holds these topics; how to reach it. RuntimeError: not within 300 s, or its process died."""
+    """Start one broker with these topics, and return how to reach it. RuntimeError: not within 300 s, or its process
+    died."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, list(backlogs)), daemon=True)

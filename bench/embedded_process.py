@@ -1,4 +1,4 @@
-"""`embedded_tubemq` in a process of its own, so that what is measured here does not share its interpreter."""
+"""`embedded_tubemq` in a process of its own, so that it does not share the interpreter of what is measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _STOP_SECONDS = 60.0
 
 @contextmanager
 def embedded_tubemq(topics: Sequence[TopicConfig], brokers: int = 1) -> Iterator[ClientSettings]:
-    """So many brokers with these topics on loopback; how to reach them. RuntimeError where they do not start."""
+    """Start so many brokers with these topics on loopback, and return how to reach them. RuntimeError: they do not
+    start."""
     with tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder:
         ready = Path(folder) / "ready.json"
         command = [sys.executable, "-m", "embedded_tubemq", "--log-level", "warning"]

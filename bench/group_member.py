@@ -1,6 +1,6 @@
-"""A member of a group as a process of its own, which can be killed or stopped; it tells of each pack it confirms.
+"""A member of a group in a process of its own, which can be killed or stopped. It reports each pack that it confirms.
 
-It tells over a pipe of its own, so that one that dies in the midst of a word harms no other.
+Each member has its own pipe for that. So a member that dies while it writes harms no other.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class _Closing(NamedTuple):
 
 
 class Member:
-    """A live member, or one that was. Moments are of `time.monotonic`, which all processes of a machine share.
+    """A member, alive or dead. Moments are of `time.monotonic`, which all processes of a machine share.
 
-    `heard` is notified of whatever it tells. Has to be ended by `kill`, whatever became of it before.
+    `heard` is notified of each report. Always end a member with `kill`.
     """
 
     def __init__(
@@ -68,30 +68,30 @@ class Member:
         self._listener.start()
 
     def first_after(self, partition: PartitionKey, moment: float) -> float | None:
-        """When it first confirmed something of the partition after that moment; None where it has not."""
+        """When it first confirmed a message of the partition after that moment; None if it has not."""
         moments = self._confirmed.get(partition, [])
         index = bisect_right(moments, moment)
         return moments[index] if index < len(moments) else None
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there, be it stopped."""
+        """Whether its process exists, running or stopped."""
         return self._process.is_alive()
 
     def stop(self) -> None:
-        """Let it stand still."""
+        """Stop its process (SIGSTOP)."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let it go on where it stands."""
+        """Let its process go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Let it give everything back and end."""
+        """Let it release its partitions and end."""
         self._pipe.send(None)
 
     def kill(self) -> None:
-        """End it at once, without a word to anybody; returns when it is gone."""
+        """End it at once (SIGKILL). Returns when it is gone."""
         self._process.kill()
         self._process.join(_END_SECONDS)
         self._listener.join(_END_SECONDS)
@@ -105,7 +105,7 @@ class Member:
         while True:
             try:
                 told = self._pipe.recv()
-            except (EOFError, OSError):  # it ended, or was killed while it told something
+            except (EOFError, OSError):  # it ended, or was killed while it reported
                 told = None
             with self._heard:
                 self._heard.notify_all()
@@ -122,9 +122,9 @@ class Member:
 
 
 def _take_part(settings: ClientSettings, group: str, topic: str, refresh_ms: int, pipe: Connection) -> None:
-    """Read and confirm until something comes over the pipe, or nobody is at its other end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started this process
-    logging.getLogger("tubeclient").setLevel(logging.ERROR)  # that one which was stopped lost partitions is no news
+    """Read and confirm until something comes over the pipe, or its other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that started this one
+    logging.getLogger("tubeclient").setLevel(logging.ERROR)  # a stopped member loses partitions, as expected
     consumer = PullConsumer(
         settings, group, [topic], membership="dynamic", start_from="earliest", balance_interval_ms=refresh_ms
     )

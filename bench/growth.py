@@ -42,7 +42,7 @@ def measure_growth(stage: Stage, results: Results, run: RunSettings) -> None:
 
 
 def _planning_ms(options: dict[str, str], partitions: int) -> float:
-    """Of a batch read as Spark plans it, the calls of master and broker included."""
+    """Milliseconds to plan a batch read as Spark does, with the calls to master and broker."""
     reader = TubeBatchReader(parse_options(options))
     started = time.perf_counter()
     tasks = reader.partitions()

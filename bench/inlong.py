@@ -76,7 +76,7 @@ def fetched(packs: Iterable[bytes]) -> list[Pack]:
 
 
 def decode(packs: Iterable[Pack]) -> Iterator[pa.RecordBatch]:
-    """What a task does with what a broker sent, but for the network and the frames."""
+    """What a task does with what a broker sent, without the network and the frames."""
     decoder = PackDecoder(rows=RowOptions(payload="inlong"), time_zone="UTC")
     for pack in packs:
         yield from decoder.batches([pack], OffsetRule.UNKNOWN)

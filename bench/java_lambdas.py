@@ -1,8 +1,7 @@
 """Method references inside a JVM, made over py4j: what `Message::getData` is in Java source, without Java source.
 
-The class of each is spun by LambdaMetafactory, which is what javac's method references are made by too, so Java's
-streams run through them at the speed of code that a Java programmer wrote. py4j is needed to put a pipeline together
-only: not for a pack, and not for a message.
+LambdaMetafactory makes the class of each, as it does for javac. So Java's streams call them as fast as code from Java
+source. py4j only builds the pipeline; no call goes over py4j for a pack or a message.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class JavaLambdas:
         return reduce(self._invoke.MethodHandles.filterReturnValue, handles)
 
     def of_one(self, handle: Any, first: Any, second: Any) -> Any:
-        """`handle` of two arguments as one of a single argument, of which `first` and `second` make the two."""
+        """A handle of one argument that calls `handle` with what `first` and `second` make of the argument."""
         both = self._invoke.MethodHandles.filterArguments(
             handle, 0, self._array("java.lang.invoke.MethodHandle", first, second)
         )

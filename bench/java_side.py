@@ -1,7 +1,7 @@
 """The Java side: Apache's consumers in a JVM, doing what `our_side` does with ours.
 
-Reading a topic is one stream of Java, put together here and run by one call: no call of py4j falls into the time that
-is taken, but the one that starts it. In Java source it would be
+Reading a topic is one stream of Java, built here and run by one call of py4j. So only that call is in the measured
+time. In Java source it would be
 
     Stream.generate(ConsumeResult::new).filter(consumer::getMessage).peek(touch).filter(confirm).takeWhile(more)
 
@@ -35,7 +35,8 @@ _FIRST_MESSAGE_SECONDS: Final = 180.0
 
 
 class JavaSide:
-    """Apache's Java client on a cluster, in a JVM of its own; all its settings are Java's defaults, but those named."""
+    """Apache's Java client on a cluster, in a JVM of its own; its settings are Java's defaults, except those set
+    here."""
 
     def __init__(self, master: str, topic: str, workdir: Path, heap_mb: int) -> None:
         self._java = JavaVM(workdir, heap_mb)
@@ -48,7 +49,7 @@ class JavaSide:
         self._java.close()
 
     def round_trip_seconds(self, calls: int = 200) -> float:
-        """What one call over py4j takes when Java has nothing to do for it."""
+        """How long one call over py4j takes for which Java has nothing to do."""
         nothing = self._jvm.java.util.ArrayList()
         started = time.perf_counter()
         for _ in range(calls):
@@ -56,7 +57,7 @@ class JavaSide:
         return (time.perf_counter() - started) / calls
 
     def drain(self, group: str, messages: int, *, confirm_in_local: bool) -> Drained:
-        """Read the whole topic, which holds so many messages, under a new group. JavaClientError where that fails."""
+        """Read the whole topic, which holds so many messages, under a new group. JavaClientError if that fails."""
         with self._balance_consumer(group, confirm_in_local=confirm_in_local) as consumer:
             checksums = {key: self._jvm.java.util.zip.CRC32() for key in self._connect_all(consumer)}
             ids = self._jvm.java.util.LongSummaryStatistics()

@@ -1,9 +1,9 @@
 """Kafka's ceiling: two processes that fetch the whole topic and throw the bytes away.
 
 Each has half of the partitions. Fetches are as large as those of Spark's Kafka source (the consumer's defaults). A
-broker answers a connection's requests one after the other, so a process has several connections, with some of its
-partitions each and one request in flight. An answer is received into one buffer, which is used again and again, and
-only the headers of its record batches are looked at.
+broker answers a connection's requests one after the other. So a process has several connections, each with some of its
+partitions and one request in flight. All answers are received into the same buffer, and only the headers of their
+record batches are read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class KafkaDrain(NamedTuple):
 
 
 class KafkaCeiling:
-    """Two processes, started at the first drain and used for all of them; to be closed, or used with `with`."""
+    """Two processes, started at the first drain and used for all of them; close it, or use it with `with`."""
 
     def __init__(self, connections: int = 2) -> None:
         """`connections` is how many each process has, and so how many of its requests are in flight."""
@@ -59,7 +59,7 @@ class KafkaCeiling:
         )
 
     def drain(self, bootstrap: str, topic: str, partitions: int, messages: int) -> KafkaDrain:
-        """Read all of a topic that has `messages` messages. RuntimeError: it has another number, or none answers."""
+        """Read all of a topic that has `messages` messages. RuntimeError: it has another number, or nobody answers."""
         shares = [range(first, partitions, _PROCESSES) for first in range(_PROCESSES)]
         running = [self._pool.submit(_drain, bootstrap, topic, list(share), self._connections) for share in shares]
         parts = [one.result(_DRAIN_SECONDS) for one in running]

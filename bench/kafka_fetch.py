@@ -1,6 +1,6 @@
-"""Kafka's Fetch request, version 4, as bytes, and how many messages its answer holds, without looking at any.
+"""Kafka's Fetch request, version 4, as bytes; and how many messages its answer holds, by the headers of its batches.
 
-Only what a reader needs that throws the messages away: the headers of record batches (format 2) tell where the next
+This is enough for a reader that throws the messages away: the headers of record batches (format 2) say where the next
 fetch begins. Integers are big-endian, as everywhere in Kafka's protocol.
 """
 
@@ -33,7 +33,7 @@ _MAGIC: Final = 2
 
 
 class FetchError(RuntimeError):
-    """The broker refused, or answered something that is not understood here."""
+    """The broker refused, or its answer cannot be parsed here."""
 
 
 class Walked(NamedTuple):
@@ -44,7 +44,7 @@ class Walked(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """What an answer says of one partition."""
+    """What an answer says about one partition."""
 
     walked: Walked
     end: int

@@ -28,8 +28,8 @@ _TOPIC_TIMEOUT: Final = 30.0
 class KafkaBroker:
     """A broker with its data below `folder`; between `with` and its end it can be reached at `bootstrap`.
 
-    Settings are Kafka's defaults, but that messages never expire, that there is one replica of everything, and that
-    it waits for nobody when a group begins. ServerError: it did not start or stop in time, with its last log lines.
+    Settings are Kafka's defaults, with three exceptions: messages never expire, everything has one replica, and a new
+    group does not wait for more members. ServerError: it did not start or stop in time, with its last log lines.
     """
 
     def __init__(self, folder: Path, heap_mb: int = 1_024) -> None:
@@ -89,7 +89,7 @@ class KafkaBroker:
             raise
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL where that does not end it within 30 s."""
+        """SIGTERM, and SIGKILL if it has not ended within 30 s."""
         self._broker.terminate(_STOP_TIMEOUT)
 
     def __enter__(self) -> KafkaBroker:

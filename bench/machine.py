@@ -1,4 +1,4 @@
-"""What a run ran on."""
+"""The machine and the versions of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("pyspark", "delta-spark", "pyarrow", "protobuf")
 
 
 def machine() -> dict[str, Any]:
-    """CPU, cores, memory and the load of now, as `load_before`."""
+    """CPU, cores, memory, and the load now as `load_before`."""
     found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -35,7 +35,7 @@ def load() -> float:
 
 
 def versions() -> dict[str, str]:
-    """Of all that is measured or measures."""
+    """Versions of everything that is measured or measures."""
     said = subprocess.run([java_executable(), "-version"], capture_output=True, text=True, timeout=30, check=True)
     java = re.search(r'version "([^"]+)"', said.stderr)
     return {

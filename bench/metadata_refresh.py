@@ -1,8 +1,8 @@
 """What it costs to follow the layout of a cluster with many partitions: the calls to the master, and each part of them.
 
-A master tells a layout only to who knows another version of it, so a refresh is measured where nothing changed, and
-where another topic was made just before, which makes the whole list come anew. What a list consists of is a number for
-each topic on each broker, whatever the partitions: so there are two shapes, the cheapest and the dearest.
+A master sends its layout only to clients that have another version of it. So a refresh is measured twice: if nothing
+changed, and if a topic was created just before, so that the whole list is sent. The list has one number for each topic
+on each broker, however many partitions there are. So there are two shapes, the cheapest and the most expensive.
 """
 
 from __future__ import annotations

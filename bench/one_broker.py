@@ -1,4 +1,4 @@
-"""Topics that lie on one broker, as all that are measured do."""
+"""Topics on one broker: all that are measured are."""
 
 from __future__ import annotations
 

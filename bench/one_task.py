@@ -1,6 +1,6 @@
 """One task of a batch read without Spark, for a profiler: half of a topic, as the Arrow stream that Spark would get.
 
-What it prints: rows, seconds, and CPU seconds for a million rows, in each round.
+Prints rows, seconds, and CPU seconds for a million rows, for each round.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _send(batches: Iterator[pa.RecordBatch]) -> int:
-    """To a process that throws all away; the rows."""
+    """Send the rows to a process that throws them away; return their number."""
     rows = 0
     with subprocess.Popen([sys.executable, "-c", _SINK], stdin=subprocess.PIPE) as sink:
         assert sink.stdin is not None

@@ -15,7 +15,7 @@ _PACK_TIMEOUT_MS = 20_000.0
 
 
 class NothingToRead(RuntimeError):
-    """There was no message where there had to be one."""
+    """A message is missing."""
 
 
 def drain(settings: ClientSettings, topic: str, group: str, messages: int) -> Drained:

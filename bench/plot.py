@@ -27,7 +27,7 @@ _PLACES: Final = (*((layout.key, layout.title) for layout in LAYOUTS), ("kafka",
 
 
 class Bar:
-    """One bar: what stands beside it, its colour, and what was measured."""
+    """One bar: its label, its colour, and what was measured."""
 
     def __init__(self, label: str, colour: str, figure: Figure) -> None:
         self.label, self.colour, self.figure = label, colour, figure
@@ -97,7 +97,7 @@ def _panel(axis: Axes, title: str, groups: dict[str, list[Bar]]) -> None:
 
 
 def _edge(bars: list[Bar]) -> float:
-    """How far the axis goes: a ceiling may be ten times as high as all that people look at, and is cut then."""
+    """The end of the axis. A ceiling that is ten times as high as the rest is cut off."""
     readers = max((bar.figure.spread.most for bar in bars if bar.colour != _CEILING), default=0.0)
     most = max(bar.figure.spread.most for bar in bars)
     within = [bar.figure.spread.most for bar in bars if bar.figure.spread.most <= _MOST_OF_READERS * readers]

@@ -1,8 +1,8 @@
 """Where the time of a batch read goes: CPU seconds of broker, Python workers and Spark's JVM, stages of decoding, and a
 flame graph of one task.
 
-CPU seconds depend less on what else the machine does than rows a second. They are of all threads of a process, the
-kernel's work for it (sockets) included, which is named beside it.
+CPU seconds depend less on other load than rows a second do. They count all threads of a process, and the kernel's work
+for it (sockets), which is also shown alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cpu(NamedTuple):
 
     @classmethod
     def of(cls, processes: Sequence[psutil.Process]) -> Cpu:
-        """So far; processes that have ended meanwhile count for nothing."""
+        """CPU seconds so far, without processes that have ended."""
         user = system = 0.0
         for process in processes:
             try:
@@ -75,7 +75,7 @@ def parties() -> dict[str, list[psutil.Process]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; write the flame graph where one is asked for."""
+    """Print the tables, and write the flame graph if the user wants one."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.profile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -146,7 +146,7 @@ def _print_stages() -> None:
 
 
 def _draw_flame(stage: Stage, topic: str, file: Path) -> None:
-    """Of the moments in which the task has Python's lock: a thread that waits in the kernel is not at work."""
+    """Only moments when the task has Python's lock: a thread that waits in the kernel does no work."""
     command = [
         str(Path(sys.executable).with_name("py-spy")),
         "record",

@@ -1,7 +1,7 @@
-"""Fetching the partitions of a TubeMQ broker whole and throwing the bytes away, in one process.
+"""Fetches whole partitions of a TubeMQ broker and throws the bytes away, in one process.
 
-One request of each partition is in the air. Answers are received and not parsed, but for a look at their error code.
-A partition is done when the broker has no more for it and a commit tells a position at the end of its data.
+Each partition has one request in flight. Of an answer only the error code is read. A partition is done when the broker
+has no more of it, and a commit shows that the position is at the end of its data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMMIT: Final = 1 << 20
 
 
 class RawDrainError(RuntimeError):
-    """The broker did not give what it holds."""
+    """The broker did not send all that it holds."""
 
 
 class Thrown(NamedTuple):
@@ -119,7 +119,7 @@ class _Line:
             self._call(Method.PARTITION_REGISTER, self._reader.unregister(one))
 
     def receive(self) -> None:
-        """Take what has come, and ask for more of each partition that was answered."""
+        """Receive what has come, and send the next request for each partition that was answered."""
         count = self.socket.recv_into(self._view[self._filled :])
         if not count:
             raise RawDrainError("the broker closed the connection")
@@ -155,7 +155,7 @@ class _Line:
         return end if end <= self._filled else None
 
     def _is_pack(self, start: int, end: int) -> bool:
-        """Whether an answer is one with messages; False where there is nothing more to read."""
+        """Whether an answer has messages; False if there is nothing more to read."""
         head = start + _HEADER.size + _LENGTH.size
         if (
             not self._parsed
@@ -187,7 +187,7 @@ class _Line:
         return parse_message(method.spec.response, decode_response(frame.stream, method.spec.method_id))
 
     def _call(self, method: Method, request: Message) -> Any:
-        """Send a request while nothing else is in the air, and wait for its answer."""
+        """Send a request while nothing else is in flight, and wait for its answer."""
         self.socket.sendall(_frame(0, method, request))
         decoder = FrameDecoder()
         while True:

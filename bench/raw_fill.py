@@ -1,7 +1,7 @@
 """Sending messages of one length to a TubeMQ broker as fast as it takes them, in one process.
 
-A request is a copy of the first one with another body and checksum, since making a message object of each takes ten
-times as long. Each is answered; what the broker is too busy for is sent again.
+A request is a copy of the first one with another body and checksum: to make a message object for each takes ten times
+as long. The broker answers each request. Messages that it refuses because it is busy are sent again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Requests:
         return b"%0*d" % (self._body_bytes, number)
 
     def _around(self, key: PartitionKey, client_id: str) -> tuple[bytes, bytes, bytes]:
-        """What stands before a request's body, between that and its checksum, and behind."""
+        """The bytes of a request before its body, between body and checksum, and after the checksum."""
         body, mark = self._body(0), 0x7FFFFFFF
         request = broker_pb2.SendMessageRequestP2B(
             clientId=client_id,
@@ -118,5 +118,5 @@ class _Requests:
 
 
 def _five_bytes(value: int) -> bytes:
-    """A varint below 2**35, in five bytes whatever its value, so that all requests are of one length."""
+    """A varint below 2**35, always in five bytes, so that all requests have the same length."""
     return bytes([value >> shift & 0x7F | 0x80 for shift in (0, 7, 14, 21)] + [value >> 28])

@@ -1,10 +1,10 @@
 """How long a group of three goes without a member that left it, and what following a large cluster's layout costs.
 
 First: three processes share a group by dynamic membership, on embedded_tubemq with its leases of 30 s, while messages
-are sent to all partitions. One of them ends: killed, stopped, or closed. Counted is, for each of its partitions, the
-time until another member has confirmed a message of it. Then it returns (a stopped one goes on, else a new process
-joins), and counted is for each partition of its share the time until it has confirmed a message of it. Each way to end
-has a group of its own, and they are measured side by side; each round begins and returns at a random moment between two
+are sent to all partitions. One of them ends: it is killed, stopped, or closed. Measured is, for each of its partitions,
+the time until another member has confirmed a message. Then it returns: a stopped one goes on, otherwise a new process
+joins. Measured is, for each partition of its share, the time until it has confirmed a message. Each way to end has its
+own group, and the groups are measured at the same time. Each round begins and returns at a random moment between two
 looks at the members.
 
 Then: the metadata refresh of a group whose topics have many partitions, with the parts it consists of.
@@ -105,7 +105,7 @@ def _measure_ends(ends: Sequence[End], rounds: int, refresh_ms: int) -> None:
 
 
 def _wait_for_all(groups: Sequence[Future[list[Round]]], writer: Future[None]) -> None:
-    """Until all are through, or the first fails, which is raised; the writer does not end before them."""
+    """Wait until all are done, and raise the first error. The writer ends after them."""
     running: list[Future[Any]] = [*groups, writer]
     while len(running) > 1:
         wait(running, return_when=FIRST_COMPLETED)
@@ -221,7 +221,7 @@ class _Group:
         return member.joining_at
 
     def _wait_until_shared(self) -> None:
-        """Until each member has read each partition of its share."""
+        """Wait until each member has read each partition of its share."""
         since = time.monotonic()
         self._wait_until(lambda: [one for one in self._members if not one.client_id], "all to join")
         shares = [(one, key) for one in self._members for key in self._share_of(one, self._members)]
@@ -231,7 +231,7 @@ class _Group:
         )
 
     def _wait_until(self, missing: Callable[[], Sequence[object]], what: str) -> None:
-        """Until nothing is missing. RuntimeError where that takes too long, or something else has failed."""
+        """Wait until nothing is missing. RuntimeError: it takes too long, or something else has failed."""
         seconds = _LEASE_SECONDS + self._refresh_ms / 1000 + _SLACK_SECONDS
         deadline = time.monotonic() + seconds
         word_at = time.monotonic() + _WORD_SECONDS
@@ -248,7 +248,7 @@ class _Group:
                 self._heard.wait(1.0)
 
     def _pause(self) -> None:
-        """Until a random moment between two looks."""
+        """Wait until a random moment between two looks."""
         self._over.wait(self._random.uniform(0, self._refresh_ms / 1000))
 
     def _first_after(self, key: PartitionKey, moment: float) -> float | None:

@@ -29,7 +29,7 @@ def differing(rounds: Sequence[Mapping[str, Drained]]) -> str | None:
 
 
 def throughput_lines(rounds: Sequence[Mapping[str, Drained]], warm_ups: int) -> list[str]:
-    """The table of all rounds, of which the first `warm_ups` do not count, and what comes out of the others.
+    """The table of all rounds, and the results. The first `warm_ups` rounds do not count.
 
     Each round maps sides to what they read; "ours" is ours, all others are Java's.
     """

@@ -1,4 +1,4 @@
-"""Figures of a run: what was measured, in which unit, all values; as JSON and back. No clock."""
+"""Figures of a run: titles, units and all values; to JSON and back. No clock."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Results:
     group_seconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, key: str, title: str, unit: str, values: Sequence[float]) -> None:
-        """Note a figure; ValueError where the key is taken or there is no value."""
+        """Add a figure. ValueError: the key is taken, or there is no value."""
         if key in self.figures:
             raise ValueError(f"{key} was measured already")
         if not values:
@@ -70,7 +70,7 @@ class Results:
         return {key: figure.spread.median for key, figure in self.figures.items()}
 
     def to_json(self) -> str:
-        """Readable text, that `from_json` reads."""
+        """Readable text for `from_json`."""
         content = {
             "began": self.began,
             "scale": self.scale,
@@ -105,5 +105,5 @@ class RunSettings(NamedTuple):
 
 
 def _rounded(value: float) -> float:
-    """With five significant digits: more are noise, and make changes of the file hard to read."""
+    """With five significant digits. More are noise, and make changes of the file hard to read."""
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""Taking turns: every round measures each side once, so that what else the machine does falls on all alike."""
+"""Turns: each round measures every side once, so that other load on the machine disturbs all sides alike."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from bench.results import Results, RunSettings
 __all__ = ["Side", "add_turns", "take_turns"]
 
 Side = Callable[[], float]
-"""Measures once and returns the figure. Raises where what it read was not right."""
+"""Measures once and returns the figure. Raises if it did not read the right messages."""
 
 
 def take_turns(
     sides: Mapping[str, Side], *, warm_ups: int, rounds: int, say: Callable[[str], None]
 ) -> dict[str, list[float]]:
-    """Return the figures of the counted rounds, by side. What a side raises says which side and round it was."""
+    """Return the figures of the counted rounds, by side. The error of a side names the side and the round."""
     found: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(-warm_ups, rounds):
         title = "warm-up" if number < 0 else f"round {number + 1} of {rounds}"

@@ -1,4 +1,4 @@
-"""Functions that send a single message at once, to Kafka and to TubeMQ, and do not wait for the answer."""
+"""Functions that send one message at once to Kafka or TubeMQ, and do not wait for the answer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ANSWER_SECONDS: Final = 30.0
 
 @contextmanager
 def kafka_sender(bootstrap: str, topic: str) -> Iterator[Callable[[bytes], None]]:
-    """A function that hands a body to confluent-kafka's producer, which waits for nothing before it sends (linger 0).
+    """A function that hands a body to confluent-kafka's producer, which sends it at once (linger 0).
 
-    At the end RuntimeError: not all were acknowledged.
+    RuntimeError at the end: not all were acknowledged.
     """
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
     # Connects now, and not with the first message.
@@ -40,7 +40,7 @@ def kafka_sender(bootstrap: str, topic: str) -> Iterator[Callable[[bytes], None]
 
 @contextmanager
 def tubemq_sender(settings: ClientSettings, topic: str) -> Iterator[Callable[[bytes], None]]:
-    """The same for our producer. At the end its error: a message was not stored."""
+    """The same for our producer. Raises its error at the end if a message was not stored."""
     sent: list[Future[SendResult]] = []
     with Producer(settings) as producer:
         producer.publish([topic])

@@ -26,7 +26,7 @@ class RowsError(RuntimeError):
 
 
 def bench_session(folder: Path) -> SparkSession:
-    """The one session of a run: two tasks at once, 2 GB of heap; what it writes by itself goes below `folder`."""
+    """The one session of a run: two tasks at once, 2 GB of heap; its own files are below `folder`."""
     from tubeclient_cli.common.session import make_session
 
     confs = {
@@ -40,7 +40,7 @@ def bench_session(folder: Path) -> SparkSession:
 
 
 def tube_options(settings: ClientSettings, topic: str, group: str = "bench") -> dict[str, str]:
-    """Of a read of the topic, from its beginning; all that is not named here is left at its default."""
+    """The options of a read of the whole topic. All others have their defaults."""
     return {
         "masterServers": ",".join(settings.master_servers),
         "masterWebPort": str(settings.master_web_port),
@@ -51,17 +51,15 @@ def tube_options(settings: ClientSettings, topic: str, group: str = "bench") -> 
 
 
 def kafka_options(bootstrap: str, topic: str, *, impatient: bool = False) -> dict[str, str]:
-    """The same for Spark's Kafka source; `impatient` lets brokers answer a fetch of nothing after 10 ms. Its default is
-    500 ms, and most of what a small read takes.
+    """The same for Spark's Kafka source. With `impatient` brokers answer an empty fetch after 10 ms. The default is 500
+    ms, which is most of the time of a small read.
     """
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     return {**options, "kafka.fetch.max.wait.ms": "10"} if impatient else options
 
 
 def timed_read(spark: SparkSession, source: str, options: Mapping[str, str], messages: int) -> float:
-    """Seconds of a batch read into `noop` with all that belongs to it: load, planning, reading. RowsError where it had
-    not so many rows.
-    """
+    """Seconds of a batch read into `noop`: load, planning and reading. RowsError: it has another number of rows."""
     started = time.perf_counter()
     frame = spark.read.format(source).options(**options).load()
     frame.write.format("noop").mode("overwrite").save()
@@ -73,7 +71,7 @@ def timed_read(spark: SparkSession, source: str, options: Mapping[str, str], mes
 
 
 def read_rows(spark: SparkSession) -> int:
-    """Rows that the scans of the last query gave, as Spark itself counted them: its own metrics cost a read nothing."""
+    """Rows that the scans of the last query gave, by Spark's own metrics, which cost a read nothing."""
     jvm: Any = spark._jsparkSession
     context = jvm.sparkContext()
     context.listenerBus().waitUntilEmpty(_EVENTS_MS)
@@ -87,7 +85,7 @@ def read_rows(spark: SparkSession) -> int:
 
 
 def _scanned(store: Any, execution: int) -> int | None:
-    """Rows of all scans of an execution; None where it has none."""
+    """Rows of all scans of an execution; None if it has none."""
     values = store.executionMetrics(execution)
     nodes = store.planGraph(execution).allNodes()
     rows = None

@@ -1,4 +1,4 @@
-"""What a run needs, each started when it is first asked for and ended with the run."""
+"""What a run needs. Each part starts at its first use and ends with the run."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Stage:
         self._java.clear()
 
     def tube_topics(self, workload: Workload, layouts: Sequence[Layout]) -> list[str]:
-        """Topics of TubeMQ that hold the workload, one for each layout; made and filled unless they are there.
+        """Topics of TubeMQ that hold the workload, one for each layout; created and filled if they are not there.
 
         RuntimeError: the broker holds another number of messages than were sent.
         """
@@ -126,11 +126,11 @@ class Stage:
         return [topic_of(workload, layout) for layout in layouts]
 
     def empty_topic(self, topic: str, layout: Layout, workload: Workload) -> None:
-        """Make a topic of TubeMQ for the workload, and leave it empty."""
+        """Create an empty topic of TubeMQ for the workload."""
         self.tubemq.create_topics([_spec(topic, layout, workload)])
 
     def kafka_topic(self, workload: Workload) -> str:
-        """The topic of Kafka that holds the workload; made and filled unless it is there."""
+        """The topic of Kafka that holds the workload; created and filled if it is not there."""
         topic = workload.key
         if topic not in self._filled:
             self.kafka.create_topic(topic, PARTITIONS)
@@ -140,7 +140,7 @@ class Stage:
         return topic
 
     def group(self) -> str:
-        """A consumer group that never was."""
+        """The name of a new consumer group."""
         return f"bench_{next(self._groups)}"
 
     def _say_filled(self, what: str, workload: Workload, seconds: float) -> None:
@@ -155,6 +155,6 @@ class Stage:
 
 
 def _spec(topic: str, layout: Layout, workload: Workload) -> TopicSpec:
-    """With small memory caches where there are many stores, and a large one where messages are large."""
+    """With small memory caches if there are many stores, and a large one if messages are large."""
     cache_mb = 32 if workload.body_bytes > _LARGE_BODY_BYTES else (2 if layout.stores > PARTITIONS else 3)
     return TopicSpec(topic, layout.partitions, layout.stores, properties={"memCacheMsgSizeInMB": cache_mb})

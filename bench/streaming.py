@@ -1,4 +1,4 @@
-"""Streams: into Delta beside a batch read, the way of a single message, and how soon the first row is there."""
+"""Streams: rates into Delta beside a batch read, the latency of a message, and the time to the first row."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
 
 
 def _java_pull_starts(stage: Stage, java: JavaSide) -> list[float]:
-    """Begun evenly over one balance period and waited for together: they wait for the master, and use no core."""
+    """Started at even distances over one balance period, and awaited together: they only wait for the master."""
     with ThreadPoolExecutor(_PULL_STARTS) as threads:
         waits = []
         for _ in range(_PULL_STARTS):

@@ -1,9 +1,8 @@
 """Streaming measurements that are the same for `format("tubeclient")` and `format("kafka")`.
 
-Both have a column `value`. When a row is in the sink is told by Spark itself, to the millisecond: a micro-batch's
-progress says when its trigger began and how long everything took up to the end of the sink's work (`arrived_ms`).
-Nothing of Python is in it, neither a call back nor a wait that looks from time to time. The sink is Spark's own memory
-sink, which is among the fastest.
+Both have a column `value`. Spark itself says, to the millisecond, when a row is in the sink: the progress of a
+micro-batch has the beginning of its trigger and the time of each step up to the end of the sink's work (`arrived_ms`).
+So no callback to Python and no polling is measured. The sink is Spark's own memory sink, which is among the fastest.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ def latencies(
 def arrived_ms(progress: Progress) -> float:
     """When a micro-batch was in the sink, milliseconds since 1970.
 
-    All that a trigger does comes in a row, and after the sink's part only the note that the batch is complete.
+    A trigger does one step after the other. After the sink's step Spark only notes that the batch is complete.
     """
     began = datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
     durations = progress["durationMs"]
@@ -205,7 +204,7 @@ def _send_for(send: Callable[[bytes], None], seconds: float, interval_seconds: f
 
 
 def _await_rows(spark: SparkSession, query: StreamingQuery, fmt: str, sent: Sequence[int]) -> list[int]:
-    """All bodies in the sink, in its order, as soon as those in `sent` are there and the progress tells of them."""
+    """All bodies in the sink, in its order, as soon as those in `sent` are there and in the progress."""
     deadline = time.monotonic() + _LAST_ROWS_SECONDS
     while True:
         told = sum(one["numInputRows"] for one in query.recentProgress)

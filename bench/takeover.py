@@ -1,9 +1,9 @@
-"""What backlogTakeover brings where one partition holds most of the backlog, and what it costs where none does.
+"""What backlogTakeover gains if one partition has most of the backlog, and what it costs if all have the same.
 
 Spark's batch reader, `local[2]`, two nodes, noop sink, on embedded_tubemq in a thread of the driver's process, which is
-idle meanwhile. For the skewed backlog each of the broker's answers is held back by a fixed time, so that the cores of
-the machine are not what limits two readers; for the even one they are not. Both settings take turns, after a reading of
-each that warms up; each reading has reader groups of its own.
+idle meanwhile. With the skewed backlog the broker delays each answer by a fixed time, so that the cores do not limit
+two readers. With the even one it does not. Both settings take turns, after one reading of each to warm up. Each reading
+has its own reader groups.
 """
 
 from __future__ import annotations

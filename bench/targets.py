@@ -1,4 +1,4 @@
-"""What is to be reached: as data, and judged by the medians of one run."""
+"""The targets as data, judged by the medians of one run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Target(NamedTuple):
 
     name: str
     figure: Callable[[Medians], float]
-    """KeyError where something that it needs was not measured."""
+    """KeyError: something that it needs was not measured."""
     goal: float | None
     """None: the figure is for comparison."""
     at_least: bool = True
@@ -29,11 +29,11 @@ class Verdict(NamedTuple):
 
     target: Target
     value: float | None
-    """None where it was not measured."""
+    """None if it was not measured."""
 
     @property
     def reason(self) -> str:
-        """Why it is out of reach, where that is known."""
+        """Why it is out of reach, if that is known."""
         return REASONS.get(self.target.name, "")
 
     @property

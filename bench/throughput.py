@@ -1,4 +1,4 @@
-"""Reading a backlog as fast as it goes: the source, its peers, and each broker's ceiling, taking turns."""
+"""Reading a backlog as fast as possible: the source, its peers, and each broker's ceiling, by turns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST_DRAINS: Final = 6
 
 
 def measure_throughput(stage: Stage, results: Results, run: RunSettings, workload: Workload) -> None:
-    """Rows a second of all who read the workload, in both layouts."""
+    """Rows a second of all readers of the workload, in both layouts."""
     work = scaled(workload, run.scale)
     topics = dict(zip(LAYOUTS, stage.tube_topics(work, LAYOUTS), strict=True))
     kafka_topic = stage.kafka_topic(work)
@@ -81,7 +81,7 @@ def _kafka_ceiling_seconds(stage: Stage, topic: str, messages: int) -> float:
 
 @contextmanager
 def _embedded(stage: Stage, work: Workload) -> Iterator[ClientSettings | None]:
-    """embedded_tubemq in a process of its own with the same messages; None where nobody measures it."""
+    """embedded_tubemq in a process of its own with the same messages; None if nobody measures it."""
     if not work.with_clients:
         yield None
         return

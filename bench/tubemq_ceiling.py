@@ -27,8 +27,8 @@ class TubeCeiling:
         self._processes = [ProcessPoolExecutor(1, mp_context=context) for _ in range(_PROCESSES)]
 
     def drain(self, topic: str, messages: int, body_bytes: int) -> float:
-        """Seconds for a topic of so many messages, from the moment when all partitions are connected; RawDrainError
-        where fewer bytes than their bodies' came.
+        """Seconds for a topic of so many messages, counted from when all partitions are connected. RawDrainError: fewer
+        bytes came than the bodies have.
         """
         parts = self._run(topic, parsed=False)
         received = sum(part.received_bytes for part in parts)

@@ -40,7 +40,7 @@ class Workload(NamedTuple):
     messages: int
     body_bytes: int
     with_clients: bool
-    """Whether Apache's Java client and embedded_tubemq are measured with it too."""
+    """Whether Apache's Java client and embedded_tubemq are measured too."""
 
 
 WORKLOADS: Final = (
@@ -60,7 +60,7 @@ PARTITIONS: Final = 8
 
 
 START: Final = Workload("start", "8 000 x 100 bytes", 8_000, 100, False)
-"""Little, so that the first row is soon there."""
+"""Small, so that the first row comes soon."""
 
 GROWING_PARTITIONS: Final = (8, 32, 128)
 
@@ -73,11 +73,11 @@ def growing(partitions: int, *, in_stores: bool) -> Layout:
 
 
 GROWTH: Final = Workload("growth", "1 M x 100 bytes", 1_000_000, 100, False)
-"""Divided among ever more partitions."""
+"""Divided among more and more partitions."""
 
 
 def scaled(workload: Workload, scale: float) -> Workload:
-    """The same with a fraction of the messages, of which eight partitions have equally many."""
+    """The same with a fraction of the messages. All eight partitions have equally many."""
     wanted = max(_LEAST_MESSAGES, round(workload.messages * scale))
     return workload._replace(messages=wanted - wanted % PARTITIONS)
 
