@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -54,7 +56,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    topics = [TopicConfig("clicks", stores=2, partitions=2), TopicConfig("clicks_clean"), TopicConfig("web_events")]
+    topics = [TopicConfig("clicks", stores=2, partitions=2), TopicConfig("clicks_clean")]
     with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), topics) as tube:
         settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
         with Producer(settings) as producer:
@@ -120,8 +122,41 @@ def test_the_python_of_a_page_runs(name: str, delta_spark: SparkSession, place: 
 
 def commands_of(name: str) -> list[list[str]]:
     """The lines that call `tubeclient`, as words."""
-    text = page_of(name).replace("\\\n", " ")
-    return [shlex.split(line) for line in re.findall(r"^    tubeclient (.*)$", text, re.MULTILINE)]
+    return [shlex.split(line) for line in indented_commands(page_of(name))]
+
+
+def indented_commands(text: str) -> list[str]:
+    return re.findall(r"^    tubeclient (.*)$", text.replace("\\\n", " "), re.MULTILINE)
+
+
+@pytest.mark.spark
+def test_the_inlong_tutorial_runs(tmp_path: Path) -> None:
+    """Its file, its Python and its command, in this order on an embedded server."""
+    text = page_of("inlong-tutorial.md")
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("shop")]) as tube:
+        place = Place(tube, tmp_path / "lake")
+        place.lake.mkdir()
+        [definition] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+        (place.lake / "orders.json").write_text(definition)
+        names: dict[str, Any] = {}
+        before, command, after = re.split(r"(## 3\..*?)(?=## 4\.)", text, flags=re.DOTALL)
+        assert run_examples(place, names, before) == 1
+        [words] = [shlex.split(place.real(line)) for line in indented_commands(command)]
+        words += ["--option", f"masterWebPort={tube.master_web_port}", "--spark-master", "local[2]"]
+        subprocess.run(
+            [sys.executable, "-m", "tubeclient_cli.app", *words, "--conf", "spark.driver.memory=1g"],
+            check=True,
+            timeout=240,
+        )
+        assert run_examples(place, names, after) == 1
+    rows = names["orders"].to_pylist()
+    assert sorted(row["id"] for row in rows) == list(range(300))
+    row = next(row for row in rows if row["id"] == 105)
+    assert (row["buyer"], str(row["price"]), f"{row['at']:%F %T}") == ("A|B 0", "105.50", "2026-11-23 10:00:00")
+    assert (row["tubemq"]["inlongStreamId"], row["tubemq"]["recordIndex"]) == ("orders", 5)
+    said = re.search(r"num_rows\)  # (.*)", text)
+    assert said is not None
+    assert said[1] == f"{names['orders'].schema.names} {len(rows)}"
 
 
 COMMANDS = [(path.name, words) for path in PAGES for words in commands_of(path.name)]

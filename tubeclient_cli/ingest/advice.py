@@ -39,8 +39,8 @@ _PYTHON_CAUSE = re.compile(
 # A bad record ends its task with Spark's raise_error.
 _RAISED = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({BAD_RECORD}.*?)\.? SQLSTATE: P0001", re.DOTALL)
 _CORRECT_THE_FORMAT = (
-    "Nothing of its batch was written. Correct the format or the schema and start the job again: it continues from its"
-    " checkpoint"
+    "Nothing of its batch was written. Correct the format or the schema, or add --bad-records to keep such records in a"
+    " table of their own, and start the job again: it continues from its checkpoint"
 )
 
 _DATA_LOSS = "tubeclient.errors.DataLoss: "

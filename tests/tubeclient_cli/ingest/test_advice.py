@@ -29,3 +29,19 @@ def test_of_a_loss_this_jobs_way_out_is_told() -> None:
     assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
     assert "--begin-anew TOPIC" in with_advice(lost)
     assert with_advice("ValueError: first") == "ValueError: first"
+
+
+def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:
+    """Spark's text has it among Java's traces and Python's."""
+    bad = "bad record in topic clicks, partition 1:clicks:0, message id 7, record 3: the text is not JSON"
+    text = (
+        "[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):\n"
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n"
+        ": org.apache.spark.SparkException: Job aborted due to stage failure: org.apache.spark.SparkRuntimeException: "
+        f"[USER_RAISED_EXCEPTION] {bad} SQLSTATE: P0001\n\tat org.apache.spark.Foo\n"
+        "RuntimeError: later\n"
+    )
+    assert short_cause(text) == bad
+    assert with_advice(bad).startswith(
+        f"{bad}. Nothing of its batch was written. Correct the format or the schema, or add --bad"
+    )
