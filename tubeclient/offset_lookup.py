@@ -24,6 +24,7 @@ from tubeclient.errors import ConfigurationError, ConnectError, NotAvailable, Tr
 from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.probe_store import probe_store
 from tubeclient.identity import new_client_id
@@ -72,11 +73,16 @@ class _Answer(NamedTuple):
 
 class OffsetLookup(ProcessBound):
     """Looks up the bounds of stores, the positions of groups and the offsets of times. Keeps its connections between
-    calls.
+    calls. A message that is damaged or cannot be parsed ends a search by time with a CorruptMessage, or with
+    `bad_messages` "keep" counts as old as the next good one.
     """
 
-    def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
+    def __init__(
+        self, settings: ClientSettings, reader_groups: Sequence[str], *, bad_messages: BadMessages = "fail"
+    ) -> None:
         super().__init__()
+        check_bad_messages(bad_messages)
+        self._bad_messages = bad_messages
         self._settings = settings
         self._reader_groups = checked_reader_groups(reader_groups)
         self._client_id = new_client_id(self._reader_groups[0], "probe")
@@ -188,6 +194,7 @@ class OffsetLookup(ProcessBound):
                 partial(new_client_id, self._reader_groups[0], "times"),
                 self._settings.retry_limit_ms,
                 self._authority,
+                self._bad_messages,
             )
             for key, timestamp_ms in sorted(timestamps_ms.items())
         ]

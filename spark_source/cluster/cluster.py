@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from spark_source.cluster.membership import Membership
 from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
@@ -77,9 +77,12 @@ class Cluster(Protocol):
 class TubeCluster:
     """The cluster of `settings`, limited to the topics of `subscription`."""
 
-    def __init__(self, settings: ClientSettings, subscription: Subscription) -> None:
+    def __init__(
+        self, settings: ClientSettings, subscription: Subscription, bad_messages: Literal["fail", "keep"] = "fail"
+    ) -> None:
         self._settings = settings
         self._subscription = subscription
+        self._bad_messages = bad_messages
 
     def fetch_view(self) -> ClusterView:
         read = self._subscription
@@ -107,7 +110,7 @@ class TubeCluster:
         return PatternMembership(self._matching_topics, for_topics, read.partition_refresh_interval_ms)
 
     def lookup(self) -> Lookup:
-        return OffsetLookup(self._settings, self._subscription.reader_groups)
+        return OffsetLookup(self._settings, self._subscription.reader_groups, bad_messages=self._bad_messages)
 
     def position_books(self) -> PositionBooks:
         return BrokerWebs(self._settings)

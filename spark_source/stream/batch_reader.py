@@ -43,7 +43,11 @@ class TubeBatchReader(DataSourceReader):
         from spark_source.progress.progress_table import ProgressTable
 
         with contextlib.closing(ProgressTable(self._options)) as progress:
-            return plan_batch(self._options, TubeCluster(client_settings(self._options), self._options), progress)
+            return plan_batch(
+                self._options,
+                TubeCluster(client_settings(self._options), self._options, self._options.bad_messages),
+                progress,
+            )
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one empty partition.

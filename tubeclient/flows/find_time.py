@@ -26,12 +26,13 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
+from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.stay import Stay
 from tubeclient.flows.time_search import TimeSearch
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
-from tubeclient.wire.messages import Message, checked_columns
+from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
 
 __all__ = ["TimeTask", "TimedLook"]
 
@@ -56,6 +57,8 @@ class TimeTask:
     retry_limit_ms: float = 60_000
     """How long to go on without progress."""
     authority: Authority = field(default_factory=Authority)
+    bad_messages: BadMessages = "fail"
+    """With "keep", a message that is damaged or cannot be parsed counts as old as the next good one."""
 
 
 class TimedLook:
@@ -116,6 +119,7 @@ class TimedLook:
             search.saw_nothing(offset)
             return
         passed = empty_from = -1
+        only_bad = False
         while passed < search.limit:
             response = yield from self._stay.receive((yield from self._stay.send_fetch()))
             if response.errCode == _NOT_FOUND:
@@ -136,19 +140,32 @@ class TimedLook:
                     )
                 passed = start
                 if response.messages.messageId:
-                    search.saw(offset, passed, self._minute_of(response.messages))
-                    return
+                    good = self._good_one(response.messages)
+                    if good is not None:
+                        search.saw(offset, passed, self._minute_of(good))
+                        return
+                    only_bad = True
                 empty_from = passed
             if passed > self._furthest:
                 self._furthest, self._progress_ms = passed, (yield Now())
-        search.saw_nothing(offset)
+        if only_bad:  # and no good one behind them that is older
+            search.saw(offset, offset, self._task.minute)
+        else:
+            search.saw_nothing(offset)
 
-    def _minute_of(self, messages: Any) -> int:
-        """The minute of the first of these messages."""
+    def _good_one(self, messages: Any) -> Message | None:
+        """The first of these messages; where bad ones are kept, the first good one if there is any."""
         try:
-            (first,) = map(Message, *checked_columns(messages, 1))
+            if self._task.bad_messages == "fail":
+                (first,) = map(Message, *checked_columns(messages, 1))
+                return first
+            columns, bad = kept_columns(messages)
         except CorruptMessage as error:
             raise CorruptMessage(f"{self._doing}: {error}") from error
+        bad |= bad_attributes(columns)
+        return next((one for number, one in enumerate(map(Message, *columns)) if number not in bad), None)
+
+    def _minute_of(self, first: Message) -> int:
         text = first.time
         time_ms = message_time_ms(text, self._task.zone)
         if time_ms is None:

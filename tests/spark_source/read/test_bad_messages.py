@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from spark_source.options.given import parse_options
+from spark_source.stream.batch_reader import TubeBatchReader
 from tests.spark_source.read.test_task_read import rows
 from tubeclient import CorruptMessage
 from tubeclient.inlong import OwnRecord, RecordGroup, encode_message_objs, encode_pack
@@ -162,3 +164,30 @@ def test_a_task_logs_once_how_many_it_kept(tube: EmbeddedTubeMQ, kind: str, capl
     caplog.clear()
     rows(tube, topic, 100, payload=kind, badMessages="keep")
     assert not caplog.records
+
+
+@pytest.mark.parametrize("choice", ["keep", "fail"])
+def test_a_read_by_time_begins_at_a_bad_message(tube: EmbeddedTubeMQ, choice: str) -> None:
+    """Its own time is not known."""
+    topic = f"bad_at_a_time_{choice}"
+    tube.create_topic(TopicConfig(topic, 1, 1))
+    for minute in ("202401020303", "202401020304"):
+        payload, flag = encode_payload(b"body", encode_attributes({}, "s", minute))
+        tube.load(topic, [NewMessage(0, payload, flag)] * 3)
+    for number in (0, 2, 3, 5):
+        tube.damage(topic, number * 28)
+    given = {"masterServers": tube.master_address, "consumerGroup": "bad_at_a_time", "subscribe": topic}
+    reader = TubeBatchReader(
+        parse_options({**given, "startingTimestamp": str(1_704_164_640_000), "badMessages": choice})
+    )
+    if choice == "fail":
+        with pytest.raises(CorruptMessage, match=f"looking for a time in partition 1:{topic}:0 .* checksum"):
+            reader.partitions()
+        return
+    found = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    assert [(row["offset"] // 28, row["badReason"] is None) for row in found] == [
+        (2, False),
+        (3, False),
+        (4, True),
+        (5, False),
+    ]
