@@ -8,6 +8,8 @@ PYTHON ?= $(shell tools/find_python.sh)
 BIN := .venv/bin
 BIN40 := .venv/spark-4.0/bin
 STAMPS := .venv/.stamps
+# xdist would begin with the files of many tests; tests/conftest.py begins with those that take long.
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 # By default Spark's workers run "python3" from PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
@@ -31,10 +33,10 @@ chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything ar
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
 
 test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs some in one process
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 20 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --durations 20 $(PYTEST_ARGS)
 
 test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Run the tests that need neither Spark nor Apache's servers
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 20 -m "not spark and not apache" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --durations 20 -m "not spark and not apache" $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Check for likely mistakes and for the common style
 	$(BIN)/ruff check .

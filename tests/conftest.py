@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import settings
@@ -24,6 +25,26 @@ settings.load_profile("unhurried")
 
 # spark-submit reads it: for the session of the run, and for those that tests start in processes of their own.
 os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS
+
+
+LONG_FILES: Final = (
+    "exactly_once/test_exactly_once.py",
+    "tubeclient_cli/ingest/test_command.py",
+    "tubeclient_cli/ingest/test_job.py",
+    "spark_source/progress/test_table_order.py",
+    "tubeclient_cli/ingest/test_job_targets.py",
+    "exactly_once/test_lost_tail.py",
+    "offsets_store/test_interop.py",
+    "offsets_store/test_storage_contract.py",
+)
+"""Each takes minutes; the longest is first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first. In parallel runs one would else be the last, and the other processes idle meanwhile."""
+    here = Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tubeclient import ClientBalanceConsumer, ClientSettings, Producer
 __all__ = ["apache", "java_consumer", "java_producer", "java_vm"]
 
 
-@pytest.fixture(scope="session", params=["embedded", "apache"])
+@pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.apache)])
 def tube(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master, two brokers and TOPICS. All tests share the two; they keep apart by their topics and groups."""
     if request.param == "apache":
