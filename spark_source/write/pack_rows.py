@@ -22,12 +22,16 @@ from spark_source.write.made import Limits, Made, bytes_of, check_rows
 from spark_source.write.own_attributes import own_attributes
 from spark_source.write.sink_columns import InlongColumns
 from tubeclient.inlong.attributes import GROUP_ID, STREAM_ID, attribute_text, inlong_id
+from tubeclient.inlong.blocks import Limits as UnpackLimits
 from tubeclient.inlong.column_packs import PackBounds, encode_columns
 from tubeclient.inlong.wrapping import attributes_of_pack
 from tubeclient.names import topic_name
 from tubeclient.outgoing import OutgoingMessage
 
 __all__ = ["PackMaker"]
+
+_MOST_BYTES: Final = UnpackLimits().max_bytes - (1 << 17)
+"""Of a record: readers refuse more for the whole pack, however well it is compressed; the rest is for attributes."""
 
 _MICROSECONDS: Final = 1_000
 """Of one millisecond."""
@@ -68,6 +72,11 @@ class PackMaker:
         check_rows(pc.is_null(values), self.rows, "column value is null; a record has a body")
         check_rows(
             pc.equal(pc.binary_length(values), 0), self.rows, "column value is empty; InLong has no such records"
+        )
+        check_rows(
+            pc.greater(pc.binary_length(values), _MOST_BYTES),
+            self.rows,
+            f"column value has more than the {_MOST_BYTES} bytes that readers of InLong packs take",
         )
         own = own_attributes(self._times_ms(batch, made_ms), self._column(batch, "record_attributes"), self.rows)
         streams = list(self._streams(batch))

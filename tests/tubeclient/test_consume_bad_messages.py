@@ -9,6 +9,8 @@ import pytest
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench
+from tests.tubeclient.test_kept_messages import other_bytes
+from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import (
     ClientSettings,
     ConfigurationError,
@@ -20,6 +22,7 @@ from tubeclient import (
 )
 from tubeclient.flows.fetch import KeptBad
 from tubeclient.keys import PartitionKey
+from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 
 UNPARSABLE = b"\0\0\0\x63k=v"
@@ -60,6 +63,16 @@ def test_a_pack_that_comes_again_has_the_same_bad_messages(bench: Bench) -> None
     again = client.get(timeout_ms=10_000)
     assert again.bad == first.bad != {}
     assert again.columns.payloads[1] == first.columns.payloads[1]
+
+
+def test_a_message_with_other_bytes_each_time_is_an_error_and_not_silence(bench: Bench) -> None:
+    client, key = bench.client(bad_messages="keep"), bench.key()
+    instead(bench.brokers[1], Method.GET_MESSAGES, other_bytes)
+    client.connect(key)
+    for _ in range(2):
+        with pytest.raises(CorruptMessage, match=f"partition {key}, .* other bytes in each of 5 readings") as failed:
+            client.get(timeout_ms=60_000)
+        assert "bad_messages" not in str(failed.value)
 
 
 def test_bad_messages_come_whatever_tags_are_picked(bench: Bench) -> None:

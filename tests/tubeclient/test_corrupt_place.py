@@ -76,7 +76,7 @@ def test_all_but_one_message_can_be_read_as_the_error_says(tmp_path: Path) -> No
         for one in answer.messages:
             one.checkSum ^= one.messageId == victim.message_id
 
-    instead(bench, Method.GET_MESSAGES, damage)
+    instead(bench.broker, Method.GET_MESSAGES, damage)
     with pytest.raises(CorruptMessage) as caught:
         bench.read(whole)
     place = OffsetRange(KEY, victim.index_offset, victim.index_offset + 28)

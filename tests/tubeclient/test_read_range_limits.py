@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.common.peer import NOBODY, Peer
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tubeclient.errors import DataLoss, DeadlineExceeded
@@ -21,9 +22,9 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path, partitions=2, seed=1)
 
 
-def instead(bench: Bench, method: Method, change: Callable[[Any, int], None], *, after: int = 0) -> None:
+def instead(broker: Broker, method: Method, change: Callable[[Any, int], None], *, after: int = 0) -> None:
     """Change the answers to `method` from the one after so many on; `change` is told how many there were."""
-    handle, seen = bench.broker.handle, 0
+    handle, seen = broker.handle, 0
 
     def answer(asked: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         nonlocal seen
@@ -35,7 +36,7 @@ def instead(bench: Bench, method: Method, change: Callable[[Any, int], None], *,
                 change(answered, seen)
         return answered
 
-    bench.broker.handle = answer  # type: ignore[assignment,method-assign]
+    broker.handle = answer  # type: ignore[assignment,method-assign]
 
 
 def empty_at(start: int) -> Callable[[Any, int], None]:
@@ -54,7 +55,7 @@ def slow_down(answer: Any, _: int) -> None:
 @pytest.mark.parametrize("change", [empty_at(0), slow_down])
 def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: Callable[[Any, int], None]) -> None:
     bench.append(50)
-    instead(bench, Method.GET_MESSAGES, change)
+    instead(bench.broker, Method.GET_MESSAGES, change)
     with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 1400\) at 0 .*(404|452)"):
         bench.read(bench.range(0, 0, 50), retry_limit_ms=5_000)
     assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
@@ -63,7 +64,7 @@ def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: 
 @pytest.mark.parametrize("change", [empty_at(30 * 28), slow_down])
 def test_so_it_is_where_the_end_of_the_range_is_sought(bench: Bench, change: Callable[[Any, int], None]) -> None:
     bench.append(50)
-    instead(bench, Method.GET_MESSAGES, change, after=2)  # a pack over the range's end, and that nothing follows
+    instead(bench.broker, Method.GET_MESSAGES, change, after=2)  # a pack over the range's end, and that nothing follows
     with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 840\) at 0 .*(404|452)"):
         bench.read(bench.range(0, 0, 30), retry_limit_ms=5_000)
     assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
@@ -80,7 +81,7 @@ def test_a_pack_does_not_end_before_its_messages_do(bench: Bench) -> None:
             answer.CopyFrom(first[0])
 
     first: list[Any] = []
-    instead(bench, Method.GET_MESSAGES, again)
+    instead(bench.broker, Method.GET_MESSAGES, again)
     piece = bench.range(0, 0, 200)
     emitted = bench.read(piece)
     assert payloads(emitted) == bench.expected(piece)
@@ -94,7 +95,7 @@ def test_a_tail_that_is_lost_while_it_is_read_is_data_loss_and_not_waited_for(be
         if seen == 1:
             bench.store.truncate(20 * 28)
 
-    instead(bench, Method.PARTITION_REGISTER, lose)
+    instead(bench.broker, Method.PARTITION_REGISTER, lose)
     before = bench.simulation.now_ms
     with pytest.raises(DataLoss, match=r"data ends before it.* has 560"):
         bench.read(bench.range(0, 0, 50))
@@ -110,7 +111,7 @@ def test_what_looked_lost_once_and_was_there_then_is_not_lost_when_it_looks_so_a
         if answer.HasField("maxOffset") and (end := next(ends, None)) is not None:
             answer.maxOffset = end
 
-    instead(bench, Method.PARTITION_REGISTER, shorten)
+    instead(bench.broker, Method.PARTITION_REGISTER, shorten)
     piece = bench.range(0, 0, 400)
     bench.simulation.let_come_late(Method.GET_MESSAGES, 1, nth=3)  # so it registers once more
     assert payloads(bench.read(piece)) == bench.expected(piece)

@@ -51,6 +51,7 @@ from tubeclient.wire.proto import broker_pb2
 __all__ = ["Expired", "Fetching", "KeptBad"]
 
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
+_OR_KEEP = ', or set bad_messages="keep" to get it with the reason'
 _TROUBLE_MS = 300.0
 _CLOSED_MS = 2_000.0
 _LONG_SILENCE_MS = 60_000.0
@@ -251,8 +252,8 @@ class Fetching:
             raise CorruptMessage(
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
                 f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or later, exactly there if the partition is alone "
-                "in its store and nothing is filtered; connect the partition after it to go on without it, or set "
-                'bad_messages="keep" to get it with the reason'
+                "in its store and nothing is filtered; connect the partition after it to go on without it"
+                f"{_OR_KEEP if self._plan.bad_messages == 'fail' else ''}"
             ) from error
         if taken is None:
             holding.rest(now + _TROUBLE_MS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, CorruptMessage
+from tubeclient.keys import PartitionKey
 from tubeclient.wire.messages import Columns, Message, as_they_came, bad_attributes, bodies_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class MessagePack:
 
     __slots__ = ()
 
+    partition: PartitionKey
+    start: int
     columns: Columns
     damaged: Mapping[int, str] | None
     """With `bad_messages="keep"` the numbers of messages that were found to be bad when they came, and why. None with
@@ -67,7 +70,8 @@ class MessagePack:
         """
         from tubeclient.inlong.messages import records_of_messages
 
-        return records_of_messages(self, decoder, keep_bad=self.damaged is not None)
+        where = f"partition {self.partition}, in the pack from offset {self.start} on"
+        return records_of_messages(self, where, decoder, keep_bad=self.damaged is not None)
 
     def __iter__(self) -> Iterator[Message]:
         bad = self.bad
@@ -79,6 +83,9 @@ class MessagePack:
         return len(self.columns.ids)
 
 
+_READINGS: Final = 5
+
+
 class DamageCheck:
     """Tells damage on the way from damage on a broker's disk: only the latter comes again with the same bytes. So the
     same range gives the same messages, whoever reads it.
@@ -86,13 +93,25 @@ class DamageCheck:
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[bytes, str]] = {}
+        self._readings = 0
 
     def came_again(self, columns: Columns, damaged: Mapping[int, str]) -> bool:
-        """Whether all damaged messages of a pack came so before. If not, their pack must be read again."""
+        """Whether all damaged messages of a pack came so in the last reading. If not, their pack must be read again.
+
+        CorruptMessage after `_READINGS` readings of which each had other bytes than the one before.
+        """
         found = {columns.ids[number]: (columns.payloads[number], reason) for number, reason in damaged.items()}
         if all(self._seen.get(one) == came for one, came in found.items()):
-            for one in found:
-                del self._seen[one]
+            self._seen, self._readings = {}, 0
             return True
-        self._seen.update(found)
-        return False
+        self._seen = found
+        self._readings += 1
+        if self._readings < _READINGS:
+            return False
+        self._seen, self._readings = {}, 0
+        number, reason = next(iter(damaged.items()))
+        raise CorruptMessage(
+            f"the message with id {columns.ids[number]} came with other bytes in each of {_READINGS} readings: "
+            f"{reason}",
+            number=number,
+        )

@@ -50,6 +50,7 @@ __all__ = ["LostRange", "Pack", "RangeRead", "RangeTask"]
 
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
+_SECOND_READING_MS = 50
 _NOT_FOUND, _SLOW_DOWN = 404, 452
 
 
@@ -128,10 +129,9 @@ class _LookAgain(TubeError):
     retriable = True
 
 
-class _DamagedMessage(TubeError):
-    """A message does not match its checksum, and is read again: it may have been damaged on its way."""
-
-    retriable = True
+class _ReadAgain(Exception):
+    """A message does not match its checksum, and may have been damaged on its way. `DamageCheck` says how often this
+    comes."""
 
 
 class RangeRead:
@@ -169,6 +169,8 @@ class RangeRead:
                 yield from self._check_bounds((yield from self._seek(self.position)))
                 yield from self._read_on()
                 break
+            except _ReadAgain:
+                yield Sleep(_SECOND_READING_MS)
             except TubeError as error:
                 attempt = 0 if self.position > before else attempt + 1
                 if isinstance(error, CorruptMessage):
@@ -322,8 +324,7 @@ class RangeRead:
             return checked_columns(messages, ours), None
         columns, damaged = kept_columns(messages, ours)
         if not self._damage.came_again(columns, damaged):
-            number, reason = next(iter(damaged.items()))
-            raise _DamagedMessage(f"the message with id {columns.ids[number]}, each time with other bytes: {reason}")
+            raise _ReadAgain
         return columns, damaged
 
     def _place_of(self, held: _Held, number: int | None, bound: int) -> Flow[OffsetRange]:

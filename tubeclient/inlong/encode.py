@@ -1,4 +1,4 @@
-"""Makes packs as DataProxy and InLong's SDKs send them, for tests, for demos, and as input of InLong's sort."""
+"""Makes packs as DataProxy and InLong's SDKs send them, from records one by one."""
 
 from __future__ import annotations
 

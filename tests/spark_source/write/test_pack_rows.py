@@ -141,6 +141,14 @@ def test_packs_of_a_topic_with_a_low_limit_fit_it() -> None:
     assert [row["value"] for row in read_back(made)] == values
 
 
+def test_a_record_that_no_reader_would_take_is_refused_however_well_it_is_compressed() -> None:
+    most = 67_108_864 - 131_072
+    rows = batch([{"value": b"x" * most, "attributes": {"k": "v" * 60_000}}])
+    assert [len(row["value"]) for row in read_back(maker(limit=1 << 30).make(rows))] == [most]
+    with pytest.raises(ConfigurationError, match=r"row 1 .*more than the 66977792 bytes that readers"):
+        maker(limit=1 << 30).make(batch([{}, {"value": b"x" * (most + 1)}]))
+
+
 def test_the_columns_that_may_be_missing() -> None:
     rows = batch([{"value": b"a"}, {"value": b"b"}])
     made = maker(columns=InlongColumns(0, 1, 2), topic="other").make(rows)

@@ -62,9 +62,13 @@ def test_bad_messages_are_kept_in_their_places_with_what_is_known(batch_bytes: i
 
 def test_otherwise_they_are_an_error_that_names_the_message() -> None:
     found = delivery(BAD).records()
-    with pytest.raises(CorruptMessage, match=r"the message with id 101: .* no InLong pack") as caught:
+    told = r"partition 1:clicks:0, in the pack from offset 0 on, the message with id 101: .* no InLong pack.*\. Set bad"
+    with pytest.raises(CorruptMessage, match=told) as caught:
         list(found)
     assert caught.value.number == 1
+    columns = Columns([6], [b"\0\0\0\x63k=v"], [1])
+    with pytest.raises(CorruptMessage, match=r"from offset 28 on: attributes of 99 bytes in a payload of 7\. Set bad_"):
+        list(Delivery(1, KEY, 28, 56, 0, columns).records())
 
 
 def test_the_decoders_limits_and_wrappings_count() -> None:
