@@ -25,6 +25,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient_cli.ingest.record_format import LINEAGE
 from tubeclient_cli.ingest.sink_record import SinkRecord
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "ends_of_brokers",
     "first_beginning",
     "held_by_brokers",
+    "in_dead_letters",
     "in_table",
     "kept",
     "newest_commit_of",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 _GROUPS = reader_groups_of("judge")
+_MESSAGE = ["partitionKey", "messageId", "value"]
 
 
 def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | None = None) -> list[Row]:
@@ -122,10 +125,24 @@ def _records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
 
 
 def in_table(path: Path) -> list[Row]:
-    """Every row of the table."""
-    rows = DeltaTable(path).to_pyarrow_table(columns=["partitionKey", "messageId", "value"])
-    columns = (rows.column(name).to_pylist() for name in rows.column_names)
-    return [Row(Place(key, message_id), number_in(value)) for key, message_id, value in zip(*columns, strict=True)]
+    """Every row of the table: of the source's columns, or of a number and where it comes from."""
+    table = DeltaTable(path)
+    if any(field.name == LINEAGE for field in table.schema().fields):
+        rows = table.to_pyarrow_table(columns=[LINEAGE, "number"]).to_pylist()
+        return [Row(Place(row[LINEAGE]["partitionKey"], row[LINEAGE]["messageId"]), row["number"]) for row in rows]
+    return [_row(row) for row in table.to_pyarrow_table(columns=_MESSAGE).to_pylist()]
+
+
+def in_dead_letters(path: Path) -> list[Row]:
+    """Every bad record of the dead-letter table; none where there is no table yet."""
+    if not DeltaTable.is_deltatable(str(path)):
+        return []
+    rows = DeltaTable(path).to_pyarrow_table(columns=[*_MESSAGE, "state"]).to_pylist()
+    return [_row(row) for row in rows if row["state"] == "bad"]
+
+
+def _row(row: dict[str, Any]) -> Row:
+    return Row(Place(row["partitionKey"], row["messageId"]), number_in(row["value"]))
 
 
 def row_count(path: Path) -> int:

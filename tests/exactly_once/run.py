@@ -17,11 +17,18 @@ from typing import Final
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
-from tests.exactly_once.contents import in_packs, one_each
+from tests.exactly_once.contents import in_packs, is_bad, one_each
 from tests.exactly_once.faults import FAULTS, Fault, Scene, kill_in_batch_0
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
-from tests.exactly_once.looking import ends_of_brokers, first_beginning, held_by_brokers, in_table, row_count
+from tests.exactly_once.looking import (
+    ends_of_brokers,
+    first_beginning,
+    held_by_brokers,
+    in_dead_letters,
+    in_table,
+    row_count,
+)
 from tests.exactly_once.order import Positions
 from tests.exactly_once.processes import none_left
 from tests.exactly_once.spark_cluster import SparkCluster
@@ -37,6 +44,7 @@ SERVERS: Final = ("embedded", "apache")
 _PROGRESS_SECONDS = 300.0
 _CATCH_UP_SECONDS = 300.0
 _LONGEST_PAUSE_SECONDS = 2.0
+_LETTERS = "bad_records"
 _EARLIER = 200
 """Messages that a job does not read which begins at the latest."""
 
@@ -151,7 +159,8 @@ def run(
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
     for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some. With
-    `packs` the producers send InLong packs, and the job writes their records.
+    `packs` the producers send InLong packs, and the job writes their records: good ones to its table, bad ones to a
+    dead-letter table.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -159,7 +168,7 @@ def run(
     order = random.Random(seed)
     with (
         scenery(folder, server) as (tube, spark, mark),
-        job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
+        job_of(folder, mark, tube, spark, **_settings(folder, latest, packs)) as job,
     ):
         report.order = watch = OrderWatch(job)
         scene = Scene(tube, spark, job, watch, order, down_seconds)
@@ -179,7 +188,7 @@ def run(
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
             report.say("the producers have ended")
-            report.verdict = _verdict(report, tube, job, writers, before)
+            report.verdict = _verdict(report, tube, job, writers, before, folder / _LETTERS if packs else None)
             watch.after_stop()
         finally:
             report.seconds = time.monotonic() - started
@@ -188,6 +197,13 @@ def run(
             for line in report.lines():
                 print(line, flush=True)
     return report
+
+
+def _settings(folder: Path, latest: bool, packs: bool) -> dict[str, str]:
+    settings = {"starting-offsets": "latest"} if latest else {}
+    if packs:
+        settings |= {"format": "json", "schema": "number BIGINT", "bad-records": str(folder / _LETTERS)}
+    return settings
 
 
 def drawn(
@@ -219,7 +235,9 @@ def _do(report: Report, fault: Fault, scene: Scene) -> None:
     report.say(f"  batch {job.committed} complete {time.monotonic() - since:.1f} s later")
 
 
-def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None) -> Verdict:
+def _verdict(
+    report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None, letters: Path | None
+) -> Verdict:
     """Wait until the job has caught up, as far as it does, stop it, and compare: with `before`, which was the brokers'
     end before the job was started, what came since the job's first look."""
     held, acknowledged = held_by_brokers(tube.settings, TOPIC.name), writers.acknowledged
@@ -231,7 +249,7 @@ def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers, before: 
         acknowledged = {number: place for number, place in acknowledged.items() if Row(place, number) not in earlier}
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     # The rows themselves only when there are enough of them: twice as many of some are none of the others.
-    while row_count(job.table) < len(held) or not set(held).issubset(in_table(job.table)):
+    while not _all_there(held, job.table, letters):
         if time.monotonic() >= deadline:
             report.say(f"not all of them are in the table after {_CATCH_UP_SECONDS:.0f} s")
             break
@@ -239,7 +257,17 @@ def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers, before: 
         time.sleep(0.5)
     job.stop()
     report.say("the job has ended")
-    return judge(acknowledged, writers.unknown, held, in_table(job.table))
+    if letters is None:
+        return judge(acknowledged, writers.unknown, held, in_table(job.table))
+    return judge(acknowledged, writers.unknown, held, in_table(job.table), in_dead_letters(letters), is_bad)
+
+
+def _all_there(held: list[Row], table: Path, letters: Path | None) -> bool:
+    if letters is None:
+        return row_count(table) >= len(held) and set(held).issubset(in_table(table))
+    if row_count(table) + row_count(letters) < len(held):
+        return False
+    return set(held).issubset([*in_table(table), *in_dead_letters(letters)])
 
 
 def _beginning(report: Report, job: Job, before: Positions) -> Positions:
