@@ -91,6 +91,7 @@ def has_run(query: StreamingQuery) -> bool:
     return query.lastProgress is not None
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_the_python_of_a_page_runs(name: str, delta_spark: SparkSession, place: Place) -> None:
     """And so do the queries that it starts, and its SQL."""
