@@ -56,7 +56,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    topics = [TopicConfig("clicks", stores=2, partitions=2), TopicConfig("clicks_clean")]
+    topics = [TopicConfig("clicks", stores=2, partitions=2), TopicConfig("clicks_clean"), TopicConfig("web_events")]
     with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), topics) as tube:
         settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
         with Producer(settings) as producer:
