@@ -366,7 +366,7 @@ FOLDERS = {
         "ingest": {"common"},
         "offsets": {"common"},
         "plan": {"common"},
-        "bad_records": {"common"},
+        "bad_records": {"common", "ingest"},
         "app": {"ingest", "offsets", "plan", "bad_records"},
     },
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs
 from tubeclient_cli.common.terminal import AsJson, clear_errors, print_json, table_console
 
@@ -13,15 +15,10 @@ __all__ = ["bad_records_app"]
 
 bad_records_app = typer.Typer(
     name="bad-records",
-    help="Look at the bad records of `tubeclient ingest --bad-records`.",
+    help="Look at the bad records of `tubeclient ingest --bad-records`, and try them again.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-
-
-@bad_records_app.callback()
-def _bad_records() -> None:
-    """Look at the bad records of `tubeclient ingest --bad-records`."""
 
 
 @bad_records_app.command()
@@ -34,7 +31,9 @@ def show(
     state: Annotated[
         str,
         typer.Option(
-            metavar="STATE", help="bad: not in the target. undone: RESTORE took their batch out of it. Or all."
+            metavar="STATE",
+            help="bad: not in the target. retried: in the target since a retry. undone: RESTORE took their batch out "
+            "of it. Or all.",
         ),
     ] = "bad",
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records and reasons to show.")] = 20,
@@ -57,11 +56,59 @@ def show(
     """
     with clear_errors("bad-records show"):
         from tubeclient_cli.bad_records.display import letters_json, print_letters
-        from tubeclient_cli.bad_records.letters import Choice, read_letters
+        from tubeclient_cli.bad_records.letters import STATES, Choice, read_letters
 
+        if state not in (*STATES, "all"):
+            raise ConfigurationError(f"--state is {state!r}; write one of {', '.join(STATES)}, all")
         choice = Choice(consumer_group, reason, None if state == "all" else state)
         letters = read_letters(table, pairs("--storage-option", storage_option), choice, newest)
         if json:
             print_json(letters_json(letters))
         else:
             print_letters(table_console(), letters)
+
+
+@bad_records_app.command()
+def retry(
+    settings: Annotated[Path, typer.Option(help="The job's TOML file, with bad-records and perhaps another format.")],
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it.")
+    ] = None,
+    spark_master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
+    ] = None,
+) -> None:
+    """Parse a job's bad records again, and move those that are good now to the target.
+
+    Each is moved once, also if the command is killed: start it again, or the
+    job. The job may run meanwhile. Messages that the source itself cannot
+    read stay.
+
+    Example:
+
+      tubeclient bad-records retry --settings conf/ingest.toml
+    """
+    with clear_errors("bad-records retry"):
+        from tubeclient_cli.bad_records.retry import retry_bad_records
+        from tubeclient_cli.common.session import end_session, make_session
+        from tubeclient_cli.ingest.advice import short_cause
+        from tubeclient_cli.ingest.settings import load_settings
+
+        job = load_settings(settings, {})
+        if job.bad_records is None:
+            raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the dead-letter table")
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        spark = make_session(f"tubeclient bad-records retry {job.consumer_group}", spark_master, pairs("--conf", conf))
+        try:
+            retried = retry_bad_records(spark, job, reason)
+        except (PySparkException, Py4JError) as error:
+            typer.echo(f"tubeclient bad-records retry: {short_cause(str(error))}", err=True)
+            raise typer.Exit(1) from None
+        finally:
+            end_session(spark)
+        typer.echo(f"{retried.moved:,} records were moved to the target; {retried.still_bad:,} are still bad")

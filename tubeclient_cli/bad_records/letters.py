@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from offsets_store.errors import display_uri, scrub
 from tubeclient.errors import ConfigurationError
@@ -14,12 +14,16 @@ from tubeclient.extras import brought_by
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["Choice", "Letter", "Letters", "ReasonCount", "read_letters"]
+__all__ = ["STATES", "Choice", "Letter", "Letters", "ReasonCount", "read_letters"]
 
 _COLUMNS = (
     *("consumerGroup", "state", "time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex"),
     *("queryId", "batchId", "sequence", "targetId", "value"),
 )
+
+
+STATES: Final = ("bad", "retried", "undone")
+"""What `state` of a row may be."""
 
 
 @dataclass(frozen=True, slots=True)

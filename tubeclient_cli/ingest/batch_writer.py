@@ -6,16 +6,20 @@ published. So whatever a run leaves undone, the next one sees in the target's ne
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_source.options.given import parse_options
+from spark_source.read.schema import spark_schema
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.bad_share import BadShare, TooManyBadRecords
-from tubeclient_cli.ingest.dead_letters import DeadLetters, MissingDeadLetters
-from tubeclient_cli.ingest.record_format import BAD_REASON, RecordFormat, target_rows
+from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
+from tubeclient_cli.ingest.record_format import BAD_REASON, LINEAGE, RecordFormat, target_rows
 from tubeclient_cli.ingest.settings import TARGET, IngestSettings
-from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad, folder_name, orphans, owner_mark
@@ -23,7 +27,10 @@ from tubeclient_cli.ingest.staged import StagedBad, folder_name, orphans, owner_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BatchWriter"]
+__all__ = ["BatchWriter", "Retried"]
+
+_TRIES = 3
+"""How often a batch may be overtaken by retries of bad records, and how often a retry is begun."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +40,15 @@ class _Counted(NamedTuple):
     bad: int
     example: str
     """A bad record's place and reason; empty if there is none."""
+
+
+class Retried(NamedTuple):
+    """What a retry did."""
+
+    moved: int
+    """How many bad records are in the target now."""
+    still_bad: int
+    """How many of the chosen ones cannot be parsed."""
 
 
 class BatchWriter:
@@ -73,7 +89,7 @@ class BatchWriter:
         target_id = self._sink.table_id() if tables else None
         if target_id is not None:
             if newest.bad is not None and newest.bad.folder is not None:
-                self._publish_pending(newest, newest.bad, target_id, tables)
+                self._publish_pending(newest, newest.bad, target_id, tables, undone=newest is not state.record)
             for table in tables:
                 table.mark(state, target_id)
                 self._sweep(table, target_id, state.sequence)
@@ -82,8 +98,66 @@ class BatchWriter:
     def write(self, rows: DataFrame, record: SinkRecord, before: SinkState) -> None:
         """Write a batch, on top of `before`; `settle` was called with the same state of the target.
 
-        Raises TooManyBadRecords before anything is written, and what DeltaSink.append raises.
+        Raises TooManyBadRecords before anything is written, and what DeltaSink.append raises. A retry of bad records
+        that commits meanwhile does not matter: the batch is written on top of that.
         """
+        for _ in range(_TRIES):
+            try:
+                return self._write(rows, record, before)
+            except OvertakenRun:
+                now = self._sink.look()
+                if not _is_before_retries(before, now):
+                    raise
+                self.settle(now)
+                before = now
+        return self._write(rows, record, before)
+
+    def retry(self, reason: str | None) -> Retried:
+        """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason.
+
+        It is a commit of the group like a batch's, which leaves the offsets where they are. Raises ConfigurationError.
+        """
+        for _ in range(_TRIES):
+            with contextlib.suppress(OvertakenRun):
+                return self._retry(reason)
+        raise ConfigurationError(
+            f"other runs of group {self._settings.consumer_group} wrote to {self._sink.where} in each of {_TRIES}"
+            " tries; nothing was moved. Try again, or stop the job meanwhile"
+        )
+
+    def _retry(self, reason: str | None) -> Retried:
+        letters, state = self._letters, self._sink.look()
+        target_id = self._sink.table_id()
+        if letters is None or target_id is None or state.record is None:
+            raise ConfigurationError(
+                f"{self._sink.where} has no commit of group {self._settings.consumer_group}, so no record of it is bad"
+            )
+        if state.taken_out is not None:
+            raise ConfigurationError(
+                f"version {state.taken_out.version} of {self._sink.where} ({state.taken_out.operation}) removed rows"
+                f" after the last commit of group {self._settings.consumer_group}. Let the job write a batch first"
+            )
+        self.settle(state)
+        columns = spark_schema(parse_options(self._settings.options("earliest"))).names
+        chosen = letters.letters(target_id, [name for name in columns if name != BAD_REASON], reason)
+        parsed = self._format.parse(chosen).persist()
+        try:
+            counted = _count(parsed)
+            good = counted.total - counted.bad
+            if good:
+                folder = self._new_folder(state)
+                letters.stage_retried(parsed, folder)
+                bad = StagedBad(letters.location, folder, good, retried=True)
+                rows = target_rows(parsed)
+                if LINEAGE in rows.columns:
+                    rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(LETTER_ID))
+                rows = rows.drop(LETTER_ID)
+                self._finish(self._sink.append(rows, replace(state.record, bad=bad)), bad, letters)
+        finally:
+            parsed.unpersist()
+        return Retried(good, counted.bad)
+
+    def _write(self, rows: DataFrame, record: SinkRecord, before: SinkState) -> None:
         letters = self._letters
         if letters is None:
             # Later runs still know of the table where the group's bad records are.
@@ -97,19 +171,26 @@ class BatchWriter:
             self._check_share(counted, record)
             bad = StagedBad(letters.location)
             if counted.bad:
-                mark = self._marks(self._sink.table_id())[0]
-                folder = folder_name(mark, before.sequence + 1, uuid.uuid4().hex)
+                folder = self._new_folder(before)
                 letters.stage(parsed, folder)
                 bad = replace(bad, folder=folder, count=counted.bad)
             written = self._sink.append(target_rows(parsed), replace(record, bad=bad))
         finally:
             parsed.unpersist()
+        self._finish(written, bad, letters)
+        self._bad[record.batch_id] = counted.bad
+
+    def _finish(self, written: SinkRecord, bad: StagedBad, letters: DeadLetters) -> None:
+        """Publish what the commit `written` staged."""
         target_id = self._sink.table_id()
         if bad.folder is not None and target_id is not None:
             letters.publish(written, bad, target_id)
             letters.remove(bad.folder)
-        self._bad[record.batch_id] = counted.bad
         self._settled = (written, written)
+
+    def _new_folder(self, before: SinkState) -> str:
+        mark = self._marks(self._sink.table_id())[0]
+        return folder_name(mark, before.sequence + 1, uuid.uuid4().hex)
 
     def _check_share(self, counted: _Counted, record: SinkRecord) -> None:
         if self._share is not None and not self._share.allows(counted.bad, counted.total):
@@ -119,19 +200,27 @@ class BatchWriter:
                 " the format, or raise --max-bad-records, and start again"
             )
 
-    def _publish_pending(self, newest: SinkRecord, bad: StagedBad, target_id: str, tables: list[DeadLetters]) -> None:
-        if any(table.is_published(newest.sequence, target_id) for table in tables):
+    def _publish_pending(
+        self, newest: SinkRecord, bad: StagedBad, target_id: str, tables: list[DeadLetters], *, undone: bool
+    ) -> None:
+        if any(table.is_published(newest, target_id) for table in tables):
             return
         for table in tables:
             if bad.folder is not None and table.has_staged(bad.folder):
                 table.create()
                 table.publish(newest, bad, target_id)
                 return
+        if bad.retried:
+            # The folder is removed once the letters say so; whoever removed them since has done with them.
+            return
         text = (
             f"batch {newest.batch_id} of query {newest.query_id} in {self._sink.where} had {bad.count:,} bad records, "
             f"which are neither in the dead-letter table nor in the folder where they were staged, {bad.folder} in"
             f" _staged of {bad.table}"
         )
+        if undone:
+            _log.warning("%s; RESTORE undid that batch, so its records are read again", text)
+            return
         if self._settings.starting_offsets != TARGET:
             raise MissingDeadLetters(
                 f"{text}. If the table was moved, give its new place with --bad-records. If it was deleted, either "
@@ -161,6 +250,14 @@ class BatchWriter:
 
     def _table(self, path: str) -> DeadLetters:
         return DeadLetters(self._spark, path, self._settings.consumer_group)
+
+
+def _is_before_retries(before: SinkState, now: SinkState) -> bool:
+    """Whether only retries of bad records came after `before`: they leave query, batch and offsets as they are."""
+    one, other = before.record, now.record
+    if one is None or other is None or other.bad is None or not other.bad.retried or now.taken_out or now.undone:
+        return False
+    return (one.query_id, one.batch_id, one.ends) == (other.query_id, other.batch_id, other.ends)
 
 
 def _count(parsed: DataFrame) -> _Counted:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
+from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of, several_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -55,7 +55,12 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     wrapped = F.concat(F.lit('{"list":['), text, F.lit('],"end":1}'))
     record = F.get(read["list"], F.lit(0))
     columns = [record[name] for name in schema.names]
-    whole = read[_CORRUPT].isNull() & read["end"].isNotNull() & (F.size(read["list"]) == 1) & record.isNotNull()
+    # A text may close the list and open another one, which the wrapper ends. Between other brackets it is no JSON then.
+    # That look costs another parse, so it is for texts that may be such a one.
+    other = F.concat(F.lit('{"one":'), text, F.lit(',"end":1}'))
+    closes = F.rlike(text, F.lit(r"\}\s*\]\s*,")) & F.get_json_object(other, "$.end").isNull()
+    one = read["end"].isNotNull() & (F.size(read["list"]) == 1) & record.isNotNull()
+    whole = read[_CORRUPT].isNull() & one & ~closes
     given = [
         # The path's syntax has no way to write a name with this character.
         F.lit(None) if "'" in name else F.get_json_object(text, f"$['{name}']")
@@ -65,7 +70,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     broken = F.coalesce(
         F.when(F.try_parse_json(text).isNull(), "the text is not JSON"),
         F.when(~F.startswith(F.ltrim(text), F.lit("{")), "the text is not a JSON object"),
-        F.when(follows, "something follows the JSON object"),
+        F.when(follows | closes, "something follows the JSON object"),
         *_misfits(schema, given, columns),
         F.lit("a value is not of its type"),
     )
@@ -80,6 +85,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     while corrupt.lower() in map(str.lower, schema.names):
         corrupt += "_"
     options = {**_options(form, corrupt), "sep": form.separator}
+    text = F.regexp_replace(text, r"[\r\n]+$", "")
     columns = [read[name] for name in schema.names]
     names = [f"c{number}" for number in range(len(columns))]
     texts = F.from_csv(text, ", ".join(f"{name} STRING" for name in (*names, corrupt)), options)
@@ -88,7 +94,13 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         *_misfits(schema, [texts[name] for name in names], columns),
         F.lit("a value is not of its type"),
     )
-    fault = F.coalesce(F.when(read[corrupt].isNotNull(), broken), *_missing(schema, columns))
+    fault = F.coalesce(
+        # Spark reads one line, and takes no notice of what follows it.
+        F.when(F.rlike(text, F.lit(several_lines(form.options.get("quote", '"')))), "the text has several lines"),
+        F.when(read.isNull() | F.startswith(text, F.lit("\0")), "the text is not csv"),
+        F.when(read[corrupt].isNotNull(), broken),
+        *_missing(schema, columns),
+    )
     wanted = StructType([*_nullable(schema).fields, StructField(corrupt, StringType())])
     return Reading(F.from_csv(text, _ddl(wanted), options), _named(schema, columns), fault)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["BAD_REASON", "BAD_RECORD", "LINEAGE", "RECORD", "Kind", "RecordFormat", "or_fail", "target_rows"]
+__all__ = ["BAD_REASON", "BAD_RECORD", "LINEAGE", "RECORD", "UNREAD", "Kind", "RecordFormat", "or_fail", "target_rows"]
 
 Kind = Literal["raw", "json", "csv", "kv"]
 
@@ -27,6 +27,8 @@ BAD_REASON: Final = "badReason"
 """Why a parsed row is bad; null in a good one."""
 BAD_RECORD: Final = "bad record in "
 """How the error of a bad record begins."""
+UNREAD: Final = "unread"
+"""Whether a parsed row is bad because the source could not read the message: no format makes it good."""
 LINEAGE: Final = "tubemq"
 """The target's struct of where a typed row comes from: the source's columns but value and badReason."""
 
@@ -88,13 +90,15 @@ class RecordFormat:
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
 
     def parse(self, rows: DataFrame) -> DataFrame:
-        """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other."""
+        """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
+        `UNREAD`."""
         from pyspark.sql import functions as F
 
         source = F.col(BAD_REASON) if BAD_REASON in rows.columns else F.lit(None).cast("string")
         own = [F.col(name) for name in rows.columns if name != BAD_REASON]
+        unread = source.isNotNull().alias(UNREAD)
         if self.schema is None:
-            with_reason = rows.select(*own, source.alias(BAD_REASON))
+            with_reason = rows.select(*own, source.alias(BAD_REASON), unread)
             record = F.struct(*own)
         else:
             from tubeclient_cli.ingest.readings import reading_of
@@ -112,11 +116,13 @@ class RecordFormat:
             # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again
             # for each mention of the column. The partition's number is always there, and counts as not deterministic.
             read = F.when(F.spark_partition_id() >= 0, reading.read)
-            with_reason = texts.select("*", read.alias(_READ)).select(*own, _READ, _TEXT, reason.alias(BAD_REASON))
+            with_reason = texts.select("*", read.alias(_READ)).select(
+                *own, _READ, _TEXT, reason.alias(BAD_REASON), unread
+            )
             lineage = F.struct(*(F.col(name) for name in rows.columns if name not in (_VALUE, BAD_REASON)))
             record = F.struct(*reading.columns, lineage.alias(LINEAGE))
         good = F.when(F.col(BAD_REASON).isNull(), record)
-        return with_reason.select(*own, good.alias(RECORD), F.col(BAD_REASON))
+        return with_reason.select(*own, good.alias(RECORD), BAD_REASON, UNREAD)
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the

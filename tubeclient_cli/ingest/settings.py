@@ -146,10 +146,10 @@ class IngestSettings:
             raise ConfigurationError("bad-records is blank; name a folder")
         for name in ("target", "offsets_table", "checkpoint"):
             other = getattr(self, name)
-            if other is not None and _same_place(other, self.bad_records):
+            if other is not None and _overlap(other, self.bad_records):
                 raise ConfigurationError(
-                    f"bad-records and {name.replace('_', '-')} are the same folder; bad records need a table of their"
-                    " own"
+                    f"bad-records and {name.replace('_', '-')} are the same folder, or one is within the other; bad "
+                    "records need a table of their own"
                 )
         _ = self.bad_share
 
@@ -206,16 +206,21 @@ class IngestSettings:
         return options
 
 
-def _same_place(one: str, other: str) -> bool:
-    """Whether two paths or URIs are of the same folder, as far as their texts tell."""
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two paths or URIs is the other's folder or within it, as far as their texts tell."""
 
     def plain(place: str) -> str:
-        scheme, mark, rest = place.strip().partition("://")
+        place = place.strip()
+        if place.lower().startswith("file:"):
+            place = "/" + place[len("file:") :].lstrip("/")
+        scheme, mark, rest = place.partition("://")
         # Hadoop and delta-rs name S3 differently.
         scheme = "s3" if scheme.lower() in ("s3a", "s3n") else scheme.lower()
-        return f"{scheme}{mark}{rest.rstrip('/')}" if mark else os.path.abspath(place.strip())
+        whole = f"{scheme}{mark}{rest}" if mark else os.path.abspath(place)
+        return f"{whole.rstrip('/')}/"
 
-    return plain(one) == plain(other)
+    first, second = plain(one), plain(other)
+    return first.startswith(second) or second.startswith(first)
 
 
 def says_offsets(starting: str | None) -> bool:

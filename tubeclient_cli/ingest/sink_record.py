@@ -67,7 +67,12 @@ class SinkRecord:
             "endOffsets": self.ends.to_dict(),
         }
         if self.bad is not None:
-            record["badRecords"] = {"table": self.bad.table, "staged": self.bad.folder, "count": self.bad.count}
+            record["badRecords"] = {
+                "table": self.bad.table,
+                "staged": self.bad.folder,
+                "count": self.bad.count,
+                "retried": self.bad.retried,
+            }
         if self.undone:
             record["undone"] = self.undone
         if self.known_from > 1:
@@ -93,7 +98,7 @@ class SinkRecord:
             int(record.get("sequence", 0)),
             record.get("basedOn"),
             tuple(map(str, record.get("masterServers", ()))),
-            StagedBad(str(bad["table"]), bad["staged"], int(bad["count"])) if bad is not None else None,
+            StagedBad(str(bad["table"]), bad["staged"], int(bad["count"]), bad["retried"]) if bad is not None else None,
             tuple((int(first), int(last)) for first, last in record.get("undone", ())),
             int(record.get("knownFrom", 1)),
         )

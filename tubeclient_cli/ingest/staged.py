@@ -28,6 +28,9 @@ class StagedBad:
     folder: str | None = None
     """The staged folder of the batch's bad records; None if it has none."""
     count: int = 0
+    retried: bool = False
+    """Whether the folder has the ids of records that the commit took from the table into the target. Otherwise it has
+    the batch's bad records, which are not in the table yet."""
 
 
 def owner_mark(consumer_group: str, target: str) -> str:

@@ -104,6 +104,12 @@ def test_filters(table: str, filters: list[str], found: list[int]) -> None:
     assert ids(shown(table, *filters)) == found
 
 
+def test_a_state_that_there_is_not_is_refused(table: str) -> None:
+    result = show(table, "--state", "lost")
+    assert result.exit_code == 2
+    assert "--state is 'lost'; write one of bad, retried, undone, all" in result.output
+
+
 def test_people_get_tables_in_which_nothing_is_taken_for_markup(table: str) -> None:
     text = show(table).output
     assert "it's [bold]empty[/bold]" in text

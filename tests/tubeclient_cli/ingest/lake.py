@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
 from deltalake import DeltaTable
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.row_options import RowOptions
+from spark_source.read.schema import spark_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.dead_letters import BAD
-from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, RecordFormat
+from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -22,9 +25,29 @@ from tubeclient_cli.ingest.sink_record import SinkRecord
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KEY", "Divisible", "Lake", "Run", "wrong"]
+__all__ = ["KEY", "Divisible", "Lake", "Run", "killed_at", "wrong"]
 
 KEY = PartitionKey(1, "clicks", 0)
+_SCHEMA = spark_schema(RowOptions())
+
+
+class Killed(BaseException):
+    """Whoever is asked after it is not there any more."""
+
+
+def killed_at(place: type, method: str, *, after: bool, run: Callable[[], object]) -> None:
+    """Do `run`, which dies when it calls the method: before the method does anything, or after all it does."""
+    real = getattr(place, method)
+
+    def die(*arguments: Any) -> None:
+        if after:
+            real(*arguments)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(place, method, die)
+        with pytest.raises(Killed):
+            run()
 
 
 @dataclass(frozen=True)
@@ -32,6 +55,8 @@ class Divisible(RecordFormat):
     """A parser for which the records are bad whose number can be divided; others stay as they are."""
 
     by: tuple[int, ...] = ()
+    unread: bool = False
+    """Whether its bad records are the source's."""
 
     def parse(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
@@ -41,7 +66,8 @@ class Divisible(RecordFormat):
         for divisor in self.by:
             bad = bad | (number % divisor == 0)
         reason = F.when(bad, F.concat(F.lit("divisible: "), number.cast("string")))
-        return rows.select("*", F.when(~bad, F.struct("*")).alias(RECORD), reason.alias(BAD_REASON))
+        record = F.when(~bad, F.struct("*"))
+        return rows.select("*", record.alias(RECORD), reason.alias(BAD_REASON), F.lit(self.unread).alias(UNREAD))
 
 
 class Run(NamedTuple):
@@ -66,6 +92,9 @@ class Lake:
         self.target = folder / "target"
         self.letters = folder / "letters"
         self.bad_by: tuple[int, ...] = (3,)
+        self.unread = False
+        self.record_format: RecordFormat | None = None
+        """Instead of `Divisible`; a record's text is its number."""
 
     def start(self, **settings: Any) -> Run:
         """A run up to its first batch."""
@@ -80,7 +109,8 @@ class Lake:
         }
         job = IngestSettings(**given)
         sink = DeltaSink(self.spark, job.target, job.consumer_group)
-        writer = BatchWriter(self.spark, job, sink, Divisible(by=self.bad_by))
+        record_format = self.record_format or Divisible(by=self.bad_by, unread=self.unread)
+        writer = BatchWriter(self.spark, job, sink, record_format)
         writer.open()
         writer.settle(sink.look())
         return Run(sink, writer)
@@ -92,8 +122,14 @@ class Lake:
         return run
 
     def records(self, start: int, end: int) -> DataFrame:
-        text = f"'clicks' topic, '{KEY}' partitionKey, id messageId, cast(cast(id AS string) AS binary) value"
-        return self.spark.range(start, end, numPartitions=2).selectExpr(*text.split(", ", 3))
+        known = {
+            "topic": "'clicks'",
+            "partitionKey": f"'{KEY}'",
+            "messageId": "id",
+            "value": "cast(cast(id AS string) AS binary)",
+        }
+        columns = (f"cast({known.get(f.name, 'NULL')} AS {f.dataType.simpleString()}) {f.name}" for f in _SCHEMA)
+        return self.spark.range(start, end, numPartitions=2).selectExpr(*columns)
 
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`{self.target}` TO VERSION AS OF {version}").collect()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
 
-from tests.tubeclient_cli.ingest.lake import Lake
+from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.bad_share import TooManyBadRecords
 from tubeclient_cli.ingest.dead_letters import UNDONE, DeadLetters, MissingDeadLetters
@@ -22,28 +21,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-class Killed(BaseException):
-    """Whoever is asked after it is not there any more."""
-
-
 @pytest.fixture
 def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
     return Lake(delta_spark, tmp_path)
-
-
-def killed_at(place: type, method: str, *, after: bool, run: Callable[[], object]) -> None:
-    """Do `run`, which dies when it calls the method: before the method does anything, or after all it does."""
-    real = getattr(place, method)
-
-    def die(*arguments: Any) -> None:
-        if after:
-            real(*arguments)
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(place, method, die)
-        with pytest.raises(Killed):
-            run()
 
 
 def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
@@ -51,6 +31,7 @@ def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
     assert (lake.good(), lake.bad(), lake.staged()) == ([1, 2, 4, 5, 7], [0, 3, 6], [])
     [row] = [row for row in DeltaTable(str(lake.letters)).to_pyarrow_table().to_pylist() if row["value"] == b"6"]
     target_id = str(DeltaTable(str(lake.target)).metadata().id)
+    assert row.pop("id")
     assert {name: value for name, value in row.items() if value is not None and name != "time"} == {
         "consumerGroup": "g",
         "targetId": target_id,
@@ -58,6 +39,8 @@ def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
         "queryId": "q",
         "batchId": 1,
         "state": "bad",
+        "retries": [],
+        "unread": False,
         "topic": "clicks",
         "partitionKey": "1:clicks:0",
         "messageId": 6,
@@ -167,6 +150,30 @@ def test_staged_records_that_are_gone_are_for_the_user_to_judge(lake: Lake) -> N
     lake.run(3, starting_offsets="target")
     lake.run(3)
     assert lake.repeated_or_missing(12) == {0: 0, 3: 0}
+
+
+def test_after_a_restore_nobody_asks_for_records_that_are_read_again(lake: Lake) -> None:
+    lake.run(2)
+    killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
+    [folder] = lake.staged()
+    shutil.rmtree(folder)
+    lake.restore(0)
+    lake.run(6)
+    assert lake.repeated_or_missing(8) == {}
+
+
+def test_staged_records_are_found_without_hadoops_mark_of_success(lake: Lake) -> None:
+    killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
+    [folder] = lake.staged()
+    (folder / "_SUCCESS").unlink()
+    lake.run(3)
+    assert lake.repeated_or_missing(9) == {}
+
+
+def test_a_path_may_have_characters_of_patterns(delta_spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(delta_spark, tmp_path / "a[b]{c}")
+    lake.run(6)
+    assert lake.repeated_or_missing(6) == {}
 
 
 def test_half_of_a_staged_folder_is_not_taken_for_the_whole(lake: Lake) -> None:

@@ -48,6 +48,10 @@ def test_json(delta_spark: SparkSession) -> None:
         b'{"id":1}{"id":2}': "something follows the JSON object",
         b'{"id":1},{"id":2}': "something follows the JSON object",
         b'{"id":1}]} x': "something follows the JSON object",
+        # Nor of members that close what the text is put into.
+        b'{"id":1}],"z":[{"id":2}': "something follows the JSON object",
+        b'{"id":1} ] , "list":[{"id":2}': "something follows the JSON object",
+        b'{"z":[{"a":1}],"id":1}': (1, None, None, None, None),
         b'{"id":1,"name":"\xff"}': "the bytes are not text in UTF-8",
     }) == GOOD  # fmt: skip
 
@@ -58,6 +62,11 @@ def test_csv_with_quotes(delta_spark: SparkSession) -> None:
         b"1|x|2024-01-02": (1, "x", "2024-01-02"),
         b"1||": (1, None, None),
         b'1|"a|b"|': (1, "a|b", None),
+        b"1|x|\r\n": (1, "x", None),
+        b'1|"x\ny"|': (1, "x\ny", None),
+        b"1|x|\n2|y|": "the text has several lines",
+        b'1|"x"|\r2|y|': "the text has several lines",
+        b"\0001|x|": "the text is not csv",
         b"a|x|": "the value of id is not of type bigint",
         b"1|x|y": "the value of at is not of type date",
         b"1|x": "the number of fields is not 3",
@@ -123,7 +132,8 @@ def test_other_encodings(delta_spark: SparkSession) -> None:
 def test_what_the_target_gets(delta_spark: SparkSession) -> None:
     rows = source_rows(delta_spark, [b'{"id":1}', b'{"id":'])
     both = form("json", "id BIGINT").parse(rows)
-    assert both.columns == [*(name for name in rows.columns if name != "badReason"), "record", "badReason"]
+    own = [name for name in rows.columns if name != "badReason"]
+    assert both.columns == [*own, "record", "badReason", "unread"]
     [row] = target_rows(both).collect()
     assert row.asDict(recursive=True) == {
         "id": 1,

@@ -158,6 +158,9 @@ def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
         ({"max_bad_records": "5"}, "max-bad-records is for a job with bad-records"),
         ({"bad_records": " "}, "bad-records is blank"),
         ({"bad_records": "/t/"}, "bad-records and target are the same folder"),
+        ({"bad_records": "file:/t"}, "bad-records and target are the same folder"),
+        ({"bad_records": "/t/bad"}, "target are the same folder, or one is within the other"),
+        ({"bad_records": "/"}, "target are the same folder, or one is within the other"),
         (
             {"bad_records": "s3a://lake/o", "offsets_table": "s3://lake/o/"},
             "bad-records and offsets-table are",

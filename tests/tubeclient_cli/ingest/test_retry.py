@@ -1,0 +1,161 @@
+"""Bad records that a better parser reads: into the target once, wherever a retry ends and whatever comes after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.tubeclient_cli.ingest.lake import Lake, killed_at
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.batch_writer import Retried
+from tubeclient_cli.ingest.dead_letters import LETTER_ID, RETRIED, DeadLetters
+from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.sink import DeltaSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(delta_spark, tmp_path)
+
+
+def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lake) -> None:
+    lake.run(6, 6)
+    lake.bad_by = (9,)
+    assert lake.start().writer.retry("divisible: 3") == Retried(1, 0)
+    assert lake.start().writer.retry(None) == Retried(1, 2)
+    assert (lake.bad(), lake.bad(RETRIED), lake.staged()) == ([0, 9], [3, 6], [])
+    assert lake.repeated_or_missing(12) == {}
+    assert lake.start().writer.retry(None) == Retried(0, 2)
+    lake.run(6)
+    assert lake.repeated_or_missing(18) == {}
+
+
+def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    schema = StructType([StructField("value", IntegerType())])
+    lake.record_format = RecordFormat("json", schema)
+    lake.run(4)
+    assert (lake.good(), lake.bad()) == ([], [0, 1, 2, 3])
+    lake.record_format = RecordFormat("csv", schema)
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    lake.run(2)
+    assert lake.repeated_or_missing(6) == {}
+    rows = DeltaTable(str(lake.target)).to_pyarrow_table().column("tubemq").to_pylist()
+    assert {row["messageId"] for row in rows} == set(range(6))
+    assert LETTER_ID not in rows[0]
+
+
+def test_a_column_with_the_name_id_is_the_users(lake: Lake) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    schema = StructType([StructField("id", IntegerType())])
+    lake.record_format = RecordFormat("json", schema)
+    lake.run(4)
+    lake.record_format = RecordFormat("csv", schema)
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    table = DeltaTable(str(lake.target)).to_pyarrow_table()
+    assert (sorted(table.column("id").to_pylist()), table.column_names) == ([0, 1, 2, 3], ["id", "tubemq"])
+
+
+def test_letters_that_were_removed_after_their_retry_stop_nothing(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(2, 0)
+    DeltaTable(str(lake.letters)).delete("state = 'retried'")
+    lake.run(6)
+    assert (len(lake.good()), lake.bad()) == (12, [])
+
+
+@pytest.mark.parametrize("goes_on", ["job", "retry"])
+@pytest.mark.parametrize(
+    ("place", "method"), [(DeadLetters, "stage_retried"), (DeltaSink, "append"), (DeadLetters, "publish")]
+)
+def test_a_retry_that_is_killed_is_finished(lake: Lake, place: type, method: str, goes_on: str) -> None:
+    lake.run(6)
+    lake.bad_by = (2,)
+    killed_at(place, method, after=True, run=lambda: lake.start().writer.retry(None))
+    if goes_on == "job":
+        lake.run(6)
+    else:
+        lake.bad_by = (3,)
+        lake.start().writer.retry(None)
+    assert lake.repeated_or_missing(12 if goes_on == "job" else 6) == {}
+    assert lake.bad(RETRIED) == ([] if method == "stage_retried" else [3])
+
+
+def test_a_batch_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> None:
+    lake.run(6)
+    run = lake.start()
+    real = DeadLetters.stage
+
+    def stage(letters: DeadLetters, *arguments: Any) -> None:
+        real(letters, *arguments)
+        patched.undo()
+        lake.bad_by = (2,)
+        lake.start().writer.retry(None)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(DeadLetters, "stage", stage)
+        run.write(lake, 6)
+    assert (lake.repeated_or_missing(12), lake.bad(RETRIED), lake.bad()) == ({}, [3], [0, 6, 9])
+    lake.run()
+    assert lake.staged() == []
+
+
+def test_of_two_retries_one_is_let_through(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = ()
+    late = lake.start()
+    real = DeadLetters.stage_retried
+
+    def stage(letters: DeadLetters, *arguments: Any) -> None:
+        real(letters, *arguments)
+        patched.undo()
+        lake.start().writer.retry(None)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(DeadLetters, "stage_retried", stage)
+        # Its second try finds nothing left.
+        assert late.writer.retry(None) == Retried(0, 0)
+    assert (lake.repeated_or_missing(6), lake.bad(RETRIED)) == ({}, [0, 3])
+
+
+def test_a_retry_that_restore_undid_is_bad_again(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = (2,)
+    lake.start().writer.retry(None)
+    lake.restore(0)
+    lake.run()
+    assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
+    lake.restore(1)
+    lake.run()
+    assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0])
+
+
+def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
+    lake.unread = True
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(0, 0)
+
+
+def test_rows_that_others_removed_are_not_forgotten_by_a_retry(lake: Lake) -> None:
+    lake.run(6)
+    lake.spark.sql(f"DELETE FROM delta.`{lake.target}` WHERE messageId = 1").collect()
+    lake.bad_by = ()
+    with pytest.raises(ConfigurationError, match=r"\(DELETE\) removed rows .* Let the job write a batch first"):
+        lake.start().writer.retry(None)
+
+
+def test_a_target_without_the_group_is_told(lake: Lake) -> None:
+    with pytest.raises(ConfigurationError, match="has no commit of group g"):
+        lake.start().writer.retry(None)

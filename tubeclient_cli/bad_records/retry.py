@@ -1,0 +1,23 @@
+"""Bad records that can be parsed by now: from the dead-letter table to the target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tubeclient_cli.ingest.batch_writer import BatchWriter, Retried
+from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_cli.ingest.sink import DeltaSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["retry_bad_records"]
+
+
+def retry_bad_records(spark: SparkSession, settings: IngestSettings, reason: str | None) -> Retried:
+    """Move the bad records of a job that its format can parse by now; `reason` is a part of their reason, None chooses
+    all. Raises ConfigurationError."""
+    sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
+    writer = BatchWriter(spark, settings, sink, settings.records.record_format())
+    writer.open()
+    return writer.retry(reason)
