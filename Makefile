@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what the targets below need
+setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what the targets below need
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
@@ -81,6 +81,11 @@ $(STAMPS)/spark40: $(STAMPS)/packages
 
 $(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
 	$(BIN)/python tools/fetch_jars.py
+	@touch $@
+
+# Tests start Spark from it with less work; without it they only take longer.
+$(STAMPS)/spark-home: $(STAMPS)/delta tests/spark_home.py
+	$(BIN)/python -m tests.spark_home
 	@touch $@
 
 $(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tools/maven_jars.py

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.certificates import Certificate, CertificateAuthority
 from tests.java_options import JAVA_OPTIONS
+from tests.spark_home import SPARK_HOME, delta_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,7 @@ settings.load_profile("unhurried")
 
 # spark-submit reads it: for the session of the run, and for those that tests start in processes of their own.
 os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS
+os.environ["SPARK_HOME"] = str(SPARK_HOME)
 
 
 LONG_FILES: Final = (
@@ -59,6 +61,7 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        **delta_confs(),
     }
     spark = make_session("tests", "local[2]", confs)
     yield spark

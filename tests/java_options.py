@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["JAVA_OPTIONS"]
+from tests.spark_home import class_archive
 
-JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-"""For JVMs that live for minutes at most: compile soon, not thoroughly, and with one thread each."""
+__all__ = ["JAVA_OPTIONS", "QUIET"]
+
+QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Says nothing about archives of classes."""
+
+
+def _sharing() -> list[str]:
+    archive = class_archive()
+    return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", QUIET]
+
+
+JAVA_OPTIONS: Final = " ".join(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", *_sharing()])
+"""For JVMs that live for minutes at most: compile soon, not thoroughly, and with one thread each; and load classes that
+were parsed and verified before, where they fit."""

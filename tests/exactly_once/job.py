@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.exactly_once.processes import Child, Found, marked, send_signal
 from tests.exactly_once.zombie import Zombie
 from tests.java_options import JAVA_OPTIONS
+from tests.spark_home import delta_confs
 from tests.waiting import wait_for
 from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
@@ -90,7 +91,7 @@ class Job:
             "offsets-table": str(self.offsets_table),
             "spark-master": self._spark_url,
         }
-        confs = {**SPARK, "spark.eventLog.dir": self.events.as_uri()}
+        confs = {**SPARK, **delta_confs(), "spark.eventLog.dir": self.events.as_uri()}
         command = [sys.executable, "-m", "tubeclient_cli.app", "ingest"]
         command += [part for name, value in settings.items() for part in (f"--{name}", value)]
         command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.apache.jvm import tail
+from tests.spark_home import SPARK_HOME
 from tests.waiting import wait_for
 
 __all__ = ["Child", "Found", "marked", "none_left", "send_signal"]
@@ -47,6 +48,7 @@ class Child:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": str(ROOT),
+            "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             **(more or {}),
             _MARK: mark,

@@ -14,7 +14,8 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, none_left
-from tests.exactly_once.spark_cluster import SPARK_HOME, SparkCluster
+from tests.exactly_once.spark_cluster import SparkCluster
+from tests.spark_home import PIP_SPARK_HOME
 from tests.tubeclient_cli.ingest.command import settings_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -38,16 +39,16 @@ def test_the_documented_command_runs_where_python3_on_path_lacks_the_packages(tm
     assert documented in (ROOT / "README.md").read_text()
 
     path = f"{bare_python(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}"
-    bare = {"PATH": path, "PYSPARK_PYTHON": None, "PYSPARK_DRIVER_PYTHON": None, "SPARK_HOME": str(SPARK_HOME)}
+    bare = {"PATH": path, "PYSPARK_PYTHON": None, "PYSPARK_DRIVER_PYTHON": None, "SPARK_HOME": str(PIP_SPARK_HOME)}
     mark = uuid.uuid4().hex
     with (
         none_left(f"{mark}-spark", f"{mark}-job"),
         EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube,
-        SparkCluster(tmp_path / "spark", f"{mark}-spark", workers=1, more=bare) as spark,
+        SparkCluster(tmp_path / "spark", f"{mark}-spark", workers=1, more=bare, home=PIP_SPARK_HOME) as spark,
     ):
         tube.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50)])
         small = {**SPARK, "spark.eventLog.enabled": "false"}
-        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--properties-file", "conf/spark-defaults.conf"]
+        command = [str(PIP_SPARK_HOME / "bin" / "spark-submit"), "--properties-file", "conf/spark-defaults.conf"]
         command += ["--master", spark.url]
         command += [part for name, value in small.items() for part in ("--conf", f"{name}={value}")]
         command += ["jobs/ingest_to_delta.py", "--settings", str(settings_file(tube, tmp_path, "available-now"))]

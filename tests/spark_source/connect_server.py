@@ -6,9 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-import pyspark
-
 from tests.apache.jvm import tail
+from tests.spark_home import SPARK_HOME
 from tests.spark_source.other_driver import HERE, LOG_LINES, SMALL, environment
 from tests.waiting import wait_for
 
@@ -35,7 +34,7 @@ class ConnectServer:
             "spark.connect.grpc.binding.port": "0",  # any; the log says which
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
         }
-        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        submit = SPARK_HOME / "bin" / "spark-submit"
         options = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
         main = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
         with self._log.open("wb") as log:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.apache.jvm import tail
+from tests.java_options import JAVA_OPTIONS
+from tests.spark_home import SPARK_HOME
 from tests.spark_source.feed import Feed
 from tests.waiting import wait_for
 
@@ -25,7 +27,7 @@ SMALL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it does not live long enough for more
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -42,8 +44,10 @@ LOG_LINES = 60
 def environment(python: Path) -> dict[str, str]:
     """For a Spark that is started with `python`, and whose workers are to be the same."""
     others = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    home = {"SPARK_HOME": str(SPARK_HOME)} if python == HERE else {}
     return {
         **others,
+        **home,
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "PYTHONPATH": str(ROOT),

@@ -12,6 +12,7 @@ from embedded_tubemq import EmbeddedTubeMQ
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.storage.store import NewMessage
 from tests.exactly_once.processes import Child, none_left
+from tests.spark_home import delta_confs
 from tests.waiting import wait_for
 from tubeclient import reader_groups_of
 
@@ -44,7 +45,9 @@ def ingest(tube: EmbeddedTubeMQ, folder: Path, *more: str, trigger: str = "1s") 
     """Start the job on two cores; what it has done is in the file progress.jsonl of its folder."""
     command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--progress-file", str(folder / "progress.jsonl")]
     command += ["--settings", str(settings_file(tube, folder, trigger)), "--spark-master", "local[2]"]
-    command += ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=2", *more]
+    command += ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=2"]
+    command += [word for name, value in delta_confs().items() for word in ("--conf", f"{name}={value}")]
+    command += more
     mark = uuid.uuid4().hex
     return Child("ingest", command, folder / f"log-{mark}", mark)
 

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
+from tests.spark_home import PIP_SPARK_HOME
 from tests.tubeclient_cli.ingest.command import START_SECONDS, hold_next_batch, ingest, settings_file, started
 from tests.waiting import wait_for
 
@@ -24,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    """As a user's: with pip's Spark, which finds and fetches Delta's jars."""
+    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_HOME": str(PIP_SPARK_HOME)}
 
 
 def to_group(number: signal.Signals) -> Callable[[Child], None]:
