@@ -23,9 +23,12 @@ def short_cause(text: str) -> str:
     if (raised := _RAISED.search(text)) is not None:
         return raised[1]
     causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
-    cause: str = (causes[-1] if causes else text.strip().split("\n")[0]).strip()
+    cause: str = _PASSWORD.sub("", (causes[-1] if causes else text.strip().split("\n")[0]).strip())
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
 
+
+# A user and a password in a URI: Spark's errors quote paths as they were given.
+_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]*@")
 
 # Follows Py4J's "An error occurred while calling ...".
 _JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)

@@ -24,6 +24,11 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
         assert short_cause(f"{text}\nmore").startswith(f"{text}. Usually the source's process beside the driver")
 
 
+def test_a_password_in_a_path_is_not_told() -> None:
+    assert short_cause("[PATH_NOT_FOUND] s3a://me:geheim@lake/t is gone") == "[PATH_NOT_FOUND] s3a://lake/t is gone"
+    assert short_cause("ValueError: s3a://lake/a:b@c") == "ValueError: s3a://lake/a:b@c"
+
+
 def test_of_a_loss_this_jobs_way_out_is_told() -> None:
     lost = "tubeclient.errors.DataLoss: partition 1:clicks:0 should be read from 560, but the broker's data ends at 28"
     assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
