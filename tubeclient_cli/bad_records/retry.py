@@ -19,5 +19,5 @@ def retry_bad_records(spark: SparkSession, settings: IngestSettings, reason: str
     all. Raises ConfigurationError."""
     sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
     writer = BatchWriter(spark, settings, sink, settings.records.record_format())
-    writer.open()
+    writer.open(create=False)
     return writer.retry(reason)

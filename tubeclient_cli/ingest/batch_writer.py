@@ -23,6 +23,7 @@ from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad, folder_name, orphans, owner_mark
+from tubeclient_cli.ingest.target_columns import check_columns, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,11 +71,14 @@ class BatchWriter:
         """How many bad records the batch had; 0 for one that this run did not write."""
         return self._bad.get(batch_id, 0)
 
-    def open(self) -> None:
-        """Create the dead-letter table if it is missing. Raises ConfigurationError."""
-        if self._settings.bad_records is not None:
-            self._letters = self._table(self._settings.bad_records)
-            self._letters.create()
+    def open(self, *, create: bool = True) -> None:
+        """Create the dead-letter table if it is missing, or say so without `create`. Raises ConfigurationError."""
+        if self._settings.bad_records is None:
+            return
+        self._letters = self._table(self._settings.bad_records)
+        if not create and not self._letters.exists():
+            raise ConfigurationError(f"there is no dead-letter table at {self._letters.where}; check bad-records")
+        self._letters.create()
 
     def settle(self, state: SinkState) -> None:
         """Finish what other runs left undone, as `state` says: the target's, as it was read.
@@ -132,6 +136,12 @@ class BatchWriter:
             raise ConfigurationError(
                 f"{self._sink.where} has no commit of group {self._settings.consumer_group}, so no record of it is bad"
             )
+        if state.undone is not None:
+            # The next commit would be the newest one, and hide from a new checkpoint what RESTORE took out.
+            raise ConfigurationError(
+                f"RESTORE took commits of group {self._settings.consumer_group} out of {self._sink.where}. Let the job"
+                " write a batch first, which reads them again"
+            )
         if state.taken_out is not None:
             raise ConfigurationError(
                 f"version {state.taken_out.version} of {self._sink.where} ({state.taken_out.operation}) removed rows"
@@ -139,7 +149,14 @@ class BatchWriter:
             )
         self.settle(state)
         columns = spark_schema(parse_options(self._settings.options("earliest"))).names
-        chosen = letters.letters(target_id, [name for name in columns if name != BAD_REASON], reason)
+        own = [name for name in columns if name != BAD_REASON]
+        chosen = letters.letters(target_id, own, self._settings.topics, reason)
+        check_columns(
+            self._sink.schema(),
+            columns_of(self._format, chosen.drop(LETTER_ID)),
+            self._sink.where,
+            evolve=self._settings.evolve,
+        )
         parsed = self._format.parse(chosen).persist()
         try:
             counted = _count(parsed)

@@ -124,12 +124,13 @@ class DeadLetters:
         ids = parsed.where(F.col(BAD_REASON).isNull()).select(F.col(LETTER_ID).alias(_ID))
         ids.write.parquet(self._staged(folder))
 
-    def letters(self, target_id: str, columns: Sequence[str], reason: str | None) -> DataFrame:
-        """The group's bad records with these columns of the source, and `LETTER_ID`; those whose messages the source
-        could not read are left out. `reason` is a part of the reason; None chooses all."""
+    def letters(self, target_id: str, columns: Sequence[str], topics: Sequence[str], reason: str | None) -> DataFrame:
+        """The group's bad records of the topics with these columns of the source, and `LETTER_ID`; those whose messages
+        the source could not read are left out. `reason` is a part of the reason; None chooses all."""
         from pyspark.sql import functions as F
 
         rows = self._rows().where(self._own(target_id) & (F.col("state") == BAD) & ~F.col(UNREAD))
+        rows = rows.where(F.col("topic").isin(*topics))
         if reason is not None:
             rows = rows.where(F.contains(F.col(_REASON), F.lit(reason)))
         return rows.select(*columns, F.col(_ID).alias(LETTER_ID))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["fault_of_escapes", "fields_of", "pairs_of", "several_lines", "up_to"]
+__all__ = ["fault_of_escapes", "fields_of", "pairs_of", "up_to"]
 
 
 def up_to(separator: str, escape: str | None) -> str:
@@ -50,16 +50,6 @@ def fault_of_escapes(text: Column, escape: str | None) -> Iterator[Column]:
     if escape is not None:
         whole = f"(?s)^(?:[^{_in_class(escape)}]|{re.escape(escape)}.)*+$"
         yield F.when(~F.rlike(text, F.lit(whole)), f"the text ends with the escape character {escape}")
-
-
-def several_lines(quote: str) -> str:
-    """A regular expression for texts with a line break outside of quotes and something behind it. The escape character
-    within quotes is a backslash."""
-    if not quote:
-        return r"[\r\n]++[^\r\n]"
-    mark = _in_class(quote)
-    own = f"[^{mark}\\r\\n]++|{re.escape(quote)}(?:[^{mark}\\\\]|\\\\.)*+{re.escape(quote)}"
-    return f"(?s)^(?:{own})*+[\\r\\n]++[^\\r\\n]"
 
 
 def _parts(text: Column, separator: str, escape: str | None) -> Column:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of, several_lines
+from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -47,26 +47,32 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     schema = _schema(form)
     wrapper = StructType(
         [
-            StructField("list", ArrayType(_nullable(schema))),
-            StructField("end", IntegerType()),
+            StructField(_LIST, ArrayType(_nullable(schema))),
+            StructField(_END, IntegerType()),
             StructField(_CORRUPT, StringType()),
         ]
     )
-    wrapped = F.concat(F.lit('{"list":['), text, F.lit('],"end":1}'))
-    record = F.get(read["list"], F.lit(0))
+    options = _options(form, _CORRUPT)
+    wrapped = F.concat(F.lit(f'{{"{_LIST}":['), text, F.lit(f'],"{_END}":1}}'))
+    # A text with a bracket may close the list and open another one, which the wrapper ends. Between other brackets it
+    # is no JSON then.
+    other = F.concat(F.lit('{"one":'), text, F.lit(f',"{_END}":1}}'))
+    ends = F.from_json(other, StructType([StructField(_END, IntegerType())]), options)[_END].isNotNull()
+    both = F.struct(
+        F.from_json(wrapped, wrapper, options).alias("read"),
+        F.when(F.contains(text, F.lit("]")), ends).otherwise(F.lit(True)).alias("ends"),
+    )
+    read, closes = read["read"], ~read["ends"]
+    record = F.get(read[_LIST], F.lit(0))
     columns = [record[name] for name in schema.names]
-    # A text may close the list and open another one, which the wrapper ends. Between other brackets it is no JSON then.
-    # That look costs another parse, so it is for texts that may be such a one.
-    other = F.concat(F.lit('{"one":'), text, F.lit(',"end":1}'))
-    closes = F.rlike(text, F.lit(r"\}\s*\]\s*,")) & F.get_json_object(other, "$.end").isNull()
-    one = read["end"].isNotNull() & (F.size(read["list"]) == 1) & record.isNotNull()
+    one = read[_END].isNotNull() & (F.size(read[_LIST]) == 1) & record.isNotNull()
     whole = read[_CORRUPT].isNull() & one & ~closes
     given = [
         # The path's syntax has no way to write a name with this character.
         F.lit(None) if "'" in name else F.get_json_object(text, f"$['{name}']")
         for name in schema.names
     ]
-    follows = F.get_json_object(wrapped, "$.end").isNull() | F.get_json_object(wrapped, "$.list[1]").isNotNull()
+    follows = F.get_json_object(wrapped, f"$.{_END}").isNull() | F.get_json_object(wrapped, f"$.{_LIST}[1]").isNotNull()
     broken = F.coalesce(
         F.when(F.try_parse_json(text).isNull(), "the text is not JSON"),
         F.when(~F.startswith(F.ltrim(text), F.lit("{")), "the text is not a JSON object"),
@@ -75,34 +81,40 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
         F.lit("a value is not of its type"),
     )
     fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *_missing(schema, columns))
-    return Reading(F.from_json(wrapped, wrapper, _options(form, _CORRUPT)), _named(schema, columns), fault)
+    return Reading(both, _named(schema, columns), fault)
 
 
 def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
-    """Spark's csv: values may be in quotes."""
+    """Spark's csv: values may be in quotes.
+
+    Spark reads one line and takes no notice of what follows it. So a last field is added to the text, which must be
+    there when Spark has read the line.
+    """
     schema = _schema(form)
-    corrupt = _CORRUPT
+    corrupt, end = _CORRUPT, _END
     while corrupt.lower() in map(str.lower, schema.names):
         corrupt += "_"
+    while end.lower() in map(str.lower, schema.names):
+        end += "_"
     options = {**_options(form, corrupt), "sep": form.separator}
-    text = F.regexp_replace(text, r"[\r\n]+$", "")
+    ended = F.concat(F.regexp_replace(text, r"[\r\n]+$", ""), F.lit(form.separator + _END))
     columns = [read[name] for name in schema.names]
     names = [f"c{number}" for number in range(len(columns))]
-    texts = F.from_csv(text, ", ".join(f"{name} STRING" for name in (*names, corrupt)), options)
+    texts = F.from_csv(ended, ", ".join(f"{name} STRING" for name in (*names, end, corrupt)), options)
     broken = F.coalesce(
+        F.when(F.rlike(ended, F.lit(r"[\r\n]")) & texts[corrupt].isNotNull(), "the text has several lines"),
         F.when(texts[corrupt].isNotNull(), _other_count(schema)),
         *_misfits(schema, [texts[name] for name in names], columns),
         F.lit("a value is not of its type"),
     )
     fault = F.coalesce(
-        # Spark reads one line, and takes no notice of what follows it.
-        F.when(F.rlike(text, F.lit(several_lines(form.options.get("quote", '"')))), "the text has several lines"),
-        F.when(read.isNull() | F.startswith(text, F.lit("\0")), "the text is not csv"),
         F.when(read[corrupt].isNotNull(), broken),
+        F.when(F.coalesce(read[end] != _END, F.lit(True)), "the text is not csv"),
         *_missing(schema, columns),
     )
-    wanted = StructType([*_nullable(schema).fields, StructField(corrupt, StringType())])
-    return Reading(F.from_csv(text, _ddl(wanted), options), _named(schema, columns), fault)
+    added = [StructField(end, StringType()), StructField(corrupt, StringType())]
+    wanted = StructType([*_nullable(schema).fields, *added])
+    return Reading(F.from_csv(ended, _ddl(wanted), options), _named(schema, columns), fault)
 
 
 def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
@@ -146,6 +158,9 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
 
 
 _CORRUPT: Final = "_corrupt_record"
+_LIST: Final = "__tubeclient_list"
+_END: Final = "__tubeclient_end"
+"""Names that no record has by accident."""
 
 
 def _schema(form: RecordFormat) -> StructType:

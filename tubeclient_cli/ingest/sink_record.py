@@ -98,7 +98,9 @@ class SinkRecord:
             int(record.get("sequence", 0)),
             record.get("basedOn"),
             tuple(map(str, record.get("masterServers", ()))),
-            StagedBad(str(bad["table"]), bad["staged"], int(bad["count"]), bad["retried"]) if bad is not None else None,
+            StagedBad(str(bad["table"]), bad["staged"], int(bad["count"]), bool(bad.get("retried", False)))
+            if bad is not None
+            else None,
             tuple((int(first), int(last)) for first, last in record.get("undone", ())),
             int(record.get("knownFrom", 1)),
         )

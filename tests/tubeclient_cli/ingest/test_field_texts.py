@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient_cli.ingest.field_texts import several_lines, up_to
+from tubeclient_cli.ingest.field_texts import up_to
 
 SPECIAL = "|\\&=^]-[, \t"
 
@@ -31,28 +31,6 @@ def test_escaped_texts_come_back(texts: list[str], separator: str, escape: str) 
 @given(st.text(SPECIAL + "ab\n"), st.sampled_from(SPECIAL))
 def test_without_an_escape_it_is_a_plain_split(text: str, separator: str) -> None:
     assert split(text, separator, None) == text.split(separator)
-
-
-@pytest.mark.parametrize(
-    ("text", "several"),
-    [
-        ("a", False),
-        ("a\r\n", False),
-        ("a\nb", True),
-        ("\ra", True),
-        ('"a\nb",c\n', False),
-        ('"a\\"\nb"', False),
-        ('"a\nb"\nc', True),
-        ("'a\nb'", True),
-    ],
-)
-def test_line_breaks_count_outside_of_quotes(text: str, several: bool) -> None:
-    assert bool(re.search(several_lines('"'), text)) == several
-    assert bool(re.search(several_lines("'"), text.translate({34: 39, 39: 34}))) == several
-
-
-def test_without_quotes_each_line_break_counts() -> None:
-    assert [bool(re.search(several_lines(""), text)) for text in ('"a\nb"', "a\n")] == [True, False]
 
 
 @pytest.mark.parametrize("character", list(SPECIAL))

@@ -10,10 +10,13 @@ from deltalake import DeltaTable
 
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.ingest.batch_writer import Retried
 from tubeclient_cli.ingest.dead_letters import LETTER_ID, RETRIED, DeadLetters
 from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.target_columns import OtherColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,6 +67,42 @@ def test_a_column_with_the_name_id_is_the_users(lake: Lake) -> None:
     assert lake.start().writer.retry(None) == Retried(4, 0)
     table = DeltaTable(str(lake.target)).to_pyarrow_table()
     assert (sorted(table.column("id").to_pylist()), table.column_names) == ([0, 1, 2, 3], ["id", "tubemq"])
+
+
+def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path: Path) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start(topics=("views",)).writer.retry(None) == Retried(0, 0)
+    lake.record_format = RecordFormat("csv", StructType([StructField("id", IntegerType())]))
+    with pytest.raises(OtherColumns, match="lacks columns of the job's rows: id int"):
+        lake.start().writer.retry(None)
+    settings = IngestSettings(
+        master_servers="127.0.0.1:8715",
+        consumer_group="g",
+        topics=("clicks",),
+        target=str(lake.target),
+        checkpoint="/c",
+        bad_records=str(tmp_path / "typo"),
+    )
+    with pytest.raises(ConfigurationError, match=r"there is no dead-letter table at .*typo; check bad-records"):
+        retry_bad_records(lake.spark, settings, None)
+    assert not (tmp_path / "typo").exists()
+    assert (lake.repeated_or_missing(6), lake.bad(), lake.staged()) == ({}, [0, 3], [])
+
+
+def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake: Lake) -> None:
+    lake.run(6, 6)
+    lake.restore(0)
+    lake.bad_by = ()
+    with pytest.raises(ConfigurationError, match=r"RESTORE took commits .* Let the job write a batch first"):
+        lake.start().writer.retry(None)
+    lake.bad_by = (3,)
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    assert lake.repeated_or_missing(12) == {}
 
 
 def test_letters_that_were_removed_after_their_retry_stop_nothing(lake: Lake) -> None:
