@@ -9,7 +9,15 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs
-from tubeclient_cli.common.terminal import AsJson, clear_errors, print_json, table_console
+from tubeclient_cli.common.terminal import (
+    AsJson,
+    SparkConf,
+    SparkMaster,
+    StorageOptions,
+    clear_errors,
+    print_json,
+    table_console,
+)
 
 __all__ = ["bad_records_app"]
 
@@ -37,13 +45,7 @@ def show(
         ),
     ] = "bad",
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records and reasons to show.")] = 20,
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Access to the table's storage, never printed; better in the environment, as AWS_SECRET_ACCESS_KEY.",
-        ),
-    ] = None,
+    storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
     """Show the reasons of bad records, with counts, and the newest records.
@@ -74,12 +76,8 @@ def retry(
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it.")
     ] = None,
-    spark_master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
-    ] = None,
+    spark_master: SparkMaster = None,
+    conf: SparkConf = None,
 ) -> None:
     """Parse a job's bad records again, and move those that are good now to the target.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from offsets_store.errors import display_uri, scrub
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
+from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -21,8 +22,7 @@ _COLUMNS = (
     *("queryId", "batchId", "sequence", "targetId", "value"),
 )
 
-
-STATES: Final = ("bad", "retried", "undone")
+STATES: Final = (BAD, RETRIED, UNDONE)
 """What `state` of a row may be."""
 
 

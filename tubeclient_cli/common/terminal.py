@@ -13,12 +13,34 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["AsJson", "FurtherOptions", "clear_errors", "print_json", "table_console"]
+__all__ = [
+    "AsJson",
+    "FurtherOptions",
+    "SparkConf",
+    "SparkMaster",
+    "StorageOptions",
+    "clear_errors",
+    "print_json",
+    "table_console",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 FurtherOptions = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="A further option of the source to reach the cluster: masterWebPort=8080."),
+]
+SparkMaster = Annotated[
+    str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
+]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Access to the table's storage, never printed; better in the environment, as AWS_SECRET_ACCESS_KEY.",
+    ),
+]
+SparkConf = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
 ]
 
 

@@ -11,6 +11,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs
+from tubeclient_cli.common.terminal import SparkConf, SparkMaster
 
 __all__ = ["ingest"]
 
@@ -151,12 +152,8 @@ def ingest(
     progress_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append one JSON object per batch to this file.")
     ] = None,
-    spark_master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
-    ] = None,
+    spark_master: SparkMaster = None,
+    conf: SparkConf = None,
 ) -> None:
     """Write a group's topics to a Delta table, each message once.
 

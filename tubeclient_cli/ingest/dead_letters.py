@@ -15,6 +15,7 @@ from offsets_store.errors import display_uri
 from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE
 from tubeclient_cli.ingest.record_format import BAD_REASON, UNREAD
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -24,15 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["BAD", "LETTER_ID", "RETRIED", "UNDONE", "DeadLetters", "MissingDeadLetters"]
-
-BAD: Final = "bad"
-"""State of a record that the target does not have."""
-UNDONE: Final = "undone"
-"""State of a record whose batch RESTORE took out of the target: the job reads it again, or has."""
-
-RETRIED: Final = "retried"
-"""State of a record that could be parsed later: the target has it."""
+__all__ = ["LETTER_ID", "DeadLetters", "MissingDeadLetters"]
 
 LETTER_ID: Final = "__letterId"
 """The column that names a row of the table, beside the source's columns of a record that is tried again."""

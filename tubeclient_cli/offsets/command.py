@@ -13,7 +13,14 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options, pairs
-from tubeclient_cli.common.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
+from tubeclient_cli.common.terminal import (
+    AsJson,
+    FurtherOptions,
+    StorageOptions,
+    clear_errors,
+    print_json,
+    table_console,
+)
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable
@@ -32,13 +39,6 @@ offsets_app = typer.Typer(
 
 _Table = Annotated[str, typer.Option(metavar="PATH", help="The Delta table that keeps the groups' positions.")]
 _Group = Annotated[str, typer.Option(metavar="NAME", help="The consumer group.")]
-_Storage = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=VALUE",
-        help="Access to the table's storage, never printed; better in the environment, as AWS_SECRET_ACCESS_KEY.",
-    ),
-]
 _Topics = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="The topics that are read together; needed if the group has several sets."),
@@ -55,7 +55,7 @@ _Masters = Annotated[
 def show(
     offsets_table: _Table,
     consumer_group: _Group,
-    storage_option: _Storage = None,
+    storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
     """Show the latest progress of a group, partition by partition.
@@ -80,7 +80,7 @@ def history(
     offsets_table: _Table,
     consumer_group: _Group,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The most commits to show.")] = 20,
-    storage_option: _Storage = None,
+    storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
     """Show who moved a group when: its commits, newest first.
@@ -108,7 +108,7 @@ def lag(
     consumer_group: _Group,
     master_servers: _Masters = None,
     option: FurtherOptions = None,
-    storage_option: _Storage = None,
+    storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
     """Show how many rows a group is behind: by partition, by store, in all.
@@ -157,7 +157,7 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    storage_option: _Storage = None,
+    storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
     """Move a group to other positions in its topics.

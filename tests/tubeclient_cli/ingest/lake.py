@@ -16,7 +16,7 @@ from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_cli.ingest.batch_writer import BatchWriter
-from tubeclient_cli.ingest.dead_letters import BAD
+from tubeclient_cli.ingest.letter_states import BAD
 from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink

@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.bad_share import TooManyBadRecords
-from tubeclient_cli.ingest.dead_letters import UNDONE, DeadLetters, MissingDeadLetters
+from tubeclient_cli.ingest.dead_letters import DeadLetters, MissingDeadLetters
+from tubeclient_cli.ingest.letter_states import UNDONE
 from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
 
 if TYPE_CHECKING:

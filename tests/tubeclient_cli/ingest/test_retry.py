@@ -12,7 +12,8 @@ from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.ingest.batch_writer import Retried
-from tubeclient_cli.ingest.dead_letters import LETTER_ID, RETRIED, DeadLetters
+from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters
+from tubeclient_cli.ingest.letter_states import RETRIED
 from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
