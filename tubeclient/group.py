@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from tubeclient.access import masters_of
@@ -37,7 +37,7 @@ from tubeclient.flows.visit_group import enter_any
 from tubeclient.identity import host_name, maker_of, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
-from tubeclient.names import checked_filters, checked_reader_groups, group_name, topic_names
+from tubeclient.names import checked_filters, checked_reader_groups, group_name, tag_name, topic_names
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -59,7 +59,7 @@ class GroupMembership(ProcessBound):
 
     While they are held, the master refuses every other client that wants one of these nodes (430) or another
     sourceCount (429). So a group has one reader at a time. The master's group page shows the partitions of each node as
-    `report` gave them.
+    `report` gave them. `tags` is the filter of topics that `filters` does not name, also of those that come later.
 
     >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)  # doctest: +SKIP
     >>> membership.join()  # doctest: +SKIP
@@ -74,6 +74,7 @@ class GroupMembership(ProcessBound):
         source_count: int,
         *,
         filters: Mapping[str, frozenset[str]] | None = None,
+        tags: Iterable[str] = (),
         client_name: str = "Balance",
         refresh_interval_ms: float = 10_000,
         node_ids: Sequence[int] | None = None,
@@ -109,6 +110,7 @@ class GroupMembership(ProcessBound):
                 source_count=source_count,
                 node_id=node_id,
                 filters=wanted,
+                tags=frozenset(map(tag_name, tags)),
             )
             for node_id in (range(source_count) if node_ids is None else node_ids)
         ]

@@ -100,7 +100,8 @@ class TubeCluster:
                 read.consumer_group,
                 topics,
                 source_count,
-                filters=read.filters or read.tags_by_topic(topics),  # filters name topics that may come as well
+                filters=read.filters,
+                tags=read.streams,
                 client_name="spark",
                 refresh_interval_ms=read.partition_refresh_interval_ms,
             )

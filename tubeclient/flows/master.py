@@ -66,6 +66,8 @@ class GroupNode:
     source_count: int = UNDEFINED
     node_id: int = UNDEFINED
     filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    tags: frozenset[str] = frozenset()
+    """The filter of each topic that `filters` does not name."""
 
     def __str__(self) -> str:
         node = f" node {self.node_id} of {self.source_count}" if self.source_count > 0 else ""
@@ -194,7 +196,7 @@ def register_node(masters: MasterList, node: GroupNode, cache: MetadataCache) ->
         nodeId=node.node_id,
         topicList=node.topics,
         # Masters refuse filters of other topics than those of the request.
-        topicCondition=encode_filters({topic: tags for topic, tags in node.filters.items() if topic in node.topics}),
+        topicCondition=encode_filters({topic: node.filters.get(topic, node.tags) for topic in node.topics}),
         subRepInfo=_report(cache, None),
         opsTaskInfo=cache.known_orders(),
     )
