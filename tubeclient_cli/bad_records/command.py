@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import pairs
+from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.terminal import (
     AsJson,
     SparkConf,
@@ -95,13 +95,14 @@ def retry(
         from tubeclient_cli.ingest.advice import short_cause
         from tubeclient_cli.ingest.settings import load_settings
 
+        confs = spark_confs(conf)
         job = load_settings(settings, {})
         if job.bad_records is None:
             raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the dead-letter table")
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        spark = make_session(f"tubeclient bad-records retry {job.consumer_group}", spark_master, pairs("--conf", conf))
+        spark = make_session(f"tubeclient bad-records retry {job.consumer_group}", spark_master, confs)
         try:
             retried = retry_bad_records(spark, job, reason)
         except (PySparkException, Py4JError) as error:

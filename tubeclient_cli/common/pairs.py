@@ -7,7 +7,9 @@ from typing import Final
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["further_options", "pairs"]
+__all__ = ["SESSION_ZONE", "further_options", "pairs", "spark_confs"]
+
+SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 _FLAGS: Final = {"masterservers": "--master-servers", "consumergroup": "--consumer-group", "subscribe": "--topic"}
 
@@ -21,6 +23,14 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
             # Without the text: it may hold a secret.
             raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
         found[name.strip()] = value
+    return found
+
+
+def spark_confs(texts: list[str] | None) -> dict[str, str]:
+    """Spark's settings given with `--conf`. ConfigurationError for one that the command has a setting for."""
+    found = pairs("--conf", texts)
+    if SESSION_ZONE in found:
+        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, time-zone; set it there")
     return found
 
 

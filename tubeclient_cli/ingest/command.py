@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import pairs
+from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.terminal import SparkConf, SparkMaster
 
 __all__ = ["ingest"]
@@ -77,6 +77,14 @@ def ingest(
     ] = None,
     encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Encoding of records, such as GBK (default: UTF-8).")
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE",
+            help="IANA name of the time zone of times that are written without one, such as Asia/Shanghai (default: "
+            "Spark's session time zone).",
+        ),
     ] = None,
     format_option: Annotated[
         list[str] | None,
@@ -191,6 +199,7 @@ def ingest(
         "separator": separator,
         "escape": escape,
         "encoding": encoding,
+        "time_zone": time_zone,
         "evolve": evolve,
         "bad_records": bad_records,
         "max_bad_records": max_bad_records,
@@ -204,7 +213,7 @@ def ingest(
     try:
         overrides["source_options"] = pairs("--option", option)
         overrides["format_options"] = pairs("--format-option", format_option)
-        confs = pairs("--conf", conf)
+        confs = spark_confs(conf)
         code = _ingest(settings, overrides, progress_file, spark_master, confs)
     except ConfigurationError as error:
         typer.echo(f"tubeclient ingest: {error}", err=True)

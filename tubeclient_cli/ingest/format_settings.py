@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.time_zones import zone_named
+from tubeclient_cli.ingest.encodings import encoding_named
 from tubeclient_cli.ingest.inlong_stream import parse_stream
 from tubeclient_cli.ingest.record_format import RecordFormat
 
@@ -17,7 +18,7 @@ __all__ = ["FormatSettings"]
 
 _KINDS: Final = ("raw", "json", "csv", "kv")
 _TIMES: Final = ("timestampFormat", "dateFormat")
-_READERS: Final = (*_TIMES, "timestampNTZFormat", "timeZone", "locale")
+_READERS: Final = (*_TIMES, "timestampNTZFormat", "locale")
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": (
         *_READERS,
@@ -51,6 +52,8 @@ class FormatSettings:
     separator: str | None = None
     escape: str | None = None
     encoding: str | None = None
+    time_zone: str | None = None
+    """IANA name of the zone of times that are written without one. None: Spark's session time zone."""
     format_options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,10 +76,8 @@ class FormatSettings:
             )
         _check_separators(complete)
         _check_options(complete)
-        try:
-            codecs.lookup(complete.encoding)
-        except LookupError:
-            raise ConfigurationError(f"encoding is {complete.encoding!r}, which is unknown") from None
+        encoding_named(complete.encoding)
+        _ = self._zone
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
@@ -100,9 +101,14 @@ class FormatSettings:
             separator=complete.separator or ",",
             kv_separator=complete.options.get("kvSeparator", _KV_SEPARATOR),
             escape=complete.escape,
-            encoding=complete.encoding,
+            encoding=encoding_named(complete.encoding),
+            time_zone=self._zone,
             options=options,
         )
+
+    @property
+    def _zone(self) -> str | None:
+        return None if self.time_zone is None else zone_named(self.time_zone).key
 
     def _complete(self) -> _Complete:
         """The settings with what the InLong stream says where they say nothing."""
@@ -140,7 +146,7 @@ class _Complete:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options")
+_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "time_zone", "format_options")
 
 
 def _check_separators(settings: _Complete) -> None:
@@ -164,6 +170,8 @@ def _check_separators(settings: _Complete) -> None:
 def _check_options(settings: _Complete) -> None:
     kind = "csv with an escape character" if settings.kind == "csv" and settings.escape is not None else settings.kind
     for name in settings.options:
+        if name == "timeZone":
+            raise ConfigurationError("format option timeZone has a setting of its own, time-zone; set it there")
         if name not in _OPTIONS[kind]:
             near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
             there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"

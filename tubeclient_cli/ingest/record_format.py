@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.pairs import SESSION_ZONE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,6 +60,9 @@ class RecordFormat:
     escape: str | None = None
     """Takes its meaning from the character that follows. csv with it has no quotes: that is InLong's csv."""
     encoding: str = "UTF-8"
+    """One of `ENCODINGS`."""
+    time_zone: str | None = None
+    """IANA name of the zone of times that are written without one. None: Spark's session time zone."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's from_json or from_csv, as `timestampFormat`; kv takes some of them."""
 
@@ -92,6 +96,10 @@ class RecordFormat:
     def parse(self, rows: DataFrame) -> DataFrame:
         """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
         `UNREAD`."""
+        with _confs_of(self, rows.sparkSession):
+            return self._parsed(rows)
+
+    def _parsed(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
         source = F.col(BAD_REASON) if BAD_REASON in rows.columns else F.lit(None).cast("string")
@@ -104,8 +112,7 @@ class RecordFormat:
             from tubeclient_cli.ingest.readings import reading_of
 
             reading = reading_of(self, F.col(_TEXT), F.col(_READ))
-            with _every_charset(rows.sparkSession):
-                texts = rows.select("*", self._text().alias(_TEXT))
+            texts = rows.select("*", self._text().alias(_TEXT))
             reason = F.coalesce(
                 source,
                 F.when(F.col(_VALUE).isNull(), "the record is null"),
@@ -133,7 +140,7 @@ class RecordFormat:
         """The record's text; null if the bytes are not text of the encoding."""
         from pyspark.sql import functions as F
 
-        if self.encoding.upper() in ("UTF-8", "UTF8"):
+        if self.encoding == "UTF-8":
             return F.try_validate_utf8(F.col(_VALUE).cast("string"))
         decoded = F.decode(_VALUE, self.encoding)
         return F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
@@ -165,18 +172,20 @@ def _columns(parsed: DataFrame) -> DataFrame:
 
 
 @contextmanager
-def _every_charset(spark: SparkSession) -> Iterator[None]:
-    """Within it, `decode` takes each charset of Java's, and writes U+FFFD for what is wrong. By default it takes
-    seven, and ends the query."""
-    names = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
-    before = {name: spark.conf.get(name, None) for name in names}
+def _confs_of(form: RecordFormat, spark: SparkSession) -> Iterator[None]:
+    """Within it, expressions get the format's time zone, and `decode` takes each charset of Java's, and writes U+FFFD
+    for what is wrong. By default it takes seven, and ends the query."""
+    wanted = dict.fromkeys(("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"), "true")
+    if form.time_zone is not None:
+        wanted[SESSION_ZONE] = form.time_zone
+    before = {name: spark.conf.get(name, None) for name in wanted}
     try:
-        for name in names:
-            spark.conf.set(name, "true")
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
+        for name, earlier in before.items():
+            if earlier is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, value)
+                spark.conf.set(name, earlier)

@@ -38,7 +38,16 @@ NEEDED = {
         ({"format": "csv", "schema": "id INT", "separator": ""}, "separator is ''"),
         ({"format": "csv", "schema": "id INT", "escape": ","}, "separator and escape must be different"),
         ({"format": "kv", "schema": "id INT", "separator": "="}, "kvSeparator must be different"),
-        ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88', which is unknown"),
+        ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88'; there are UTF-8, .*GBK"),
+        # Python has these.
+        ({"format": "csv", "schema": "id INT", "encoding": "rot13"}, "encoding is 'rot13'; there are"),
+        ({"format": "csv", "schema": "id INT", "encoding": "utf-8-sig"}, "encoding is 'utf-8-sig'; there are"),
+        ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
+        ({"time_zone": "UTC"}, "time-zone is given, and the format is raw"),
+        (
+            {"format": "json", "schema": "id INT", "format_options": {"timeZone": "UTC"}},
+            "timeZone has a setting of its own, time-zone",
+        ),
         ({"format": "csv", "schema": "id INT", "format_options": {"qoute": ""}}, "qoute .* did you mean quote"),
         (
             {"format": "json", "schema": "i INT", "format_options": {"mode": "DROPMALFORMED"}},
@@ -60,14 +69,25 @@ def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
         FormatSettings(**given)
 
 
+def test_the_encoding_of_an_inlong_stream_is_checked_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "stream.json"
+    fields = [{"fieldName": "id", "fieldType": "long"}]
+    file.write_text(json.dumps({"dataType": "JSON", "dataEncoding": "hex", "fieldList": fields}))
+    with pytest.raises(ConfigurationError, match="encoding is 'hex'; there are"):
+        FormatSettings(schema_from_inlong=str(file))
+
+
 def test_a_file_has_the_same_settings(tmp_path: Path) -> None:
     file = tmp_path / "ingest.toml"
     file.write_text(
-        '[ingest]\nformat = "csv"\nschema = "id INT"\nseparator = "|"\nevolve = true\n[format-options]\nquote = ""\n'
+        '[ingest]\nformat = "csv"\nschema = "id INT"\nseparator = "|"\ntime-zone = "Asia/Tokyo"\nevolve = true\n'
+        '[format-options]\nquote = ""\n'
     )
     settings = load_settings(file, {**NEEDED, "separator": "\\t", "format_options": {"nullValue": "-"}})
     options = {"quote": "", "nullValue": "-"}
-    assert settings.records == FormatSettings(format="csv", schema="id INT", separator="\\t", format_options=options)
+    assert settings.records == FormatSettings(
+        format="csv", schema="id INT", separator="\\t", time_zone="Asia/Tokyo", format_options=options
+    )
     assert settings.evolve
     file.write_text('[ingest]\nevolve = "yes"\n')
     with pytest.raises(ConfigurationError, match=r"evolve in \[ingest\] must be true or false"):
@@ -82,14 +102,21 @@ def test_without_a_format_records_are_raw() -> None:
 def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "clicks.ddl"
     file.write_text("-- clicks\nid BIGINT NOT NULL,\n  name STRING\n")
-    found = FormatSettings(format="kv", schema=str(file), separator="\\u0001", format_options={"kvSeparator": ":"})
-    form = found.record_format()
+    form = FormatSettings(
+        format="kv",
+        schema=str(file),
+        separator="\\u0001",
+        encoding="latin-1",
+        time_zone=" Asia/Tokyo",
+        format_options={"kvSeparator": ":"},
+    ).record_format()
     assert form.schema is not None
     assert [(one.name, one.dataType.simpleString(), one.nullable) for one in form.schema] == [
         ("id", "bigint", False),
         ("name", "string", True),
     ]
     assert (form.separator, form.kv_separator, form.options) == ("\x01", ":", {})
+    assert (form.encoding, form.time_zone) == ("ISO-8859-1", "Asia/Tokyo")
 
 
 @pytest.mark.spark

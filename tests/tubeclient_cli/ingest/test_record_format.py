@@ -11,6 +11,7 @@ from pyspark.sql.types import IntegerType, StructType
 
 from tests.tubeclient_cli.ingest.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.encodings import ENCODINGS
 from tubeclient_cli.ingest.record_format import RecordFormat, or_fail, target_rows
 
 if TYPE_CHECKING:
@@ -134,6 +135,34 @@ def test_other_encodings(delta_spark: SparkSession) -> None:
         b"\xff\xff,x": "the bytes are not text in GBK",
     }) == GOOD  # fmt: skip
     assert [delta_spark.conf.get(name) for name in confs] == before
+
+
+@pytest.mark.spark
+def test_spark_has_each_encoding(delta_spark: SparkSession) -> None:
+    for name in ENCODINGS:
+        text = "中" if "中".encode(name, "replace").decode(name) == "中" else "a"
+        assert parsed(delta_spark, form("csv", "a STRING", encoding=name), {text.encode(name): (text,)}) == GOOD, name
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "more", "text"),
+    [
+        ("json", {}, '{"at":"2026-11-23 10:00:00"}'),
+        ("csv", {}, "2026-11-23 10:00:00"),
+        ("csv", {"options": {"timestampFormat": "yyyy-MM-dd HH:mm:ss"}}, "2026-11-23 10:00:00"),
+        ("csv", {"escape": "!"}, "2026-11-23 10:00:00"),
+        ("kv", {"options": {"timestampFormat": "yyyyMMddHHmmss"}}, "at=20261123100000"),
+    ],
+)
+def test_times_are_in_the_jobs_zone(delta_spark: SparkSession, kind: str, more: dict[str, Any], text: str) -> None:
+    """Not in Spark's, which stays as it is."""
+    rows = source_rows(delta_spark, [text.encode()])
+    for zone, utc_hour in ((None, 10), ("Asia/Shanghai", 2)):
+        both = form(kind, "at TIMESTAMP", time_zone=zone, **more).parse(rows)
+        [row] = both.selectExpr("cast(record.at AS bigint) AS at_s").collect()
+        assert row.at_s == 1_795_392_000 + utc_hour * 3_600
+    assert delta_spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 @pytest.mark.spark

@@ -39,11 +39,11 @@ def java_ended_too() -> NoReturn:
     no_java()
 
 
-def run(monkeypatch: pytest.MonkeyPatch, folder: Path, start: Callable[[], NoReturn]) -> Result:
+def run(monkeypatch: pytest.MonkeyPatch, folder: Path, start: Callable[[], NoReturn], *more: str) -> Result:
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: start())
     places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
     names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
-    return CliRunner().invoke(app, ["ingest", *names, *places])
+    return CliRunner().invoke(app, ["ingest", *names, *places, *more])
 
 
 @pytest.mark.parametrize("start", [interrupted, java_ended_too])
@@ -61,3 +61,11 @@ def test_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPat
     assert (done.exit_code, done.stdout) == (1, STARTING), done
     assert done.stderr.startswith("tubeclient ingest: [JAVA_GATEWAY_EXITED] ")
     assert done.stderr.count("\n") == 1
+
+
+def test_sparks_setting_of_the_time_zone_is_not_a_second_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done = run(monkeypatch, tmp_path, no_java, "--conf", "spark.sql.session.timeZone=UTC")
+    assert (done.exit_code, done.stdout) == (2, ""), done
+    assert done.stderr == (
+        "tubeclient ingest: --conf spark.sql.session.timeZone has a setting of its own, time-zone; set it there\n"
+    )
