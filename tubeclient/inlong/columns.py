@@ -19,6 +19,7 @@ __all__ = ["BadMessage", "ColumnBuilder", "Record", "RecordColumns", "Segment"]
 _NO_STOP: Final = (1 << 31) - 1
 """More than any body has. pyarrow 26 computes a wrong size if binary_slice gets no stop."""
 
+_NOTHING: Final = pa.array([], pa.binary())
 _RECORD_BYTES: Final = 64
 """What a record takes besides its body, about."""
 
@@ -90,7 +91,7 @@ class ColumnBuilder:
         self._records: list[int] = []
         """Records of each message."""
         self._segments: list[Segment] = []
-        self._chunks: list[pa.BinaryArray] = [pa.array([], pa.binary())]
+        self._chunks: list[pa.BinaryArray] = []
         self._runs: list[Run] = []
         """Their bodies follow the chunks."""
         self._bad: list[BadMessage] = []
@@ -122,14 +123,13 @@ class ColumnBuilder:
 
     def columns(self) -> RecordColumns:
         """All records that were added."""
-        of_message = _repeated(self._records)
-        firsts = pa.array(list(accumulate(self._records, initial=0))[:-1], pa.int32())
-        indexes = pc.subtract(pa.array(np.arange(len(of_message), dtype=np.int32)), firsts.take(of_message))
+        counts = np.array(self._records, np.int32)
+        firsts = np.repeat(counts.cumsum(dtype=np.int32) - counts, counts)
         of_segment = _repeated([segment.records for segment in self._segments])
         origins = [segment.origin for segment in self._segments]
         return RecordColumns(
-            pa.array(self._messages, pa.int32()).take(of_message),
-            indexes,
+            pa.array(np.repeat(np.array(self._messages, np.int32), counts)),
+            pa.array(np.arange(len(firsts), dtype=np.int32) - firsts),
             pa.array([origin.group_id for origin in origins], pa.string()).take(of_segment),
             pa.array([origin.stream_id for origin in origins], pa.string()).take(of_segment),
             pa.array([origin.data_time_ms for origin in origins], pa.int64()).take(of_segment),
@@ -149,7 +149,8 @@ class ColumnBuilder:
 
     def _bodies(self) -> pa.BinaryArray:
         self._end_runs()
-        return pa.concat_arrays(self._chunks)
+        # One chunk is not copied.
+        return self._chunks[0] if len(self._chunks) == 1 else pa.concat_arrays([_NOTHING, *self._chunks])
 
     def _add(self, number: int, segments: Iterable[Segment], count: int) -> None:
         self._messages.append(number)
