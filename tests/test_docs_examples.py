@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.options.given import parse_options
+from tests.embedded_tubemq.test_command_line import running
 from tests.test_docs import PAGES
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer
@@ -45,13 +46,13 @@ class Given:
 class Place:
     """The examples' cluster and lake, and where they really are."""
 
-    def __init__(self, tube: EmbeddedTubeMQ, lake: Path) -> None:
-        self.tube, self.lake = tube, lake
+    def __init__(self, master_address: str, lake: Path) -> None:
+        self.master_address, self.lake = master_address, lake
 
     def real(self, text: str) -> str:
-        text = re.sub(r"10\.0\.0\.1:8715(,10\.0\.0\.2:8715)?", self.tube.master_address, text)
-        text = text.replace("s3://lake/_offsets/tubemq", "s3://lake/_offsets").replace("s3://lake/", "/lake/")
-        return text.replace("/lake/", f"{self.lake}/")
+        text = re.sub(r"(10|127)\.0\.0\.1:8715(,10\.0\.0\.2:8715)?", self.master_address, text)
+        text = text.replace("s3://lake/_offsets/tubemq", "s3://lake/_offsets")
+        return re.sub(r"(s3:/|/tmp)?/lake/", f"{self.lake}/", text)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             producer.publish(["clicks"])
             for number in range(100):
                 producer.send("clicks", b"click %d" % number, tag="web", time="202611211031", attributes={"k": "v"})
-        yield Place(tube, tmp_path_factory.mktemp("lake"))
+        yield Place(tube.master_address, tmp_path_factory.mktemp("lake"))
 
 
 def page_of(name: str) -> str:
@@ -96,7 +97,7 @@ def has_run(query: StreamingQuery) -> bool:
 def test_the_python_of_a_page_runs(name: str, delta_spark: SparkSession, place: Place) -> None:
     """And so do the queries that it starts, and its SQL."""
     frame = delta_spark.sql("SELECT 'one' AS value")
-    options = {**LEAST, "masterServers": place.tube.master_address, "consumerGroup": "docs"}
+    options = {**LEAST, "masterServers": place.master_address, "consumerGroup": "docs"}
     clicks = delta_spark.readStream.format("tubeclient").options(**options, startingOffsets="earliest").load()
     partitions = [PartitionKey(broker, "clicks", number) for broker in (1, 2, 3) for number in range(4)]
     names: dict[str, Any] = {
@@ -126,24 +127,28 @@ def commands_of(name: str) -> list[list[str]]:
     return [shlex.split(line) for line in indented_commands(page_of(name))]
 
 
-def indented_commands(text: str) -> list[str]:
-    return re.findall(r"^    tubeclient (.*)$", text.replace("\\\n", " "), re.MULTILINE)
+def indented_commands(text: str, command: str = "tubeclient") -> list[str]:
+    return re.findall(rf"^    {command} (.*)$", text.replace("\\\n", " "), re.MULTILINE)
 
 
 @pytest.mark.spark
 def test_the_inlong_tutorial_runs(tmp_path: Path) -> None:
-    """Its file, its Python and its command, in this order on an embedded server."""
+    """Its TubeMQ, its file, its Python and its command, in this order."""
     text = page_of("inlong-tutorial.md")
-    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("shop")]) as tube:
-        place = Place(tube, tmp_path / "lake")
-        place.lake.mkdir()
+    [server] = indented_commands(text, "python -m embedded_tubemq")
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    # Any free ports.
+    arguments = shlex.split(Place("", lake).real(server.replace(" 8715 ", " 0 ").replace(" 8080 ", " 0 ")))
+    with running(tmp_path, *arguments) as (_, addresses):
+        place = Place(addresses["master"], lake)
         [definition] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
         (place.lake / "orders.json").write_text(definition)
         names: dict[str, Any] = {}
         before, command, after = re.split(r"(## 3\..*?)(?=## 4\.)", text, flags=re.DOTALL)
         assert run_examples(place, names, before) == 1
         [words] = [shlex.split(place.real(line)) for line in indented_commands(command)]
-        words += ["--option", f"masterWebPort={tube.master_web_port}", "--spark-master", "local[2]"]
+        words += ["--option", f"masterWebPort={addresses['masterWebPort']}", "--spark-master", "local[2]"]
         subprocess.run(
             [sys.executable, "-m", "tubeclient_cli.app", *words, "--conf", "spark.driver.memory=1g"],
             check=True,

@@ -40,8 +40,8 @@ def show(
         str,
         typer.Option(
             metavar="STATE",
-            help="bad: not in the target. retried: in the target since a retry. undone: RESTORE took their batch out "
-            "of it. Or all.",
+            help="bad: not in the target. retried: in the target since a retry. undone: a RESTORE took their batch out "
+            "of the target. all: every state.",
         ),
     ] = "bad",
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records and reasons to show.")] = 20,
@@ -72,7 +72,7 @@ def show(
 
 @bad_records_app.command()
 def retry(
-    settings: Annotated[Path, typer.Option(help="The job's TOML file, with bad-records and perhaps another format.")],
+    settings: Annotated[Path, typer.Option(help="The job's TOML file. Correct the format or the schema there first.")],
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it.")
     ] = None,
@@ -81,9 +81,9 @@ def retry(
 ) -> None:
     """Parse a job's bad records again, and move those that are good now to the target.
 
-    Each is moved once, also if the command is killed: start it again, or the
-    job. The job may run meanwhile. Messages that the source itself cannot
-    read stay.
+    Each record is moved once. If the command is killed, start it or the job
+    again: each of them finishes what was begun. The job may run meanwhile.
+    Messages that the source itself cannot read stay bad.
 
     Example:
 

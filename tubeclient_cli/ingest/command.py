@@ -76,14 +76,14 @@ def ingest(
         ),
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encoding of records, such as GBK (default: UTF-8).")
+        str | None, typer.Option(metavar="NAME", help="Encoding of the records, such as GBK (default: UTF-8).")
     ] = None,
     time_zone: Annotated[
         str | None,
         typer.Option(
             metavar="ZONE",
-            help="IANA name of the time zone of times that are written without one, such as Asia/Shanghai (default: "
-            "Spark's session time zone).",
+            help="The time zone of times that are written without one, such as Asia/Shanghai. Default: Spark's session "
+            "time zone, which is the machine's unless Spark's own settings say otherwise.",
         ),
     ] = None,
     format_option: Annotated[
@@ -169,15 +169,14 @@ def ingest(
     table itself says where to continue. A job that is stopped, killed, or
     started again with a new checkpoint neither loses nor repeats a message.
 
-    Ctrl-C and SIGTERM end the job after the running batch with exit code 0,
-    also if they are sent to the process group. During Spark's start they end
-    it once Spark is up. Sent to all processes, they may cut off the batch; the
-    next start then runs it again.
+    Ctrl-C or SIGTERM ends the job after the running batch, or once Spark is
+    up, with exit code 0. A signal to all processes, Spark's as well, may cut
+    off the batch; the next start then runs it again.
     Exit code 2 means a wrong setting, 1 a failed job.
 
-    Set access to the offsets table's storage in the settings file, table
-    storage-options, preferably as {env = "NAME"}: everybody on the machine can
-    read command lines.
+    Keys for the offsets table's storage belong in the settings file, table
+    storage-options, best as {env = "NAME"}: everybody on the machine can read
+    command lines.
 
     Example:
 
