@@ -96,9 +96,17 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         corrupt += "_"
     while end.lower() in map(str.lower, schema.names):
         end += "_"
-    options = {**_options(form, corrupt), "sep": form.separator}
-    ended = F.concat(F.regexp_replace(text, r"[\r\n]+$", ""), F.lit(form.separator + _END))
-    columns = [read[name] for name in schema.names]
+    # Spark ends the query, and shows the text, if there are more fields than its parser has place for.
+    options = {**_options(form, corrupt), "sep": form.separator, "maxColumns": str(_MOST_SEPARATORS + 2)}
+    shorter = F.length(F.replace(text, F.lit(form.separator), F.lit("")))
+    separators = (F.length(text) - shorter) / len(form.separator)
+    too_many = (F.length(text) > _MOST_SEPARATORS) & (separators > _MOST_SEPARATORS)
+    whole = F.concat(F.regexp_replace(text, r"[\r\n]+$", ""), F.lit(form.separator + _END))
+    ended = F.when(~too_many, whole)
+    # Decimals are read as texts first, but in other locales, where Spark's own reading differs.
+    first = [f for f in schema.fields if f.dataType.typeName() == "decimal" and "locale" not in form.options]
+    columns = [_cast(form, read[f.name], f) if f in first else read[f.name] for f in schema.fields]
+    misfits = (_misfit(f, read[f.name], column) for f, column in zip(schema.fields, columns, strict=True) if f in first)
     names = [f"c{number}" for number in range(len(columns))]
     texts = F.from_csv(ended, ", ".join(f"{name} STRING" for name in (*names, end, corrupt)), options)
     broken = F.coalesce(
@@ -108,12 +116,15 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         F.lit("a value is not of its type"),
     )
     fault = F.coalesce(
+        F.when(too_many, f"the text has more than {_MOST_SEPARATORS} separators"),
         F.when(read[corrupt].isNotNull(), broken),
         F.when(F.coalesce(read[end] != _END, F.lit(True)), "the text is not csv"),
+        *misfits,
         *_missing(schema, columns),
     )
     added = [StructField(end, StringType()), StructField(corrupt, StringType())]
-    wanted = StructType([*_nullable(schema).fields, *added])
+    own = [StructField(f.name, StringType() if f in first else f.dataType) for f in schema.fields]
+    wanted = StructType([*own, *added])
     return Reading(F.from_csv(ended, _ddl(wanted), options), _named(schema, columns), fault)
 
 
@@ -149,18 +160,30 @@ def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
 
 
 def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
+    """A field's text as its column; null if it does not fit."""
     kind = field.dataType.typeName()
-    if kind == "timestamp" and "timestampFormat" in form.options:
-        return F.try_to_timestamp(text, F.lit(form.options["timestampFormat"]))
-    if kind == "date" and "dateFormat" in form.options:
-        return F.try_to_timestamp(text, F.lit(form.options["dateFormat"])).cast("date")
+    if kind == "decimal":
+        return _unless(_WILD_NUMBER, text).try_cast(field.dataType)
+    if kind in ("timestamp", "date") and f"{kind}Format" in form.options:
+        return F.try_to_timestamp(_unless(_WILD_YEAR, text), F.lit(form.options[f"{kind}Format"])).cast(kind)
     return text.try_cast(field.dataType)
+
+
+def _unless(pattern: str, text: Column) -> Column:
+    return F.when(~F.rlike(text, F.lit(pattern)), text)
 
 
 _CORRUPT: Final = "_corrupt_record"
 _LIST: Final = "__tubeclient_list"
 _END: Final = "__tubeclient_end"
 """Names that no record has by accident."""
+
+_MOST_SEPARATORS: Final = 250_000
+"""Of a csv text. Spark's parser has 8 bytes for each, in each task."""
+_WILD_NUMBER: Final = r"[eE][+-]?0*[1-9]\d{3}|^.{1000}"
+"""Java would compute all digits of such a number: for minutes, or until memory runs out."""
+_WILD_YEAR: Final = r"(?<!\d)[+-]\d{5}"
+"""Such a year may lie beyond Spark's timestamps. With a format Spark ends the query then."""
 
 
 def _schema(form: RecordFormat) -> StructType:
@@ -186,9 +209,12 @@ def _named(schema: StructType, columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def _misfits(schema: StructType, given: Sequence[Column], columns: Sequence[Column]) -> Iterator[Column]:
-    for field, text, column in zip(schema.fields, given, columns, strict=True):
-        kind = field.dataType.simpleString()
-        yield F.when(text.isNotNull() & column.isNull(), f"the value of {field.name} is not of type {kind}")
+    yield from map(_misfit, schema.fields, given, columns)
+
+
+def _misfit(field: StructField, text: Column, column: Column) -> Column:
+    kind = field.dataType.simpleString()
+    return F.when(text.isNotNull() & column.isNull(), f"the value of {field.name} is not of type {kind}")
 
 
 def _missing(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:

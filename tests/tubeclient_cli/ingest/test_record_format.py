@@ -125,6 +125,63 @@ def test_kv(delta_spark: SparkSession) -> None:
     }) == GOOD  # fmt: skip
 
 
+WILD = "the value of price is not of type decimal(10,2)"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "more", "wrap"),
+    [
+        ("csv", {}, "%s"),
+        ("csv", {"escape": "!"}, "%s"),
+        ("kv", {}, "price=%s"),
+    ],
+)
+def test_numbers_with_wild_exponents_are_bad(
+    delta_spark: SparkSession, kind: str, more: dict[str, Any], wrap: str
+) -> None:
+    """Java would compute all their digits: for minutes, or until memory runs out."""
+    wild = ("1e999999999", "1E400000000", "1e-999999999", "-1e+0001000", "1e99999999999999999999", "1" * 999_999)
+    assert parsed(delta_spark, form(kind, "price DECIMAL(10,2)", **more), {
+        **{(wrap % text).encode(): WILD for text in wild},
+        (wrap % "1.5e3").encode(): ("1500.00",),
+        (wrap % "1.005").encode(): ("1.01",),
+        (wrap % "-99999999.99").encode(): ("-99999999.99",),
+        (wrap % "1e8").encode(): WILD,
+        (wrap % "1e-999").encode(): ("0.00",),
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "ddl", "text"),
+    [
+        ("json", "a TIMESTAMP", '{"a":"+999999-12-31"}'),
+        ("csv", "a TIMESTAMP", "+999999-12-31"),
+        ("kv", "a DATE", "a=+999999-12-31"),
+        ("kv", "a TIMESTAMP", "a=-999999-12-31"),
+    ],
+)
+def test_years_beyond_all_timestamps_are_bad(delta_spark: SparkSession, kind: str, ddl: str, text: str) -> None:
+    options = dict.fromkeys(("dateFormat", "timestampFormat"), "yyyy-MM-dd")
+    said = f"the value of a is not of type {ddl[2:].lower()}"
+    assert parsed(delta_spark, form(kind, ddl, options=options), {text.encode(): said}) == GOOD
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("separator", [",", "||"])
+def test_csv_with_very_many_fields_is_bad(delta_spark: SparkSession, separator: str) -> None:
+    """Spark's parser takes no more than it is told, and ends the query with the text in the error."""
+    one = separator.encode()
+    assert parsed(delta_spark, form("csv", "a INT, b STRING", separator=separator), {
+        b"1" + one + b"x": (1, "x"),
+        b"1" + one * 30_000: "the number of fields is not 2",
+        b"1" + one * 250_000: "the number of fields is not 2",
+        b"1" + one * 250_001: "the text has more than 250000 separators",
+        b"1" + one + b'"' + one * 30_000 + b'"': (1, separator * 30_000),
+    }) == GOOD  # fmt: skip
+
+
 @pytest.mark.spark
 def test_other_encodings(delta_spark: SparkSession) -> None:
     confs = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
