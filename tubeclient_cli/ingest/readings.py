@@ -45,24 +45,23 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     an object: the list must have one element, and the object must go on behind it.
     """
     schema = _schema(form)
-    wrapper = StructType(
-        [
-            StructField(_LIST, ArrayType(_nullable(schema))),
-            StructField(_END, IntegerType()),
-            StructField(_CORRUPT, StringType()),
-        ]
-    )
     options = _options(form, _CORRUPT)
     wrapped = F.concat(F.lit(f'{{"{_LIST}":['), text, F.lit(f'],"{_END}":1}}'))
     # A text with a bracket may close the list and open another one, which the wrapper ends. Between other brackets it
     # is no JSON then.
     other = F.concat(F.lit('{"one":'), text, F.lit(f',"{_END}":1}}'))
     ends = F.from_json(other, StructType([StructField(_END, IntegerType())]), options)[_END].isNotNull()
+    # With other exponents, and read for the decimals only, a record with wild ones is bad at once.
+    decimals = [field for field in _nullable(schema) if "decimal" in field.dataType.simpleString()]
+    tamed = F.regexp_replace(wrapped, _WILD_EXPONENT, "e999")
+    is_wild = F.when(tamed != wrapped, F.from_json(tamed, _wrapper(decimals), options)[_CORRUPT].isNotNull())
+    wild = F.coalesce(is_wild, F.lit(False)) if decimals else F.lit(False)
     both = F.struct(
-        F.from_json(wrapped, wrapper, options).alias("read"),
+        F.from_json(F.when(~wild, wrapped), _wrapper(_nullable(schema).fields), options).alias("read"),
         F.when(F.contains(text, F.lit("]")), ends).otherwise(F.lit(True)).alias("ends"),
+        wild.alias("wild"),
     )
-    read, closes = read["read"], ~read["ends"]
+    read, closes, wild = read["read"], ~read["ends"], read["wild"]
     record = F.get(read[_LIST], F.lit(0))
     columns = [record[name] for name in schema.names]
     one = read[_END].isNotNull() & (F.size(read[_LIST]) == 1) & record.isNotNull()
@@ -77,11 +76,17 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
         F.when(F.try_parse_json(text).isNull(), "the text is not JSON"),
         F.when(~F.startswith(F.ltrim(text), F.lit("{")), "the text is not a JSON object"),
         F.when(follows | closes, "something follows the JSON object"),
+        F.when(wild, f"the value of {' or '.join(field.name for field in decimals)} is not of its type"),
         *_misfits(schema, given, columns),
         F.lit("a value is not of its type"),
     )
     fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *_missing(schema, columns))
     return Reading(both, _named(schema, columns), fault)
+
+
+def _wrapper(fields: list[StructField]) -> StructType:
+    of_list = StructField(_LIST, ArrayType(StructType(fields)))
+    return StructType([of_list, StructField(_END, IntegerType()), StructField(_CORRUPT, StringType())])
 
 
 def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
@@ -180,7 +185,8 @@ _END: Final = "__tubeclient_end"
 
 _MOST_SEPARATORS: Final = 250_000
 """Of a csv text. Spark's parser has 8 bytes for each, in each task."""
-_WILD_NUMBER: Final = r"[eE][+-]?0*[1-9]\d{3}|^.{1000}"
+_WILD_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
+_WILD_NUMBER: Final = rf"{_WILD_EXPONENT}|^.{{1000}}"
 """Java would compute all digits of such a number: for minutes, or until memory runs out."""
 _WILD_YEAR: Final = r"(?<!\d)[+-]\d{5}"
 """Such a year may lie beyond Spark's timestamps. With a format Spark ends the query then."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -149,6 +150,24 @@ def test_numbers_with_wild_exponents_are_bad(
         (wrap % "-99999999.99").encode(): ("-99999999.99",),
         (wrap % "1e8").encode(): WILD,
         (wrap % "1e-999").encode(): ("0.00",),
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
+    """Where they are in a decimal; other columns may have them."""
+    said = "the value of price or more is not of its type"
+    json = form("json", "name STRING, rate DOUBLE, price DECIMAL(24,4), more ARRAY<STRUCT<a: DECIMAL(4,2)>>")
+    wild = ("1e999999999", "1E400000000", "-1.5e-400000000", '"1e+0400000000"', "1e400000000")
+    assert parsed(delta_spark, json, {
+        **{b'{"price":%s}' % text.encode(): said for text in wild},
+        **{b'{"more":[{"a":1},{"a":%s}]}' % text.encode(): said for text in wild},
+        b'{"price":"x","name":"12e3456"}': said,
+        b'{"name":"12e3456","rate":1e-5000,"price":12345678901234567890.1234,"more":[{"a":1.5}]}':
+            ("12e3456", 0.0, "12345678901234567890.1234", [{"a": Decimal("1.50")}]),
+        b'{"price":1.5e3}': (None, None, "1500.0000", None),
+        b'{"price":1e400000000': "the text is not JSON",
+        b'{"price":1},{"price":1e400000000}': "something follows the JSON object",
     }) == GOOD  # fmt: skip
 
 
