@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tubeclient_cli.common.session_confs import session_confs
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -71,7 +73,7 @@ def available_now(
     stream = spark.readStream.format(fmt).options(**given).load()
     table = str(folder / "table")
     writer = stream.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
-    with _settings(spark, _KEPT_PROGRESSES):
+    with session_confs(spark, _KEPT_PROGRESSES):
         started = time.perf_counter()
         query = writer.trigger(availableNow=True).start(table)
         try:
@@ -138,7 +140,7 @@ def latencies(
     at random moments, so that they fall on all phases of the trigger. Those of the warm-up are not in the list.
     RuntimeError: a message is missing 30 s after the last one was sent.
     """
-    with _settings(spark, _KEPT_PROGRESSES):
+    with session_confs(spark, _KEPT_PROGRESSES):
         stream = _values(spark, fmt, options)
         with _memory_query(stream, trigger_ms) as query:
             # A first batch there is to be before the clock counts.
@@ -228,18 +230,3 @@ def _rows_of(spark: SparkSession, table: str, rows: int) -> int:
     if there != rows:
         raise RuntimeError(f"the table has {there} rows, the topic {rows}")
     return there
-
-
-@contextmanager
-def _settings(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in confs}
-    for name, value in confs.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)

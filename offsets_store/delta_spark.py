@@ -22,7 +22,7 @@ from offsets_store.storage import Conflict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaSparkStorage"]
+__all__ = ["DeltaSparkStorage", "is_conflict"]
 
 _MISSING: Final = {
     "DELTA_MISSING_DELTA_TABLE",
@@ -35,6 +35,14 @@ _MISSING: Final = {
 _CONFLICTS: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 # How many commits to look back for ours: other groups may have committed after it.
 _LOOK_BACK: Final = (5, 500)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether a commit through delta-spark failed because another writer's came first."""
+    from pyspark.errors import PySparkException
+
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    return any(mark in (condition or str(error)) for mark in _CONFLICTS)
 
 
 class DeltaSparkStorage:
@@ -178,8 +186,7 @@ class DeltaSparkStorage:
             yield
         except (PySparkException, Py4JError, OSError) as error:
             text = scrub(str(error), {}, self._table)
-            condition = error.getCondition() if isinstance(error, PySparkException) else None
-            if any(mark in (condition or text) for mark in _CONFLICTS):
+            if is_conflict(error):
                 raise Conflict(text) from None
             # No "from error": its text may hold a URI with its secrets.
             raise OffsetsTableError(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bench import streams
 
 
@@ -37,27 +35,3 @@ def test_messages_are_sent_until_the_time_is_over_and_each_holds_its_own_time() 
     assert sent
     assert sent == sorted(sent)
     assert [int(body) for body in bodies] == sent
-
-
-class _Conf:
-    def __init__(self, **values: str) -> None:
-        self.values = values
-
-    def get(self, name: str, default: str | None) -> str | None:
-        return self.values.get(name, default)
-
-    def set(self, name: str, value: str) -> None:
-        self.values[name] = value
-
-    def unset(self, name: str) -> None:
-        del self.values[name]
-
-
-@pytest.mark.parametrize("before", [{}, {"kept": "100"}])
-def test_settings_are_as_before_afterwards(before: dict[str, str]) -> None:
-    class Session:
-        conf = _Conf(**before)
-
-    with streams._settings(Session, {"kept": "5"}):  # type: ignore[arg-type]
-        assert Session.conf.values == {"kept": "5"}
-    assert Session.conf.values == before

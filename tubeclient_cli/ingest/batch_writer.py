@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_source.options.given import parse_options
-from spark_source.read.schema import spark_schema
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.bad_share import BadShare, TooManyBadRecords
 from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
@@ -22,7 +21,7 @@ from tubeclient_cli.ingest.settings import TARGET, IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
-from tubeclient_cli.ingest.staged import StagedBad, folder_name, orphans, owner_mark
+from tubeclient_cli.ingest.staged import StagedBad, folder_name, numbers, orphans, owner_mark
 from tubeclient_cli.ingest.target_columns import check_columns, columns_of
 
 if TYPE_CHECKING:
@@ -87,7 +86,11 @@ class BatchWriter:
         removes folders that nobody will publish. Raises MissingDeadLetters.
         """
         newest = state.newest
-        if newest is None or (newest, state.record) == self._settled:
+        if newest is None:
+            self._check_forgotten(state)
+            return
+        # Two RESTOREs may lead to where the table was; runs that looked between them are then behind.
+        if (newest, state.record) == self._settled and not state.is_restored:
             return
         tables = self._tables(state)
         target_id = self._sink.table_id() if tables else None
@@ -133,6 +136,11 @@ class BatchWriter:
         letters, state = self._letters, self._sink.look()
         target_id = self._sink.table_id()
         if letters is None or target_id is None or state.record is None:
+            if not state.is_whole:
+                raise ConfigurationError(
+                    f"Delta's history of {self._sink.where} no longer has a commit of group"
+                    f" {self._settings.consumer_group}. Let the job write a batch first"
+                )
             raise ConfigurationError(
                 f"{self._sink.where} has no commit of group {self._settings.consumer_group}, so no record of it is bad"
             )
@@ -148,9 +156,7 @@ class BatchWriter:
                 f" after the last commit of group {self._settings.consumer_group}. Let the job write a batch first"
             )
         self.settle(state)
-        columns = spark_schema(parse_options(self._settings.options("earliest"))).names
-        own = [name for name in columns if name != BAD_REASON]
-        chosen = letters.letters(target_id, own, self._settings.topics, reason)
+        chosen = letters.letters(target_id, parse_options(self._settings.options("earliest")), reason)
         check_columns(
             self._sink.schema(),
             columns_of(self._format, chosen.drop(LETTER_ID)),
@@ -164,7 +170,7 @@ class BatchWriter:
             if good:
                 folder = self._new_folder(state)
                 letters.stage_retried(parsed, folder)
-                bad = StagedBad(letters.location, folder, good, retried=True)
+                bad = replace(_naming(letters.location, *state.bad_tables), folder=folder, count=good, retried=True)
                 rows = target_rows(parsed)
                 if LINEAGE in rows.columns:
                     rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(LETTER_ID))
@@ -177,16 +183,14 @@ class BatchWriter:
     def _write(self, rows: DataFrame, record: SinkRecord, before: SinkState) -> None:
         letters = self._letters
         if letters is None:
-            # Later runs still know of the table where the group's bad records are.
-            known = before.newest.bad if before.newest is not None else None
-            good = self._format.only_good(rows)
-            self._sink.append(good, replace(record, bad=None if known is None else StagedBad(known.table)))
+            known = _naming(*before.bad_tables) if before.bad_tables else None
+            self._sink.append(self._format.only_good(rows), replace(record, bad=known))
             return
         parsed = self._format.parse(rows).persist()
         try:
             counted = _count(parsed)
             self._check_share(counted, record)
-            bad = StagedBad(letters.location)
+            bad = _naming(letters.location, *before.bad_tables)
             if counted.bad:
                 folder = self._new_folder(before)
                 letters.stage(parsed, folder)
@@ -220,31 +224,42 @@ class BatchWriter:
     def _publish_pending(
         self, newest: SinkRecord, bad: StagedBad, target_id: str, tables: list[DeadLetters], *, undone: bool
     ) -> None:
-        if any(table.is_published(newest, target_id) for table in tables):
+        if any(table.published(target_id) >= newest.sequence for table in tables):
             return
         for table in tables:
             if bad.folder is not None and table.has_staged(bad.folder):
                 table.create()
-                table.publish(newest, bad, target_id)
+                table.publish(newest, bad, target_id, undone=undone)
                 return
-        if bad.retried:
-            # The folder is removed once the letters say so; whoever removed them since has done with them.
-            return
-        text = (
-            f"batch {newest.batch_id} of query {newest.query_id} in {self._sink.where} had {bad.count:,} bad records, "
-            f"which are neither in the dead-letter table nor in the folder where they were staged, {bad.folder} in"
-            f" _staged of {bad.table}"
-        )
+        text, way_out = _missing_ids(newest, bad) if bad.retried else _missing_rows(newest, bad)
+        text = f"{self._sink.where}: {text}"
         if undone:
-            _log.warning("%s; RESTORE undid that batch, so its records are read again", text)
+            _log.warning("%s; RESTORE undid that commit", text)
             return
         if self._settings.starting_offsets != TARGET:
             raise MissingDeadLetters(
-                f"{text}. If the table was moved, give its new place with --bad-records. If it was deleted, either "
-                "RESTORE the target to the version before that batch and start with a new checkpoint, which reads them "
-                f"again; or go on without them with --starting-offsets {TARGET}"
+                f"{text}. If the table was moved, give its new place with bad-records. Otherwise {way_out}"
             )
-        _log.warning("%s; the job goes on without them, as --starting-offsets %s says", text, TARGET)
+        _log.warning("%s; this run goes on all the same, as starting-offsets %s says", text, TARGET)
+
+    def _check_forgotten(self, state: SinkState) -> None:
+        """Raise MissingDeadLetters if the group's newest commit, which the target's history no longer has, may have
+        staged what is not published."""
+        letters, number = self._letters, state.sequence
+        if letters is None or not number:
+            return
+        target_id = self._sink.table_id()
+        if target_id is None or letters.published(target_id) >= number:
+            return
+        left = [one for one, of in numbers(letters.staged(), self._marks(target_id)).items() if of == number]
+        if left:
+            raise MissingDeadLetters(
+                f"Delta's history of {self._sink.where} no longer has commit {number} of group"
+                f" {self._settings.consumer_group}, which may be what the folder {left[0]} in _staged of"
+                f" {letters.where} is for: bad records that are in no table, or ids of records that a retry moved. Read"
+                " the folder's Parquet files and see what of it the target lacks; then move the folder to another"
+                " place, and start again"
+            )
 
     def _sweep(self, table: DeadLetters, target_id: str, newest: int) -> None:
         for folder in orphans(table.staged(), self._marks(target_id), newest):
@@ -256,17 +271,41 @@ class BatchWriter:
         return [owner_mark(self._settings.consumer_group, name) for name in names]
 
     def _tables(self, state: SinkState) -> list[DeadLetters]:
-        """The dead-letter tables that may have records of the group and the target: this run's, then earlier ones."""
+        """The dead-letter tables that may have something left to do: this run's, the newest commit's, and after a
+        RESTORE each that the group has had."""
         tables = [] if self._letters is None else [self._letters]
-        known = {table.location for table in tables}
-        for record in (state.newest, state.record):
-            if record is not None and record.bad is not None and record.bad.table not in known:
-                known.add(record.bad.table)
-                tables.append(self._table(record.bad.table))
-        return tables
+        named = state.bad_tables if state.is_restored else state.bad_tables[:1]
+        return [*tables, *(self._table(name) for name in named if name not in {one.location for one in tables})]
 
     def _table(self, path: str) -> DeadLetters:
         return DeadLetters(self._spark, path, self._settings.consumer_group)
+
+
+def _naming(*tables: str) -> StagedBad:
+    """What a commit without bad records says, so that later runs know all tables of the group."""
+    first, *others = dict.fromkeys(tables)
+    return StagedBad(first, earlier_tables=tuple(others))
+
+
+def _missing_rows(newest: SinkRecord, bad: StagedBad) -> tuple[str, str]:
+    """What is wrong if a batch's staged folder is gone, and what to do."""
+    return (
+        f"batch {newest.batch_id} of query {newest.query_id} had {bad.count:,} bad records, which are neither in the"
+        f" dead-letter table nor in the folder where they were staged, {bad.folder} in _staged of {bad.table}",
+        "either RESTORE the target to the version before that batch and start with a new checkpoint, which reads them"
+        f" again; or go on without them with --starting-offsets {TARGET}",
+    )
+
+
+def _missing_ids(newest: SinkRecord, bad: StagedBad) -> tuple[str, str]:
+    """The same for a retry's."""
+    return (
+        f"a retry moved {bad.count:,} bad records to the target, and the dead-letter table does not say which: the"
+        f" folder with their ids, {bad.folder} in _staged of {bad.table}, is gone",
+        f"RESTORE the target to version {newest.based_on}, start the job, and retry again; or delete the records that"
+        " the target has (columns partitionKey, messageId and recordIndex) from the dead-letter table, and start the"
+        f" job with --starting-offsets {TARGET}",
+    )
 
 
 def _is_before_retries(before: SinkState, now: SinkState) -> bool:

@@ -2,20 +2,28 @@
 
 A batch's bad records are first staged: written as Parquet to a folder in the table's, where readers do not see them.
 Once the batch is in the target they are appended with a transaction of the group and the target, whose version is the
-number of the target's commit. So they are appended once, whoever does it and however often.
+number of the target's commit. So they are appended once, whoever does it and however often. What a retry moved is
+marked with the same transaction.
+
+Which rows count follows from the target. A second transaction, whose version is the target's, keeps a run that looked
+earlier from overruling one that looked later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from offsets_store.delta_spark import is_conflict
 from offsets_store.errors import display_uri
 from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE
+from tubeclient_cli.common.session_confs import session_confs
+from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE, judgement
 from tubeclient_cli.ingest.record_format import BAD_REASON, UNREAD
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -33,6 +41,12 @@ _ID: Final = "id"
 """The same column in the table."""
 
 _REASON: Final = "reason"
+
+_TRIES: Final = 10
+"""How often a change of the table is tried. Each time that it fails, another writer's has succeeded."""
+_TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
+"""For UPDATE and MERGE, which have no options."""
 
 
 class MissingDeadLetters(ConfigurationError):
@@ -117,120 +131,117 @@ class DeadLetters:
         ids = parsed.where(F.col(BAD_REASON).isNull()).select(F.col(LETTER_ID).alias(_ID))
         ids.write.parquet(self._staged(folder))
 
-    def letters(self, target_id: str, columns: Sequence[str], topics: Sequence[str], reason: str | None) -> DataFrame:
-        """The group's bad records of the topics with these columns of the source, and `LETTER_ID`; those whose messages
-        the source could not read are left out. `reason` is a part of the reason; None chooses all."""
+    def letters(self, target_id: str, options: SourceOptions, reason: str | None) -> DataFrame:
+        """The group's bad records of what `options` read, with the source's columns and `LETTER_ID`; those whose
+        messages the source could not read are left out. `reason` is a part of the reason; None chooses all."""
         from pyspark.sql import functions as F
 
         rows = self._rows().where(self._own(target_id) & (F.col("state") == BAD) & ~F.col(UNREAD))
-        rows = rows.where(F.col("topic").isin(*topics))
+        rows = rows.where(F.col("topic").isin(*options.topics))
+        if options.streams:
+            rows = rows.where(F.col("inlongStreamId").isin(*options.streams))
+        for topic, tags in options.filters.items():
+            rows = rows.where((F.col("topic") != topic) | F.col("messageType").isin(*tags))
         if reason is not None:
             rows = rows.where(F.contains(F.col(_REASON), F.lit(reason)))
+        columns = [name for name in spark_schema(options).names if name != BAD_REASON]
         return rows.select(*columns, F.col(_ID).alias(LETTER_ID))
 
-    def is_published(self, record: SinkRecord, target_id: str) -> bool:
-        """Whether the table has what the target's commit `record` staged for it."""
-        from delta.tables import DeltaTable
-        from pyspark.sql import functions as F
-
-        if not self.exists():
-            return False
-        sequence = record.sequence
-        if record.bad is not None and record.bad.retried:
-            known = F.array_contains("retries", F.lit(sequence).cast("long"))
-            return self._rows().where(self._own(target_id) & known).limit(1).count() > 0
-        snapshot = DeltaTable.forPath(self._spark, self._path)._jdt.table().update()
-        version = snapshot.transactions().get(self._transaction_id(target_id))
-        return bool(version.isDefined()) and int(version.get()) >= sequence
+    def published(self, target_id: str) -> int:
+        """The number of the target's newest commit whose staged folder was published; -1 if there is none."""
+        return self._last_version(self._transaction_id(target_id))
 
     def has_staged(self, folder: str) -> bool:
         """Whether there is this staged folder."""
         return bool(self._files.exists(self._path_of(folder)))
 
-    def publish(self, record: SinkRecord, bad: StagedBad, target_id: str) -> None:
+    def publish(self, record: SinkRecord, bad: StagedBad, target_id: str, *, undone: bool = False) -> None:
         """Append the staged bad records of the target's commit `record`, or say of the staged ids that it has retried
-        them; if that is not done yet."""
+        them; if that is not done yet. `undone`: RESTORE took the commit out."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
+
+        def attempt() -> None:
+            if self.published(target_id) >= record.sequence:
+                return
+            try:
+                self._publish(record, bad, target_id, undone=undone)
+            except (PySparkException, Py4JError, MissingDeadLetters):
+                # Another run of the group may do the same, and remove the folder when it has.
+                if self.published(target_id) < record.sequence:
+                    raise
+
+        _until_alone(attempt)
+
+    def _publish(self, record: SinkRecord, bad: StagedBad, target_id: str, *, undone: bool) -> None:
         from pyspark.sql import functions as F
 
-        if bad.folder is None or self.is_published(record, target_id):
+        place = self._staged(bad.folder or "")
+        schema = _ids_schema() if bad.retried else _staged_schema()
+        staged = self._spark.read.schema(schema).option("__globPaths__", "false").parquet(place)
+        if (count := staged.count()) != bad.count:
+            raise MissingDeadLetters(
+                f"the folder {display_uri(place)} has {count} of the {bad.count} bad records that the target's newest"
+                " commit names. Was it changed? Put it back as it was; or remove it, and go on without those records"
+                " with --starting-offsets target"
+            )
+        if bad.retried:
+            self._set_retried(staged, record.sequence, target_id, undone=undone)
             return
-        try:
-            schema = _ids_schema() if bad.retried else _staged_schema()
-            staged = self._spark.read.schema(schema).option("__globPaths__", "false").parquet(self._staged(bad.folder))
-            if (count := staged.count()) != bad.count:
-                raise MissingDeadLetters(
-                    f"the folder {display_uri(self._staged(bad.folder))} has {count} of the {bad.count} bad records"
-                    " that the target's newest commit names. Was it changed? Put it back as it was; or remove it, and"
-                    " go on without those records with --starting-offsets target"
-                )
-            if bad.retried:
-                self._set_retried(staged, record.sequence)
-                return
-            rows = staged.select(
-                F.lit(record.consumer_group).alias("consumerGroup"),
-                F.lit(target_id).alias("targetId"),
-                F.lit(record.sequence).cast("long").alias("sequence"),
-                F.lit(record.query_id).alias("queryId"),
-                F.lit(record.batch_id).cast("long").alias("batchId"),
-                F.lit(BAD).alias("state"),
-                F.array().cast("array<bigint>").alias("retries"),
-                *_staged_schema().names,
-            )
-            (
-                rows.write.format("delta")
-                .mode("append")
-                .option("txnAppId", self._transaction_id(target_id))
-                .option("txnVersion", record.sequence)
-                .save(self._path)
-            )
-        except (PySparkException, Py4JError, MissingDeadLetters):
-            # Another run of the group may do the same, and remove the folder when it has.
-            if not self.is_published(record, target_id):
-                raise
+        rows = staged.select(
+            F.lit(record.consumer_group).alias("consumerGroup"),
+            F.lit(target_id).alias("targetId"),
+            F.lit(record.sequence).cast("long").alias("sequence"),
+            F.lit(record.query_id).alias("queryId"),
+            F.lit(record.batch_id).cast("long").alias("batchId"),
+            F.lit(UNDONE if undone else BAD).alias("state"),
+            F.array().cast("array<bigint>").alias("retries"),
+            *_staged_schema().names,
+        )
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", self._transaction_id(target_id))
+            .option("txnVersion", record.sequence)
+            .save(self._path)
+        )
 
-    def _set_retried(self, ids: DataFrame, sequence: int) -> None:
+    def _set_retried(self, ids: DataFrame, sequence: int, target_id: str, *, undone: bool) -> None:
         from delta.tables import DeltaTable
         from pyspark.sql import functions as F
 
-        number = F.lit(sequence).cast("long")
-        (
+        retries = F.array_append("letters.retries", F.lit(sequence).cast("long"))
+        merge = (
             DeltaTable.forPath(self._spark, self._path)
             .alias("letters")
             .merge(ids.alias("ids"), f"letters.{_ID} = ids.{_ID}")
-            .whenMatchedUpdate(
-                ~F.array_contains("letters.retries", number),
-                {"state": F.lit(RETRIED), "retries": F.array_append("letters.retries", number)},
-            )
-            .execute()
+            .whenMatchedUpdate(set={"retries": retries, **({} if undone else {"state": F.lit(RETRIED)})})
         )
+        with self._transaction(self._transaction_id(target_id), sequence):
+            merge.execute()
 
     def mark(self, state: SinkState, target_id: str) -> None:
-        """Set which records of the group count, by what RESTORE made of the target: only those whose batch is in it.
-
-        Numbers past those in `state` are another run's, and stay.
-        """
+        """Set the states of the group's rows by what RESTORE made of the target. Does nothing if a run that looked at
+        the target later, or at the same version of it, has done so."""
         from delta.tables import DeltaTable
         from pyspark.sql import functions as F
 
-        record = state.record
-        if (record is None and not state.is_whole) or not self.exists():
+        right = judgement(state)
+        if right is None or state.version is None or not self.exists():
             return
+        looked_at = state.version
+        name = f"{self._transaction_id(target_id)}:states"
+        wrong = self._own(target_id) & right.is_known & (F.col("state") != right.state)
 
-        def in_target(sequence: Column) -> Column:
-            has = sequence <= (record.sequence if record is not None else 0)
-            for first, last in record.undone if record is not None else ():
-                has = has & ~sequence.between(first, last)
-            return has
+        def attempt() -> None:
+            # A run that looked before RESTORE must find that another one looked after it, also where no row changes.
+            if self._last_version(name) < looked_at and (
+                state.is_restored or self._rows().where(wrong).limit(1).count()
+            ):
+                with self._transaction(name, looked_at):
+                    DeltaTable.forPath(self._spark, self._path).update(wrong, {"state": right.state})
 
-        known_from = record.known_from if record is not None else 1
-        sequence, retries = F.col("sequence"), F.col("retries")
-        told = sequence.between(known_from, state.sequence) & ~F.exists(retries, lambda one: one > state.sequence)
-        now = F.when(~in_target(sequence), UNDONE).when(F.exists(retries, in_target), RETRIED).otherwise(BAD)
-        wrong = self._own(target_id) & told & (F.col("state") != now)
-        if self._rows().where(wrong).limit(1).count():
-            DeltaTable.forPath(self._spark, self._path).update(wrong, {"state": now})
+        _until_alone(attempt)
 
     def staged(self) -> list[str]:
         """The names of all staged folders."""
@@ -258,6 +269,30 @@ class DeadLetters:
 
     def _transaction_id(self, target_id: str) -> str:
         return f"tubeclient:{self._consumer_group}:{target_id}"
+
+    def _last_version(self, transaction_id: str) -> int:
+        """The newest version of a transaction; -1 if there is none."""
+        from delta.tables import DeltaTable
+
+        if not self.exists():
+            return -1
+        version = DeltaTable.forPath(self._spark, self._path)._jdt.table().update().transactions().get(transaction_id)
+        return int(version.get()) if version.isDefined() else -1
+
+    def _transaction(self, transaction_id: str, version: int) -> AbstractContextManager[None]:
+        """Within it, UPDATE and MERGE are this transaction: Delta passes over one that has been, or is behind."""
+        return session_confs(self._spark, {_TXN_APP_ID: transaction_id, _TXN_VERSION: str(version)})
+
+
+def _until_alone(change: Callable[[], None]) -> None:
+    """Do `change` again as long as another writer of the table comes first."""
+    for left in reversed(range(_TRIES)):
+        try:
+            change()
+            return
+        except Exception as error:
+            if left == 0 or not is_conflict(error):
+                raise
 
 
 @cache

@@ -6,16 +6,16 @@ column's type, or if a NOT NULL column has none. The source's own bad messages a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import SESSION_ZONE
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
 __all__ = ["BAD_REASON", "BAD_RECORD", "LINEAGE", "RECORD", "UNREAD", "Kind", "RecordFormat", "or_fail", "target_rows"]
@@ -96,7 +96,7 @@ class RecordFormat:
     def parse(self, rows: DataFrame) -> DataFrame:
         """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
         `UNREAD`."""
-        with _confs_of(self, rows.sparkSession):
+        with session_confs(rows.sparkSession, self._confs()):
             return self._parsed(rows)
 
     def _parsed(self, rows: DataFrame) -> DataFrame:
@@ -136,6 +136,12 @@ class RecordFormat:
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
 
+    def _confs(self) -> dict[str, str]:
+        """With them expressions get the format's time zone, and `decode` takes each charset of Java's, and writes
+        U+FFFD for what is wrong. By default it takes seven, and ends the query."""
+        confs = dict.fromkeys(("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"), "true")
+        return confs if self.time_zone is None else {**confs, SESSION_ZONE: self.time_zone}
+
     def _text(self) -> Column:
         """The record's text; null if the bytes are not text of the encoding."""
         from pyspark.sql import functions as F
@@ -169,23 +175,3 @@ def or_fail(parsed: DataFrame) -> DataFrame:
 
 def _columns(parsed: DataFrame) -> DataFrame:
     return parsed.select(f"{RECORD}.*")
-
-
-@contextmanager
-def _confs_of(form: RecordFormat, spark: SparkSession) -> Iterator[None]:
-    """Within it, expressions get the format's time zone, and `decode` takes each charset of Java's, and writes U+FFFD
-    for what is wrong. By default it takes seven, and ends the query."""
-    wanted = dict.fromkeys(("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"), "true")
-    if form.time_zone is not None:
-        wanted[SESSION_ZONE] = form.time_zone
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    try:
-        for name, value in wanted.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)

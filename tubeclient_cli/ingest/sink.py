@@ -9,7 +9,7 @@ accepts one: a run that hung and was replaced meanwhile can no longer write.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from offsets_store.errors import display_uri
 from tubeclient.errors import ConfigurationError
@@ -33,13 +33,6 @@ class OvertakenRun(ConfigurationError):
     """Another run of the group wrote to the table during this run's batch."""
 
 
-class _Seen(NamedTuple):
-    """The table's version that was read or written last; None if there is no table."""
-
-    version: int | None
-    state: SinkState
-
-
 class DeltaSink:
     """The Delta table at `path`, for one consumer group; several groups may share it. With `evolve` it gains
     columns that it lacks."""
@@ -49,7 +42,8 @@ class DeltaSink:
         self._spark = spark
         self._path = path
         self._consumer_group = consumer_group
-        self._seen: _Seen | None = None
+        self._seen: SinkState | None = None
+        """The state of the version that was read or written last; None if there is no table."""
 
     @property
     def where(self) -> str:
@@ -74,11 +68,9 @@ class DeltaSink:
         table = DeltaTable.forPath(self._spark, self._path)
         snapshot = table._jdt.table().update()
         if self._seen is None or self._seen.version != int(snapshot.version()):
-            version, state = self._read(table)
-            if not state.is_whole:
-                state = self._completed(state, snapshot)
-            self._seen = _Seen(version, state)
-        return self._seen.state
+            state = self._read(table)
+            self._seen = state if state.is_whole else self._completed(state, snapshot)
+        return self._seen
 
     def table_id(self) -> str | None:
         """The id that Delta gave the table; None if there is no table."""
@@ -97,8 +89,9 @@ class DeltaSink:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        version, state = self._seen or _Seen(None, SinkState())
-        record = state.numbered(record, version)
+        state = self._seen or SinkState()
+        record = state.numbered(record)
+        next_version = 0 if state.version is None else state.version + 1
         conf = rows.sparkSession.conf
         conf.unset(_LAST_COMMIT)
         try:
@@ -115,8 +108,8 @@ class DeltaSink:
             if not self._overtaken(state, record):
                 raise
             raise self._overtaken_at(record) from None
-        if conf.get(_LAST_COMMIT, None) == str(0 if version is None else version + 1):
-            self._seen = _Seen(version=0 if version is None else version + 1, state=SinkState(record, record.sequence))
+        if conf.get(_LAST_COMMIT, None) == str(next_version):
+            self._seen = SinkState(record, record.sequence, version=next_version)
         elif self.look().record != record:
             # Delta silently skips a number that is taken.
             raise self._overtaken_at(record)
@@ -156,7 +149,7 @@ class DeltaSink:
         never_wrote = not any(name.startswith(f"{self._consumer_group}:") for name in names)
         return replace(state, is_whole=state.record is not None or (never_wrote and not state.is_copy))
 
-    def _read(self, table: Any) -> _Seen:
+    def _read(self, table: Any) -> SinkState:
         columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
         for limit in _HISTORY_STEPS:
             rows = table.history(limit).select(*columns).collect()
@@ -170,7 +163,7 @@ class DeltaSink:
                 )
                 for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
             ]
-            seen = _Seen(commits[0].version if commits else None, state_of(commits, self._consumer_group))
-            if seen.state.is_whole or len(commits) < limit:
+            state = state_of(commits, self._consumer_group)
+            if state.is_whole or len(commits) < limit:
                 break
-        return seen
+        return state

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -57,6 +57,10 @@ class SinkState:
     """Whether rows came from another table, whose history is not here."""
     undone: SinkRecord | None = None
     """The group's newest commit, if RESTORE undid it."""
+    is_restored: bool = False
+    """Whether RESTORE came after `record`, or after all of the history that is known."""
+    version: int | None = field(default=None, compare=False)
+    """The table's version of which this is known; None if there is no table."""
 
     @property
     def ends(self) -> Offsets:
@@ -68,8 +72,14 @@ class SinkState:
         """The group's newest commit, undone or not; None if there is none, or it is unknown."""
         return self.undone or self.record
 
-    def numbered(self, record: SinkRecord, version: int | None) -> SinkRecord:
-        """`record` as the group's next commit, on top of this state, which is the table's at `version`."""
+    @property
+    def bad_tables(self) -> tuple[str, ...]:
+        """The dead-letter tables that may have records of the group, newest first."""
+        named = [one.bad for one in (self.newest, self.record) if one is not None and one.bad is not None]
+        return tuple(dict.fromkeys(table for bad in named for table in (bad.table, *bad.earlier_tables)))
+
+    def numbered(self, record: SinkRecord) -> SinkRecord:
+        """`record` as the group's next commit, on top of this state."""
         before = self.record
         undone: tuple[tuple[int, int], ...] = ()
         known_from = 1
@@ -80,7 +90,7 @@ class SinkState:
         last = max(before.sequence if before is not None else 0, known_from - 1)
         if self.sequence > last:
             undone = (*undone, (last + 1, self.sequence))
-        return replace(record, sequence=self.sequence + 1, based_on=version, undone=undone, known_from=known_from)
+        return replace(record, sequence=self.sequence + 1, based_on=self.version, undone=undone, known_from=known_from)
 
     def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
         """The state for a query that begins `topics` anew: it ignores them until the query itself has written."""
@@ -106,6 +116,21 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
     sequence = 0
     undone: set[str] = set()
     newest: SinkRecord | None = None
+
+    def found(record: SinkRecord | None, *, is_whole: bool, is_copy: bool = False) -> SinkState:
+        return SinkState(
+            record,
+            sequence,
+            # Rows removed before the group's first commit do not matter.
+            taken if record is not None else None,
+            frozenset(undone - _topics(record)),
+            is_whole,
+            is_copy,
+            newest,
+            is_restored=kept_up_to is not None,
+            version=commits[0].version if commits else None,
+        )
+
     for index, commit in enumerate(commits):
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
@@ -119,18 +144,15 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
             # The record does not include what came between the job's read of the table and its commit.
             between = (one for one in commits[index + 1 :] if one.version > base)
             taken = _worse(taken, *map(_taken, between))
-            is_whole = commits[-1].version <= base + 1
-            return SinkState(record, sequence, taken, frozenset(undone - _topics(record)), is_whole, undone=newest)
+            return found(record, is_whole=commits[-1].version <= base + 1)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
             kept_up_to = version
         elif effect is _Effect.FOREIGN:
-            return SinkState(None, sequence, None, frozenset(undone), is_whole=False, is_copy=True, undone=newest)
+            return found(None, is_whole=False, is_copy=True)
         else:
             taken = _worse(taken, _taken(commit))
-    # Rows removed before the group's first commit do not matter.
-    is_whole = not commits or commits[-1].version == 0
-    return SinkState(None, sequence, None, frozenset(undone), is_whole, undone=newest)
+    return found(None, is_whole=not commits or commits[-1].version == 0)
 
 
 def _topics(record: SinkRecord | None) -> set[str]:

@@ -40,9 +40,13 @@ class SinkRecord:
     known_from: int = 1
     """The first number of which `undone` tells; the table's history no longer has what was before."""
 
-    def has(self, sequence: int) -> bool:
-        """Whether the table has the group's commit of that number, which is at least `known_from`."""
-        return sequence <= self.sequence and not any(first <= sequence <= last for first, last in self.undone)
+    @property
+    def held(self) -> tuple[tuple[int, int], ...]:
+        """The numbers of the group's commits that the table has, from `known_from` on: pairs of the first and the
+        last."""
+        firsts = (self.known_from, *(last + 1 for _, last in self.undone))
+        lasts = (*(first - 1 for first, _ in self.undone), self.sequence)
+        return tuple((first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last)
 
     @property
     def transaction_id(self) -> str:
@@ -72,6 +76,7 @@ class SinkRecord:
                 "staged": self.bad.folder,
                 "count": self.bad.count,
                 "retried": self.bad.retried,
+                "earlierTables": self.bad.earlier_tables,
             }
         if self.undone:
             record["undone"] = self.undone
@@ -98,9 +103,17 @@ class SinkRecord:
             int(record.get("sequence", 0)),
             record.get("basedOn"),
             tuple(map(str, record.get("masterServers", ()))),
-            StagedBad(str(bad["table"]), bad["staged"], int(bad["count"]), bool(bad.get("retried", False)))
-            if bad is not None
-            else None,
+            _staged_bad(bad) if bad is not None else None,
             tuple((int(first), int(last)) for first, last in record.get("undone", ())),
             int(record.get("knownFrom", 1)),
         )
+
+
+def _staged_bad(bad: Mapping[str, Any]) -> StagedBad:
+    return StagedBad(
+        str(bad["table"]),
+        bad["staged"],
+        int(bad["count"]),
+        bool(bad["retried"]),
+        tuple(map(str, bad["earlierTables"])),
+    )

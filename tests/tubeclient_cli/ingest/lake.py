@@ -80,7 +80,7 @@ class Run(NamedTuple):
         self.writer.settle(state)
         start = state.ends.get(KEY, 0) // INDEX_ENTRY_BYTES
         end = INDEX_ENTRY_BYTES * (start + size)
-        record = SinkRecord("g", "q", state.sequence, Offsets({KEY: end}))
+        record = SinkRecord(lake.group, "q", state.sequence, Offsets({KEY: end}))
         self.writer.write(lake.records(start, start + size), record, state)
 
 
@@ -89,6 +89,7 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
+        self.group = "g"
         self.target = folder / "target"
         self.letters = folder / "letters"
         self.bad_by: tuple[int, ...] = (3,)
@@ -100,7 +101,7 @@ class Lake:
         """A run up to its first batch."""
         given: dict[str, Any] = {
             "master_servers": "127.0.0.1:8715",
-            "consumer_group": "g",
+            "consumer_group": self.group,
             "topics": ("clicks",),
             "target": str(self.target),
             "checkpoint": "/c",
@@ -133,6 +134,17 @@ class Lake:
 
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`{self.target}` TO VERSION AS OF {version}").collect()
+
+    def cut_history(self) -> None:
+        """Leave of the target's history one commit of others, as Delta does after `delta.logRetentionDuration`."""
+        DeltaTable(str(self.target)).optimize.compact()
+        table = DeltaTable(str(self.target))
+        table.create_checkpoint()
+        for version in range(table.version()):
+            (self.target / "_delta_log" / f"{version:020}.json").unlink()
+
+    def target_id(self) -> str:
+        return str(DeltaTable(str(self.target)).metadata().id)
 
     def good(self) -> list[int]:
         if not DeltaTable.is_deltatable(str(self.target)):

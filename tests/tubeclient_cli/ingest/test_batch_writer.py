@@ -31,11 +31,10 @@ def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
     lake.run(4, 4)
     assert (lake.good(), lake.bad(), lake.staged()) == ([1, 2, 4, 5, 7], [0, 3, 6], [])
     [row] = [row for row in DeltaTable(str(lake.letters)).to_pyarrow_table().to_pylist() if row["value"] == b"6"]
-    target_id = str(DeltaTable(str(lake.target)).metadata().id)
     assert row.pop("id")
     assert {name: value for name, value in row.items() if value is not None and name != "time"} == {
         "consumerGroup": "g",
-        "targetId": target_id,
+        "targetId": lake.target_id(),
         "sequence": 2,
         "queryId": "q",
         "batchId": 1,
@@ -153,16 +152,6 @@ def test_staged_records_that_are_gone_are_for_the_user_to_judge(lake: Lake) -> N
     assert lake.repeated_or_missing(12) == {0: 0, 3: 0}
 
 
-def test_after_a_restore_nobody_asks_for_records_that_are_read_again(lake: Lake) -> None:
-    lake.run(2)
-    killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
-    [folder] = lake.staged()
-    shutil.rmtree(folder)
-    lake.restore(0)
-    lake.run(6)
-    assert lake.repeated_or_missing(8) == {}
-
-
 def test_staged_records_are_found_without_hadoops_mark_of_success(lake: Lake) -> None:
     killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
     [folder] = lake.staged()
@@ -175,6 +164,16 @@ def test_a_path_may_have_characters_of_patterns(delta_spark: SparkSession, tmp_p
     lake = Lake(delta_spark, tmp_path / "a[b]{c}")
     lake.run(6)
     assert lake.repeated_or_missing(6) == {}
+
+
+def test_a_commit_that_the_history_lost_is_for_the_user_to_judge(lake: Lake, tmp_path: Path) -> None:
+    killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
+    [folder] = lake.staged()
+    lake.cut_history()
+    with pytest.raises(MissingDeadLetters, match=rf"no longer has commit 1 of group g, .*{folder.name}"):
+        lake.start()
+    folder.rename(tmp_path / "kept")
+    lake.start()
 
 
 def test_half_of_a_staged_folder_is_not_taken_for_the_whole(lake: Lake) -> None:
@@ -257,40 +256,6 @@ def test_a_target_that_was_made_anew_keeps_the_old_ones_letters(lake: Lake) -> N
     shutil.rmtree(lake.target)
     lake.run(6)
     assert lake.bad() == [0, 0, 3, 3]
-
-
-def test_what_restore_takes_out_of_the_target_does_not_count_and_what_it_brings_back_does(lake: Lake) -> None:
-    lake.run(6, 6, 6)
-    lake.restore(0)
-    lake.bad_by = (2,)
-    lake.run(4)
-    assert (lake.repeated_or_missing(10), lake.bad(UNDONE)) == ({}, [6, 9, 12, 15])
-    # Back to the branch that was left, past the commit on the other one.
-    lake.restore(2)
-    lake.bad_by = (5,)
-    lake.run(3)
-    assert (lake.repeated_or_missing(21), lake.bad(UNDONE)) == ({}, [6, 8])
-    # And to the other again.
-    lake.restore(4)
-    lake.run()
-    assert (lake.repeated_or_missing(10), lake.bad(UNDONE)) == ({}, [6, 9, 12, 15, 20])
-    # To before all of it, by a run that goes on meanwhile.
-    run = lake.start()
-    lake.restore(0)
-    run.write(lake, 6)
-    assert lake.repeated_or_missing(12) == {}
-
-
-def test_a_batch_that_restore_undid_before_it_was_published_can_come_back(lake: Lake) -> None:
-    lake.run(6)
-    killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
-    lake.restore(0)
-    killed_at(DeadLetters, "mark", after=False, run=lambda: lake.run())
-    lake.run(3)
-    assert lake.repeated_or_missing(9) == {}
-    lake.restore(1)
-    lake.run()
-    assert lake.repeated_or_missing(12) == {}
 
 
 def test_a_table_of_something_else_is_refused(lake: Lake) -> None:

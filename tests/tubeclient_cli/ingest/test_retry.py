@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
 
+from spark_source.options.given import parse_options
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.ingest.batch_writer import Retried
-from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters
+from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
 from tubeclient_cli.ingest.letter_states import RETRIED
 from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
@@ -115,6 +117,50 @@ def test_letters_that_were_removed_after_their_retry_stop_nothing(lake: Lake) ->
     assert (len(lake.good()), lake.bad()) == (12, [])
 
 
+def test_letters_that_were_removed_before_they_are_marked_stop_nothing(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = ()
+    killed_at(DeltaSink, "append", after=True, run=lambda: lake.start().writer.retry(None))
+    DeltaTable(str(lake.letters)).delete()
+    lake.run()
+    lake.run(6)
+    assert (len(lake.good()), lake.bad(), lake.staged()) == (12, [], [])
+
+
+def test_a_retry_whose_ids_are_gone_is_taken_back(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = ()
+    killed_at(DeltaSink, "append", after=True, run=lambda: lake.start().writer.retry(None))
+    [folder] = lake.staged()
+    shutil.rmtree(folder)
+    for run in (lake.run, lambda: lake.start().writer.retry(None)):
+        with pytest.raises(MissingDeadLetters, match=r"a retry moved 2 bad records .* RESTORE the target to version 0"):
+            run()
+    lake.restore(0)
+    lake.run(6)
+    assert lake.start().writer.retry(None) == Retried(2, 0)
+    assert (lake.repeated_or_missing(12), lake.bad(RETRIED)) == ({}, [0, 3])
+
+
+def test_states_are_changed_within_a_batch_of_spark_as_well(lake: Lake, tmp_path: Path) -> None:
+    """Spark gives each batch a session of its own; the transactions are in the job's."""
+    lake.run(6, 6)
+    lake.bad_by = (2,)
+    killed_at(DeltaSink, "append", after=True, run=lambda: lake.start().writer.retry(None))
+    lake.restore(1)
+
+    def settle(*_: object) -> None:
+        lake.start()
+
+    stream = lake.spark.readStream.format("delta").load(str(lake.target)).writeStream
+    stream = stream.foreachBatch(settle).option("checkpointLocation", str(tmp_path / "c"))
+    stream.trigger(availableNow=True).start().awaitTermination()
+    assert (lake.repeated_or_missing(12), lake.bad(), lake.staged()) == ({}, [0, 3, 6, 9], [])
+    letters, name = DeltaTable(str(lake.letters)), f"tubeclient:g:{lake.target_id()}"
+    assert (letters.transaction_version(name), letters.transaction_version(f"{name}:states")) == (3, 3)
+    assert lake.spark.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+
+
 @pytest.mark.parametrize("goes_on", ["job", "retry"])
 @pytest.mark.parametrize(
     ("place", "method"), [(DeadLetters, "stage_retried"), (DeltaSink, "append"), (DeadLetters, "publish")]
@@ -179,6 +225,35 @@ def test_a_retry_that_restore_undid_is_bad_again(lake: Lake) -> None:
     lake.restore(1)
     lake.run()
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0])
+
+
+def test_a_retry_of_old_letters_that_restore_undid_is_bad_again_where_the_history_is_cut(lake: Lake) -> None:
+    lake.run(6)
+    lake.cut_history()
+    lake.bad_by = ()
+    run = lake.run(1)
+    version = DeltaTable(str(lake.target)).version()
+    assert run.writer.retry(None) == Retried(2, 0)
+    assert lake.bad(RETRIED) == [0, 3]
+    lake.restore(version)
+    lake.run()
+    assert (lake.bad(RETRIED), lake.bad()) == ([], [0, 3])
+
+
+def test_a_retry_keeps_to_the_streams_and_tags_that_its_job_reads(lake: Lake) -> None:
+    lake.run(6)
+    lake.spark.sql(
+        f"UPDATE delta.`{lake.letters}` SET messageType = 'tag', inlongStreamId = 'views' WHERE messageId = 3"
+    ).collect()
+    letters = DeadLetters(lake.spark, str(lake.letters), "g")
+
+    def chosen(**options: str) -> list[int]:
+        read = {"masterServers": "h:1", "consumerGroup": "g", "subscribe": "clicks", **options}
+        return sorted(row.messageId for row in letters.letters(lake.target_id(), parse_options(read), None).collect())
+
+    assert chosen() == [0, 3]
+    assert (chosen(payload="inlong", streams="views,more"), chosen(payload="inlong", streams="more")) == ([3], [])
+    assert (chosen(filters='{"clicks": ["tag"]}'), chosen(filters='{"clicks": ["other"]}')) == ([3], [])
 
 
 def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:

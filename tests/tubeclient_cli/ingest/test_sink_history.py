@@ -10,6 +10,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink_history import Commit, SinkState, TakenOut, state_of
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.staged import StagedBad
 
 A, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "views", 0)
 B, W = PartitionKey(2, "clicks", 0), PartitionKey(2, "views", 0)
@@ -110,10 +111,12 @@ def test_what_came_between_the_jobs_look_and_its_commit_is_told() -> None:
 def test_restore_goes_back_to_what_that_version_said() -> None:
     history = [CREATED, *(ours(version) for version in (1, 2, 3, 4))]
     found = state(*history, by_others(5, "RESTORE", version="2"))
-    assert found == SinkState(record_of(ours(2)), 5, undone=record_of(ours(4)))
+    assert found == SinkState(record_of(ours(2)), 5, undone=record_of(ours(4)), is_restored=True)
     # What was done to the table in what is undone is undone as well.
     undone = by_others(4, "TRUNCATE")
-    assert state(*history[:4], undone, by_others(5, "RESTORE", version="3")) == SinkState(record_of(ours(3)), 4)
+    assert state(*history[:4], undone, by_others(5, "RESTORE", version="3")) == SinkState(
+        record_of(ours(3)), 4, is_restored=True
+    )
     # And what was done afterwards, or is put back in turn.
     deleted = by_others(6, "DELETE", predicate="a = 1")
     found = state(*history, by_others(5, "RESTORE", version="2"), deleted)
@@ -130,7 +133,7 @@ def test_topics_that_restore_took_away_are_told() -> None:
     found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="1"))
     assert (found.record, found.undone_topics) == (record_of(ours(1)), frozenset({"views"}))
     found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="0"))
-    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}), undone=record_of(both))
+    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}), undone=record_of(both), is_restored=True)
 
 
 def test_the_newest_commit_is_known_where_restore_undid_it() -> None:
@@ -143,11 +146,30 @@ def test_the_newest_commit_is_known_where_restore_undid_it() -> None:
 
 
 def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
-    cut = SinkState(None, 7, is_whole=False)
-    first = cut.numbered(SinkRecord("g", "q", 0, Offsets({})), 30)
+    cut = SinkState(None, 7, is_whole=False, version=30)
+    first = cut.numbered(SinkRecord("g", "q", 0, Offsets({})))
     assert (first.sequence, first.based_on, first.undone, first.known_from) == (8, 30, (), 8)
-    second = SinkState(first, 9).numbered(first, 31)
-    assert (second.sequence, second.undone, second.known_from) == (10, ((9, 9),), 8)
+    second = SinkState(first, 9, version=31).numbered(first)
+    assert (second.sequence, second.based_on, second.undone, second.known_from) == (10, 31, ((9, 9),), 8)
+
+
+def test_a_restore_that_nobody_has_written_on_top_of_is_told_with_the_version() -> None:
+    history = [CREATED, ours(1), ours(2), by_others(3, "RESTORE", version="1"), by_others(4, "RESTORE", version="2")]
+    found = [state(*history[:length]) for length in (1, 3, 4, 5)]
+    assert [(one.is_restored, one.version) for one in found] == [(False, 0), (False, 2), (True, 3), (True, 4)]
+    assert not state(*history, ours(5)).is_restored
+    assert state(CREATED, by_others(1, "RESTORE", version="0")).is_restored
+    assert state().version is None
+
+
+def test_the_dead_letter_tables_of_all_commits_are_known() -> None:
+    def with_tables(*tables: str) -> SinkRecord:
+        return SinkRecord("g", "q", 0, Offsets({}), bad=StagedBad(tables[0], earlier_tables=tables[1:]))
+
+    assert SinkState().bad_tables == ()
+    assert SinkState(with_tables("a", "b")).bad_tables == ("a", "b")
+    assert SinkState(with_tables("c", "b"), undone=with_tables("a", "b")).bad_tables == ("a", "b", "c")
+    assert SinkState(None, undone=with_tables("a")).bad_tables == ("a",)
 
 
 def test_a_history_that_is_cut_is_told() -> None:
@@ -200,7 +222,8 @@ def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[
     for version, (writes, chosen) in enumerate(steps, start=1):
         before = state(*history)
         if writes:
-            record = before.numbered(SinkRecord("g", "q", version, Offsets({})), version - 1)
+            record = before.numbered(SinkRecord("g", "q", version, Offsets({})))
+            assert record.based_on == version - 1
             history.append(Commit(version, "WRITE", {"mode": "Append"}, {}, record))
             held.append(held[-1] | {record.sequence})
         else:
@@ -209,4 +232,5 @@ def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[
             held.append(held[back_to])
         found = state(*history)
         numbers = range(1, found.sequence + 1)
-        assert {n for n in numbers if found.record is not None and found.record.has(n)} == held[-1]
+        ranges = found.record.held if found.record is not None else ()
+        assert {n for n in numbers if any(first <= n <= last for first, last in ranges)} == held[-1]

@@ -33,14 +33,17 @@ def test_the_transaction_is_the_groups_whatever_the_checkpoint() -> None:
 
 
 def test_bad_records_and_what_restore_undid_survive_the_commit() -> None:
-    for bad in (StagedBad("/lake/bad", "f-12-x", 3), StagedBad("/lake/bad")):
+    full = StagedBad("/lake/bad", "f-12-x", 3, retried=True, earlier_tables=("/lake/old", "/lake/older"))
+    for bad in (full, StagedBad("/lake/bad")):
         record = replace(RECORD, bad=bad, undone=((2, 3), (7, 11)), known_from=2)
         assert SinkRecord.parse(record.to_json()) == record
 
 
 def test_the_table_has_what_restore_did_not_undo() -> None:
     record = replace(RECORD, undone=((2, 3), (7, 11)))
-    assert [number for number in range(1, 15) if record.has(number)] == [1, 4, 5, 6, 12]
+    assert record.held == ((1, 1), (4, 6), (12, 12))
+    assert replace(record, known_from=2).held == ((4, 6), (12, 12))
+    assert replace(record, undone=()).held == ((1, 12),)
 
 
 def test_a_record_of_an_earlier_release_has_neither_number_nor_masters() -> None:

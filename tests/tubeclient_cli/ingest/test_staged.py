@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tubeclient_cli.ingest.staged import folder_name, orphans, owner_mark
+from tubeclient_cli.ingest.staged import folder_name, numbers, orphans, owner_mark
 
 OWN, BY_PATH = owner_mark("g", "id-1"), owner_mark("g", "/lake/t")
 
@@ -10,6 +10,7 @@ OWN, BY_PATH = owner_mark("g", "id-1"), owner_mark("g", "/lake/t")
 def test_folders_up_to_the_newest_commit_are_left_over() -> None:
     names = [folder_name(OWN, sequence, "x") for sequence in (1, 9, 10, 11)]
     assert orphans(names, [OWN], 10) == names[:3]
+    assert numbers(names, [OWN]) == dict(zip(names, (1, 9, 10, 11), strict=True))
 
 
 def test_a_run_before_the_first_commit_marks_by_path() -> None:

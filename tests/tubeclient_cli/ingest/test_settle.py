@@ -1,0 +1,181 @@
+"""What a run does first about what others left; target and dead-letter tables are stand-ins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest import batch_writer
+from tubeclient_cli.ingest.batch_writer import BatchWriter
+from tubeclient_cli.ingest.dead_letters import MissingDeadLetters
+from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_cli.ingest.sink_history import SinkState
+from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.staged import StagedBad, folder_name, owner_mark
+
+NO_SPARK: Any = None
+RECORD = SinkRecord("g", "q", 3, Offsets({}), 7, 41)
+
+
+def folder(sequence: int, unique: str = "x", target: str = "id-1") -> str:
+    return folder_name(owner_mark("g", target), sequence, unique)
+
+
+@dataclass
+class Letters:
+    """A dead-letter table: what is staged and published, and which versions of the target it was told of."""
+
+    location: str
+    folders: list[str] = field(default_factory=list)
+    newest: int = -1
+    told: list[int | None] = field(default_factory=list)
+    undone: list[bool] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        return self.location
+
+    def create(self) -> None:
+        pass
+
+    def published(self, target_id: str) -> int:
+        assert target_id == "id-1"
+        return self.newest
+
+    def has_staged(self, name: str) -> bool:
+        return name in self.folders
+
+    def publish(self, record: SinkRecord, bad: StagedBad, target_id: str, *, undone: bool = False) -> None:
+        assert bad.folder in self.folders
+        self.newest = record.sequence
+        self.undone.append(undone)
+
+    def staged(self) -> list[str]:
+        return list(self.folders)
+
+    def remove(self, name: str) -> None:
+        self.folders.remove(name)
+
+    def mark(self, state: SinkState, target_id: str) -> None:
+        self.told.append(state.version)
+
+
+class Lake:
+    """A target in the state `state`, and dead-letter tables by their places."""
+
+    where = "/lake/t"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: SinkState) -> None:
+        self.state = state
+        self.tables: dict[str, Letters] = {}
+        monkeypatch.setattr(batch_writer, "DeadLetters", lambda _spark, path, _group: self.table(path))
+
+    def table(self, path: str = "/lake/bad", *folders: str) -> Letters:
+        letters = self.tables.setdefault(path, Letters(path))
+        letters.folders.extend(folders)
+        return letters
+
+    def look(self) -> SinkState:
+        return self.state
+
+    def table_id(self) -> str:
+        return "id-1"
+
+    def writer(self, **settings: Any) -> BatchWriter:
+        needed = {"master_servers": "h:1", "consumer_group": "g", "topics": ("clicks",), "checkpoint": "/c"}
+        job = IngestSettings(**{**needed, "target": self.where, "bad_records": "/lake/bad", **settings})
+        sink: Any = self
+        writer = BatchWriter(NO_SPARK, job, sink, RecordFormat())
+        writer.open()
+        return writer
+
+    def settle(self, **settings: Any) -> None:
+        self.writer(**settings).settle(self.state)
+
+
+def state(bad: StagedBad | None, **more: Any) -> SinkState:
+    return SinkState(replace(RECORD, bad=bad), 7, version=42, **more)
+
+
+def test_what_is_staged_is_published_and_its_folder_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for retried in (False, True):
+        lake = Lake(monkeypatch, state(StagedBad("/lake/bad", folder(7), 2, retried=retried)))
+        letters = lake.table("/lake/bad", folder(7), folder(6), folder(8))
+        lake.settle()
+        assert (letters.newest, letters.undone, letters.folders) == (7, [False], [folder(8)])
+
+
+def test_ids_of_a_retry_that_are_gone_are_for_the_user_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes it for done lets the same records be moved twice."""
+    lake = Lake(monkeypatch, state(StagedBad("/lake/bad", folder(7), 2, retried=True)))
+    with pytest.raises(MissingDeadLetters, match=r"a retry moved 2 bad .* which: .* is gone\..* RESTORE .* version 41"):
+        lake.settle()
+    assert lake.table().told == []
+    lake.settle(starting_offsets="target")
+    assert lake.table().told == [42]
+
+
+def test_a_retry_that_is_marked_needs_no_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(monkeypatch, state(StagedBad("/lake/bad", folder(7), 2, retried=True)))
+    lake.table().newest = 7
+    lake.settle()
+    assert lake.table().undone == []
+
+
+def test_what_restore_undid_is_published_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    undone = replace(RECORD, bad=StagedBad("/lake/bad", folder(7), 2))
+    lake = Lake(monkeypatch, SinkState(replace(RECORD, sequence=5), 7, undone=undone, is_restored=True, version=44))
+    letters = lake.table("/lake/bad", folder(7))
+    lake.settle()
+    assert (letters.undone, letters.told) == ([True], [44])
+
+
+def test_staged_records_of_a_commit_that_the_history_lost_are_left_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = SinkState(None, 7, is_whole=False, version=60)
+    for left in (folder(7), folder(7, "y")):
+        lake = Lake(monkeypatch, cut)
+        letters = lake.table("/lake/bad", folder(6), left)
+        with pytest.raises(MissingDeadLetters, match=rf"no longer has commit 7 of group g, .*{left}.* move the folder"):
+            lake.settle()
+        assert len(letters.folders) == 2
+        letters.newest = 7
+        lake.settle()
+    # Folders of others, of other numbers, and a first run have nothing to do with it.
+    for one in (cut, SinkState()):
+        lake = Lake(monkeypatch, one)
+        lake.table("/lake/bad", folder(6), folder(8), folder(7, target="id-2"))
+        lake.settle()
+
+
+def test_a_retry_waits_for_a_batch_where_the_history_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(monkeypatch, SinkState(None, 7, is_whole=False, version=60))
+    with pytest.raises(
+        ConfigurationError, match=r"no longer has a commit of group g\. Let the job write a batch first"
+    ):
+        lake.writer().retry(None)
+
+
+def test_all_tables_that_the_group_has_had_are_told_of_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = StagedBad("/lake/bad", earlier_tables=("/lake/old", "/lake/older"))
+    lake = Lake(monkeypatch, state(bad))
+    lake.settle(bad_records="/lake/new")
+    assert {path: table.told for path, table in lake.tables.items()} == {"/lake/new": [42], "/lake/bad": [42]}
+    lake = Lake(monkeypatch, state(bad, is_restored=True))
+    lake.settle(bad_records="/lake/older")
+    assert {path: table.told for path, table in lake.tables.items()} == {
+        path: [42] for path in ("/lake/older", "/lake/bad", "/lake/old")
+    }
+
+
+def test_each_look_after_a_restore_is_told_though_it_be_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a run that looked between two RESTOREs could overrule it."""
+    lake = Lake(monkeypatch, state(StagedBad("/lake/bad")))
+    writer = lake.writer()
+    for one in (lake.state, lake.state, replace(lake.state, is_restored=True, version=44)):
+        writer.settle(one)
+    assert lake.table().told == [42, 44]
