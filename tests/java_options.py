@@ -17,6 +17,10 @@ def _sharing() -> list[str]:
     return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", QUIET]
 
 
-JAVA_OPTIONS: Final = " ".join(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", *_sharing()])
+_COMPILER: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""With this compiler alone Java reserves 48 MB for its code. Some fifty batches into Delta fill that, and from then on
+Java throws code away and compiles it anew, at half the speed."""
+
+JAVA_OPTIONS: Final = " ".join([*_COMPILER, "-XX:+UseSerialGC", "-XX:-UsePerfData", *_sharing()])
 """For JVMs that live for minutes at most: compile soon, not thoroughly, and with one thread each; and load classes that
 were parsed and verified before, where they fit."""
