@@ -217,7 +217,8 @@ def test_other_encodings(compiling_spark: SparkSession) -> None:
 def test_spark_has_each_encoding(compiling_spark: SparkSession) -> None:
     for name in ENCODINGS:
         text = "中" if "中".encode(name, "replace").decode(name) == "中" else "a"
-        assert parsed(compiling_spark, form("csv", "a STRING", encoding=name), {text.encode(name): (text,)}) == GOOD, name
+        given = form("csv", "a STRING", encoding=name)
+        assert parsed(compiling_spark, given, {text.encode(name): (text,)}) == GOOD, name
 
 
 @pytest.mark.spark
