@@ -110,7 +110,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     ended = F.when(~too_many, whole)
     # Decimals are read as texts first, but in other locales, where Spark's own reading differs.
     first = [f for f in schema.fields if f.dataType.typeName() == "decimal" and "locale" not in form.options]
-    columns = [_cast(form, read[f.name], f) if f in first else read[f.name] for f in schema.fields]
+    columns = [_cast(form, _ungrouped(read[f.name]), f) if f in first else read[f.name] for f in schema.fields]
     misfits = (_misfit(f, read[f.name], column) for f, column in zip(schema.fields, columns, strict=True) if f in first)
     names = [f"c{number}" for number in range(len(columns))]
     texts = F.from_csv(ended, ", ".join(f"{name} STRING" for name in (*names, end, corrupt)), options)
@@ -172,6 +172,11 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
     if kind in ("timestamp", "date") and f"{kind}Format" in form.options:
         return F.try_to_timestamp(_unless(_WILD_YEAR, text), F.lit(form.options[f"{kind}Format"])).cast(kind)
     return text.try_cast(field.dataType)
+
+
+def _ungrouped(number: Column) -> Column:
+    """A decimal without commas: Spark's csv takes 1,234.5."""
+    return F.replace(number, F.lit(","), F.lit(""))
 
 
 def _unless(pattern: str, text: Column) -> Column:

@@ -154,12 +154,18 @@ def test_numbers_with_wild_exponents_are_bad(
 
 
 @pytest.mark.spark
-def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
+def test_decimals_of_csv_may_have_commas(compiling_spark: SparkSession) -> None:
+    prices = form("csv", "price DECIMAL(10,2)", separator="|")
+    assert parsed(compiling_spark, prices, {b"1,234.5": ("1234.50",), b"1;5": WILD}) == GOOD
+
+
+@pytest.mark.spark
+def test_json_with_wild_exponents_is_bad(compiling_spark: SparkSession) -> None:
     """Where they are in a decimal; other columns may have them."""
     said = "the value of price or more is not of its type"
     json = form("json", "name STRING, rate DOUBLE, price DECIMAL(24,4), more ARRAY<STRUCT<a: DECIMAL(4,2)>>")
     wild = ("1e999999999", "1E400000000", "-1.5e-400000000", '"1e+0400000000"', "1e400000000")
-    assert parsed(delta_spark, json, {
+    assert parsed(compiling_spark, json, {
         **{b'{"price":%s}' % text.encode(): said for text in wild},
         **{b'{"more":[{"a":1},{"a":%s}]}' % text.encode(): said for text in wild},
         b'{"price":"x","name":"12e3456"}': said,
