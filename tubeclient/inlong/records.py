@@ -68,7 +68,8 @@ class RecordDecoder:
             version = version_of(body)
             if version is None:
                 raise CorruptMessage(
-                    f"the message of {len(body)} bytes is no InLong pack: it does not begin and end with 0F 01 to 0F 04"
+                    f"the message of {len(body)} bytes is no InLong pack: it does not begin and end with 0F 01 to"
+                    " 0F 04; payload auto takes such messages as they are"
                 )
             runs = (
                 [run_of_bin_pack(body, message, self._limits)]

@@ -34,7 +34,7 @@ def show(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table of --bad-records.")],
     consumer_group: Annotated[str | None, typer.Option(metavar="NAME", help="Only this group's.")] = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it.")
+        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
     ] = None,
     state: Annotated[
         str,
@@ -44,7 +44,7 @@ def show(
             "of the target. all: every state.",
         ),
     ] = "bad",
-    newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records and reasons to show.")] = 20,
+    newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -74,7 +74,7 @@ def show(
 def retry(
     settings: Annotated[Path, typer.Option(help="The job's TOML file. Correct the format or the schema there first.")],
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it.")
+        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
     ] = None,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
@@ -110,4 +110,8 @@ def retry(
             raise typer.Exit(1) from None
         finally:
             end_session(spark)
-        typer.echo(f"{retried.moved:,} records were moved to the target; {retried.still_bad:,} are still bad")
+        others = "" if reason is None else "; those with other reasons were not tried"
+        typer.echo(
+            f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} were moved to the target,"
+            f" {retried.still_bad:,} are still bad{others}"
+        )

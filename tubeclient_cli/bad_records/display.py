@@ -18,12 +18,19 @@ _SHOWN_BYTES = 60
 
 
 def print_letters(console: Console, letters: Letters) -> None:
+    if not letters.records:
+        console.print("no records match")
+        return
     reasons = Table()
     for column in ("group", "state", "reason", "records", "newest"):
         reasons.add_column(column, justify="right" if column == "records" else "left", overflow="fold")
     for one in letters.reasons:
         reasons.add_row(one.consumer_group, one.state, escape(one.reason), f"{one.records:,}", _time(one.newest))
     console.print(reasons)
+    if letters.reasons_in_all > len(letters.reasons):
+        console.print(
+            f"{letters.reasons_in_all:,} reasons, of which the {len(letters.reasons):,} most frequent are shown"
+        )
     newest = Table()
     for column in ("time", "group", "state", "partition", "message id", "record", "reason", "bytes"):
         newest.add_column(column, overflow="fold")
@@ -45,6 +52,7 @@ def print_letters(console: Console, letters: Letters) -> None:
 def letters_json(letters: Letters) -> dict[str, Any]:
     return {
         "records": letters.records,
+        "reasonsInAll": letters.reasons_in_all,
         "reasons": [
             {
                 "consumerGroup": one.consumer_group,

@@ -22,6 +22,8 @@ _COLUMNS = (
     *("queryId", "batchId", "sequence", "targetId", "value"),
 )
 
+_MOST_REASONS: Final = 100
+
 STATES: Final = (BAD, RETRIED, UNDONE)
 """What `state` of a row may be."""
 
@@ -32,7 +34,7 @@ class Choice:
 
     consumer_group: str | None = None
     reason: str | None = None
-    """A part of the reason."""
+    """A part of the reason, in any case."""
     state: str | None = None
 
 
@@ -72,23 +74,29 @@ class Letters:
     """The chosen rows: how many there are, by their most frequent reasons, and the newest ones."""
 
     records: int
+    reasons_in_all: int
+    """How many reasons there are, each of a group and a state; `reasons` has at most 100 of them."""
     reasons: tuple[ReasonCount, ...]
     newest: tuple[Letter, ...]
 
 
 def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, most: int) -> Letters:
-    """Read at most `most` rows and reasons. ConfigurationError if there is no such table at `uri`, or it cannot be
-    read."""
+    """Read the counts and at most `most` of the newest rows. ConfigurationError if there is no such table at `uri`, or
+    it cannot be read."""
     with brought_by("delta"):
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
     place = display_uri(uri)
+    if place.lower().startswith(("s3a://", "s3n://")):
+        raise ConfigurationError(f"{place} is Spark's name of the table; this command reads it as s3://...")
     try:
         table = DeltaTable(uri, storage_options=dict(storage_options) or None)
         missing = {*_COLUMNS}.difference(field.name for field in table.schema().fields)
         if missing:
-            raise ConfigurationError(f"the Delta table {place} is not a table of bad records: it has no {min(missing)}")
+            raise ConfigurationError(
+                f"the Delta table {place} is not a table of bad records: it has no {min(missing)}. Is it the target?"
+            )
         return _read(table, choice, most)
     except TableNotFoundError:
         raise ConfigurationError(
@@ -111,15 +119,17 @@ def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
     chosen = _where(choice)
     by = '"consumerGroup", "state", "reason"'
     [total] = rows(f"SELECT count(*) AS n FROM letters {chosen}")
+    [in_all] = rows(f"SELECT count(*) AS n FROM (SELECT DISTINCT {by} FROM letters {chosen}) AS every")
     reasons = rows(
         f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'
-        f" ORDER BY n DESC, {by} LIMIT {most}"
+        f" ORDER BY n DESC, {by} LIMIT {_MOST_REASONS}"
     )
     names = ", ".join(f'"{name}"' for name in _COLUMNS)
     order = '"time" DESC, "sequence" DESC, "partitionKey", "messageId", "recordIndex"'
     newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")
     return Letters(
         total["n"],  # type: ignore[arg-type]
+        in_all["n"],  # type: ignore[arg-type]
         tuple(ReasonCount(*row.values()) for row in reasons),  # type: ignore[arg-type]
         tuple(Letter(*(row[name] for name in _COLUMNS)) for row in newest),  # type: ignore[arg-type]
     )
@@ -132,7 +142,7 @@ def _where(choice: Choice) -> str:
     if choice.state is not None:
         parts.append(f'"state" = {_quoted(choice.state)}')
     if choice.reason is not None:
-        parts.append(f'strpos("reason", {_quoted(choice.reason)}) > 0')
+        parts.append(f'strpos(lower("reason"), lower({_quoted(choice.reason)})) > 0')
     return f"WHERE {' AND '.join(parts)}" if parts else ""
 
 

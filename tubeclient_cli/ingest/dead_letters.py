@@ -143,7 +143,7 @@ class DeadLetters:
         for topic, tags in options.filters.items():
             rows = rows.where((F.col("topic") != topic) | F.col("messageType").isin(*tags))
         if reason is not None:
-            rows = rows.where(F.contains(F.col(_REASON), F.lit(reason)))
+            rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
         return rows.select(*columns, F.col(_ID).alias(LETTER_ID))
 

@@ -74,6 +74,11 @@ class FormatSettings:
                 f"format {complete.kind} needs a schema; say which columns records have, as in --schema 'id BIGINT, "
                 "name STRING', or give --schema-from-inlong"
             )
+        if len(complete.ddl.replace(":", " ").split()) == 1:
+            raise ConfigurationError(
+                f"schema is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name STRING', or name a"
+                " file that ends in .ddl"
+            )
         _check_separators(complete)
         _check_options(complete)
         encoding_named(complete.encoding)
@@ -117,8 +122,9 @@ class FormatSettings:
             found = _Complete(kind, _ddl(self.schema or ""), _SEPARATORS.get(kind))
         else:
             path = Path(self.schema_from_inlong)
+            definition = _read(path, "schema-from-inlong")
             try:
-                stream = parse_stream(_read(path, "schema-from-inlong"), self.format)
+                stream = parse_stream(definition, self.format)
             except ValueError as error:
                 raise ConfigurationError(f"{path} {error}") from None
             separator = stream.separator or self.separator

@@ -93,7 +93,7 @@ def test_the_newest_come_first_and_reasons_are_counted(table: str) -> None:
     ("filters", "found"),
     [
         (["--consumer-group", "o'hara"], [104]),
-        (["--reason", "it's"], [103]),
+        (["--reason", "IT'S"], [103]),
         (["--reason", "%"], []),
         (["--newest", "2"], [104, 103]),
         (["--state", "undone"], [105]),
@@ -102,6 +102,31 @@ def test_the_newest_come_first_and_reasons_are_counted(table: str) -> None:
 )
 def test_filters(table: str, filters: list[str], found: list[int]) -> None:
     assert ids(shown(table, *filters)) == found
+
+
+def test_no_reason_is_left_out_where_few_records_are_shown(table: str) -> None:
+    document = shown(table, "--newest", "1")
+    assert (ids(document), document["reasonsInAll"], sum(one["records"] for one in document["reasons"])) == (
+        [104],
+        3,
+        5,
+    )
+
+
+def test_reasons_that_are_too_many_are_counted(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_cli.bad_records.letters._MOST_REASONS", 2)
+    assert "3 reasons, of which the 2 most frequent are shown" in show(table).output
+    document = shown(table)
+    assert (document["reasonsInAll"], [one["records"] for one in document["reasons"]]) == (3, [3, 1])
+
+
+def test_nothing_is_said_in_a_sentence(table: str) -> None:
+    assert show(table, "--consumer-group", "nobody").output == "no records match\n"
+
+
+def test_sparks_name_of_a_table_is_refused() -> None:
+    result = show("s3a://lake/bad")
+    assert (result.exit_code, "this command reads it as s3://" in result.output) == (2, True)
 
 
 def test_a_state_that_there_is_not_is_refused(table: str) -> None:
@@ -119,7 +144,10 @@ def test_people_get_tables_in_which_nothing_is_taken_for_markup(table: str) -> N
 
 
 def test_what_is_not_such_a_table_is_told_in_one_line(tmp_path: Path) -> None:
-    for place, said in ((tmp_path / "none", "there is no Delta table at"), (tmp_path / "other", "has no batchId")):
+    for place, said in (
+        (tmp_path / "none", "there is no Delta table at"),
+        (tmp_path / "other", "has no batchId. Is it the target?"),
+    ):
         if place.name == "other":
             write_deltalake(str(place), pa.table({"a": [1]}))
         result = show(str(place))

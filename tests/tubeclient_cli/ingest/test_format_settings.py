@@ -61,7 +61,11 @@ NEEDED = {
             {"format": "json", "schema": "/nowhere/clicks.ddl"},
             "/nowhere/clicks.ddl, which cannot be read: No such file",
         ),
-        ({"schema_from_inlong": "/nowhere/s.json"}, "/nowhere/s.json, which cannot be read"),
+        (
+            {"schema_from_inlong": "/nowhere/s.json"},
+            "^schema-from-inlong names the file /nowhere/s.json, which cannot be",
+        ),
+        ({"format": "json", "schema": "clicks.json"}, "schema is 'clicks.json'; write columns with their types"),
     ],
 )
 def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
