@@ -39,7 +39,11 @@ COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.fa
 LONG_FILES: Final = (
     "exactly_once/test_exactly_once.py",
     "tubeclient_cli/ingest/test_command.py",
+    "tubeclient_cli/ingest/test_batch_writer.py",
     "tubeclient_cli/ingest/test_job.py",
+    "tubeclient_cli/ingest/test_bad_records.py",
+    "tubeclient_cli/ingest/test_retry.py",
+    "tubeclient_cli/ingest/test_restored_letters.py",
     "spark_source/progress/test_table_order.py",
     "tubeclient_cli/ingest/test_job_targets.py",
     "exactly_once/test_lost_tail.py",
