@@ -29,13 +29,6 @@ os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS
 os.environ["SPARK_HOME"] = str(SPARK_HOME)
 
 
-INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Spark evaluates expressions without generating code for them: a third less work where tables are small."""
-
-COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-"""Spark's defaults."""
-
-
 LONG_FILES: Final = (
     "exactly_once/test_exactly_once.py",
     "tubeclient_cli/ingest/test_command.py",
@@ -75,22 +68,11 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        **INTERPRETED,
         **delta_confs(),
     }
     spark = make_session("tests", "local[2]", confs)
     yield spark
     spark.stop()
-
-
-@pytest.fixture
-def compiling_spark(delta_spark: SparkSession) -> Iterator[SparkSession]:
-    """The same session, which generates code as by default: for tests of expressions."""
-    for name, value in COMPILED.items():
-        delta_spark.conf.set(name, value)
-    yield delta_spark
-    for name, value in INTERPRETED.items():
-        delta_spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

@@ -28,10 +28,10 @@ def form(kind: Any, ddl: str = CLICKS, **more: Any) -> RecordFormat:
 
 
 @pytest.mark.spark
-def test_json(compiling_spark: SparkSession) -> None:
+def test_json(delta_spark: SparkSession) -> None:
     json = form("json", CLICKS + ", many ARRAY<INT>, one STRUCT<a: INT>")
     whole = b'{"id":1,"name":"x","at":"2024-01-02","many":[1],"one":{"a":2},"more":3}'
-    assert parsed(compiling_spark, json, {
+    assert parsed(delta_spark, json, {
         whole + b"\n": (1, "x", "2024-01-02", [1], {"a": 2}),
         b'{"id":1,"name":{"b":1}}': (1, '{"b":1}', None, None, None),
         b'{"id":"a"}': "the value of id is not of type bigint",
@@ -63,8 +63,8 @@ def test_json(compiling_spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_csv_with_quotes(compiling_spark: SparkSession) -> None:
-    assert parsed(compiling_spark, form("csv", separator="|"), {
+def test_csv_with_quotes(delta_spark: SparkSession) -> None:
+    assert parsed(delta_spark, form("csv", separator="|"), {
         b"1|x|2024-01-02": (1, "x", "2024-01-02"),
         b"1||": (1, None, None),
         b'1|"a|b"|': (1, "a|b", None),
@@ -86,13 +86,13 @@ def test_csv_with_quotes(compiling_spark: SparkSession) -> None:
         b"1|\xff|": "the bytes are not text in UTF-8",
     }) == GOOD  # fmt: skip
     renamed = form("csv", "_corrupt_record STRING, b INT", options={"quote": "'", "nullValue": "-"})
-    assert parsed(compiling_spark, renamed, {b"'x,y',-": ("x,y", None)}) == GOOD
+    assert parsed(delta_spark, renamed, {b"'x,y',-": ("x,y", None)}) == GOOD
 
 
 @pytest.mark.spark
-def test_csv_with_escapes(compiling_spark: SparkSession) -> None:
+def test_csv_with_escapes(delta_spark: SparkSession) -> None:
     csv = form("csv", separator="|", escape="\\", options={"dateFormat": "yyyyMMdd"})
-    assert parsed(compiling_spark, csv, {
+    assert parsed(delta_spark, csv, {
         b"1|a\\|b\\\\|20240102": (1, "a|b\\", "2024-01-02"),
         b"\\1||": (1, None, None),
         b'1|"|': (1, '"', None),
@@ -107,8 +107,8 @@ def test_csv_with_escapes(compiling_spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_kv(compiling_spark: SparkSession) -> None:
-    assert parsed(compiling_spark, form("kv", separator="&", options={"nullValue": "-"}), {
+def test_kv(delta_spark: SparkSession) -> None:
+    assert parsed(delta_spark, form("kv", separator="&", options={"nullValue": "-"}), {
         b"id=1&name=a=b&at=2024-01-02&": (1, "a=b", "2024-01-02"),
         b"more=5&name=-&id=2": (2, None, None),
         b"id=1&name=\\": (1, "\\", None),
@@ -119,7 +119,7 @@ def test_kv(compiling_spark: SparkSession) -> None:
         b"": "the record is empty",
     }) == GOOD  # fmt: skip
     escaped = form("kv", "`a b` STRING, `c` DECIMAL(4,2)", separator="\t", kv_separator=":", escape="\\")
-    assert parsed(compiling_spark, escaped, {
+    assert parsed(delta_spark, escaped, {
         b"a b:x\\\ty\\:z\tc:1.25": ("x\ty:z", "1.25"),
         b"a \\b:\\\\": ("\\", None),
         b"c:1\\": "the text ends with the escape character \\",
@@ -139,11 +139,11 @@ WILD = "the value of price is not of type decimal(10,2)"
     ],
 )
 def test_numbers_with_wild_exponents_are_bad(
-    compiling_spark: SparkSession, kind: str, more: dict[str, Any], wrap: str
+    delta_spark: SparkSession, kind: str, more: dict[str, Any], wrap: str
 ) -> None:
     """Java would compute all their digits: for minutes, or until memory runs out."""
     wild = ("1e999999999", "1E400000000", "1e-999999999", "-1e+0001000", "1e99999999999999999999", "1" * 999_999)
-    assert parsed(compiling_spark, form(kind, "price DECIMAL(10,2)", **more), {
+    assert parsed(delta_spark, form(kind, "price DECIMAL(10,2)", **more), {
         **{(wrap % text).encode(): WILD for text in wild},
         (wrap % "1.5e3").encode(): ("1500.00",),
         (wrap % "1.005").encode(): ("1.01",),
@@ -154,18 +154,18 @@ def test_numbers_with_wild_exponents_are_bad(
 
 
 @pytest.mark.spark
-def test_decimals_of_csv_may_have_commas(compiling_spark: SparkSession) -> None:
+def test_decimals_of_csv_may_have_commas(delta_spark: SparkSession) -> None:
     prices = form("csv", "price DECIMAL(10,2)", separator="|")
-    assert parsed(compiling_spark, prices, {b"1,234.5": ("1234.50",), b"1;5": WILD}) == GOOD
+    assert parsed(delta_spark, prices, {b"1,234.5": ("1234.50",), b"1;5": WILD}) == GOOD
 
 
 @pytest.mark.spark
-def test_json_with_wild_exponents_is_bad(compiling_spark: SparkSession) -> None:
+def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
     """Where they are in a decimal; other columns may have them."""
     said = "the value of price or more is not of its type"
     json = form("json", "name STRING, rate DOUBLE, price DECIMAL(24,4), more ARRAY<STRUCT<a: DECIMAL(4,2)>>")
     wild = ("1e999999999", "1E400000000", "-1.5e-400000000", '"1e+0400000000"', "1e400000000")
-    assert parsed(compiling_spark, json, {
+    assert parsed(delta_spark, json, {
         **{b'{"price":%s}' % text.encode(): said for text in wild},
         **{b'{"more":[{"a":1},{"a":%s}]}' % text.encode(): said for text in wild},
         b'{"price":"x","name":"12e3456"}': said,
@@ -187,18 +187,18 @@ def test_json_with_wild_exponents_is_bad(compiling_spark: SparkSession) -> None:
         ("kv", "a TIMESTAMP", "a=-999999-12-31"),
     ],
 )
-def test_years_beyond_all_timestamps_are_bad(compiling_spark: SparkSession, kind: str, ddl: str, text: str) -> None:
+def test_years_beyond_all_timestamps_are_bad(delta_spark: SparkSession, kind: str, ddl: str, text: str) -> None:
     options = dict.fromkeys(("dateFormat", "timestampFormat"), "yyyy-MM-dd")
     said = f"the value of a is not of type {ddl[2:].lower()}"
-    assert parsed(compiling_spark, form(kind, ddl, options=options), {text.encode(): said}) == GOOD
+    assert parsed(delta_spark, form(kind, ddl, options=options), {text.encode(): said}) == GOOD
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("separator", [",", "||"])
-def test_csv_with_very_many_fields_is_bad(compiling_spark: SparkSession, separator: str) -> None:
+def test_csv_with_very_many_fields_is_bad(delta_spark: SparkSession, separator: str) -> None:
     """Spark's parser takes no more than it is told, and ends the query with the text in the error."""
     one = separator.encode()
-    assert parsed(compiling_spark, form("csv", "a INT, b STRING", separator=separator), {
+    assert parsed(delta_spark, form("csv", "a INT, b STRING", separator=separator), {
         b"1" + one + b"x": (1, "x"),
         b"1" + one * 30_000: "the number of fields is not 2",
         b"1" + one * 250_000: "the number of fields is not 2",
@@ -208,23 +208,23 @@ def test_csv_with_very_many_fields_is_bad(compiling_spark: SparkSession, separat
 
 
 @pytest.mark.spark
-def test_other_encodings(compiling_spark: SparkSession) -> None:
+def test_other_encodings(delta_spark: SparkSession) -> None:
     confs = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
-    before = [compiling_spark.conf.get(name) for name in confs]
+    before = [delta_spark.conf.get(name) for name in confs]
     gbk = form("csv", "a STRING, b STRING", encoding="GBK")
-    assert parsed(compiling_spark, gbk, {
+    assert parsed(delta_spark, gbk, {
         "中,文".encode("gbk"): ("中", "文"),
         b"\xff\xff,x": "the bytes are not text in GBK",
     }) == GOOD  # fmt: skip
-    assert [compiling_spark.conf.get(name) for name in confs] == before
+    assert [delta_spark.conf.get(name) for name in confs] == before
 
 
 @pytest.mark.spark
-def test_spark_has_each_encoding(compiling_spark: SparkSession) -> None:
+def test_spark_has_each_encoding(delta_spark: SparkSession) -> None:
     for name in ENCODINGS:
         text = "中" if "中".encode(name, "replace").decode(name) == "中" else "a"
         given = form("csv", "a STRING", encoding=name)
-        assert parsed(compiling_spark, given, {text.encode(name): (text,)}) == GOOD, name
+        assert parsed(delta_spark, given, {text.encode(name): (text,)}) == GOOD, name
 
 
 @pytest.mark.spark
@@ -238,19 +238,19 @@ def test_spark_has_each_encoding(compiling_spark: SparkSession) -> None:
         ("kv", {"options": {"timestampFormat": "yyyyMMddHHmmss"}}, "at=20261123100000"),
     ],
 )
-def test_times_are_in_the_jobs_zone(compiling_spark: SparkSession, kind: str, more: dict[str, Any], text: str) -> None:
+def test_times_are_in_the_jobs_zone(delta_spark: SparkSession, kind: str, more: dict[str, Any], text: str) -> None:
     """Not in Spark's, which stays as it is."""
-    rows = source_rows(compiling_spark, [text.encode()])
+    rows = source_rows(delta_spark, [text.encode()])
     for zone, utc_hour in ((None, 10), ("Asia/Shanghai", 2)):
         both = form(kind, "at TIMESTAMP", time_zone=zone, **more).parse(rows)
         [row] = both.selectExpr("cast(record.at AS bigint) AS at_s").collect()
         assert row.at_s == 1_795_392_000 + utc_hour * 3_600
-    assert compiling_spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert delta_spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 @pytest.mark.spark
-def test_what_the_target_gets(compiling_spark: SparkSession) -> None:
-    rows = source_rows(compiling_spark, [b'{"id":1}', b'{"id":'])
+def test_what_the_target_gets(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"id":1}', b'{"id":'])
     both = form("json", "id BIGINT").parse(rows)
     own = [name for name in rows.columns if name != "badReason"]
     assert both.columns == [*own, "record", "badReason", "unread"]
@@ -266,8 +266,8 @@ def test_what_the_target_gets(compiling_spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_a_bad_message_of_the_source_stays_bad(compiling_spark: SparkSession) -> None:
-    rows = source_rows(compiling_spark, [b'{"id":1}', b'{"id":2}'], bad={1: "the pack is broken"})
+def test_a_bad_message_of_the_source_stays_bad(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"id":1}', b'{"id":2}'], bad={1: "the pack is broken"})
     for any_form in (form("json", "id BIGINT"), RecordFormat()):
         both = any_form.parse(rows)
         assert [row.badReason for row in both.collect()] == [None, "the pack is broken"]
@@ -275,16 +275,16 @@ def test_a_bad_message_of_the_source_stays_bad(compiling_spark: SparkSession) ->
 
 
 @pytest.mark.spark
-def test_raw_rows_stay_as_they_are(compiling_spark: SparkSession) -> None:
-    rows = source_rows(compiling_spark, [b"x"]).drop("badReason")
+def test_raw_rows_stay_as_they_are(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b"x"]).drop("badReason")
     assert target_rows(RecordFormat().parse(rows)).collect() == rows.collect()
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("select", [target_rows, or_fail])
-def test_a_text_is_read_once(compiling_spark: SparkSession, select: Any) -> None:
+def test_a_text_is_read_once(delta_spark: SparkSession, select: Any) -> None:
     """A filter below the parsing would read each text again for each mention of its columns."""
-    rows = source_rows(compiling_spark, [b"x"])
+    rows = source_rows(delta_spark, [b"x"])
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         select(form("json").parse(rows)).explain()

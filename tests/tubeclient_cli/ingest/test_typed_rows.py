@@ -15,7 +15,7 @@ from tubeclient_cli.ingest.advice import short_cause, with_advice
 from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.target_columns import OtherColumns
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiling_spark")]
+pytestmark = pytest.mark.spark
 
 IDS = FormatSettings(format="json", schema="id BIGINT NOT NULL")
 NAMED = FormatSettings(format="json", schema="id BIGINT NOT NULL, name STRING")
