@@ -18,8 +18,8 @@ def _sharing() -> list[str]:
 
 
 _COMPILER: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-"""With this compiler alone Java reserves 48 MB for its code. Some fifty batches into Delta fill that, and from then on
-Java throws code away and compiles it anew, at half the speed."""
+"""With this compiler alone Java reserves 48 MB for its code. Some twenty runs of the ingest job fill that; from then on
+Java throws code away and compiles it anew, at up to twice the cost."""
 
 JAVA_OPTIONS: Final = " ".join([*_COMPILER, "-XX:+UseSerialGC", "-XX:-UsePerfData", *_sharing()])
 """For JVMs that live for minutes at most: compile soon, not thoroughly, and with one thread each; and load classes that
