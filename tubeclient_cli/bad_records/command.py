@@ -28,14 +28,16 @@ bad_records_app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
+PartOfReason = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
+]
+
 
 @bad_records_app.command()
 def show(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table of --bad-records.")],
     consumer_group: Annotated[str | None, typer.Option(metavar="NAME", help="Only this group's.")] = None,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
-    ] = None,
+    reason: PartOfReason = None,
     state: Annotated[
         str,
         typer.Option(
@@ -73,9 +75,7 @@ def show(
 @bad_records_app.command()
 def retry(
     settings: Annotated[Path, typer.Option(help="The job's TOML file. Correct the format or the schema there first.")],
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
-    ] = None,
+    reason: PartOfReason = None,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
 ) -> None:

@@ -118,18 +118,18 @@ def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
 
     chosen = _where(choice)
     by = '"consumerGroup", "state", "reason"'
-    [total] = rows(f"SELECT count(*) AS n FROM letters {chosen}")
-    [in_all] = rows(f"SELECT count(*) AS n FROM (SELECT DISTINCT {by} FROM letters {chosen}) AS every")
+    counts = f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'
     reasons = rows(
-        f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'
+        f"SELECT *, sum(n) OVER () AS records, count(*) OVER () AS reasons FROM ({counts}) AS counts"
         f" ORDER BY n DESC, {by} LIMIT {_MOST_REASONS}"
     )
     names = ", ".join(f'"{name}"' for name in _COLUMNS)
     order = '"time" DESC, "sequence" DESC, "partitionKey", "messageId", "recordIndex"'
     newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")
+    [(records, in_all)] = {(row.pop("records"), row.pop("reasons")) for row in reasons} or {(0, 0)}
     return Letters(
-        total["n"],  # type: ignore[arg-type]
-        in_all["n"],  # type: ignore[arg-type]
+        records,  # type: ignore[arg-type]
+        in_all,  # type: ignore[arg-type]
         tuple(ReasonCount(*row.values()) for row in reasons),  # type: ignore[arg-type]
         tuple(Letter(*(row[name] for name in _COLUMNS)) for row in newest),  # type: ignore[arg-type]
     )

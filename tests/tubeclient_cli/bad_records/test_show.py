@@ -106,11 +106,8 @@ def test_filters(table: str, filters: list[str], found: list[int]) -> None:
 
 def test_no_reason_is_left_out_where_few_records_are_shown(table: str) -> None:
     document = shown(table, "--newest", "1")
-    assert (ids(document), document["reasonsInAll"], sum(one["records"] for one in document["reasons"])) == (
-        [104],
-        3,
-        5,
-    )
+    assert (ids(document), document["reasonsInAll"]) == ([104], 3)
+    assert sum(one["records"] for one in document["reasons"]) == 5
 
 
 def test_reasons_that_are_too_many_are_counted(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
