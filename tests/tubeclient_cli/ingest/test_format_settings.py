@@ -66,6 +66,7 @@ NEEDED = {
             "^schema-from-inlong names the file /nowhere/s.json, which cannot be",
         ),
         ({"format": "json", "schema": "clicks.json"}, "schema is 'clicks.json'; write columns with their types"),
+        ({"format": "json", "schema": "INT"}, "schema is 'INT'; write columns with their types"),
     ],
 )
 def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
@@ -129,7 +130,7 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
     [
         ("id BIGNUM", "the schema cannot be parsed: .*BIGNUM"),
         ("id INT,, name STRING", "the schema cannot be parsed: .*Syntax error"),
-        ("INT", "the schema"),
+        ("DECIMAL(10, 2)", "names no column"),
         ("tubemq INT", "the schema has a column tubemq"),
         ("a ARRAY<INT>", "column a is array<int>, a type that csv has not"),
         ("a VARCHAR(3)", r"column a is varchar\(3\), .*write STRING"),
