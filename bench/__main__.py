@@ -60,9 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if not 0 < options.scale <= 1 or options.rounds < 1 or options.warm_ups < 0:
         raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more, --warm-ups 0 or more")
+    if options.only and options.write and options.scale != 1:
+        raise SystemExit("--write with --only replaces figures of a whole run; leave --scale away")
     if options.show_again:
-        kept = Results.from_json(RESULTS_FILE.read_text())
-        _show(kept, tables(kept))
+        _show(Results.from_json(RESULTS_FILE.read_text()))
         return 0
     # Spark's Python workers are to be this very Python, not the first "python3" on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -88,8 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1
-    if options.write or (run.scale == 1 and groups == list(GROUPS)):
-        _write(results, text)
+    if groups == list(GROUPS):
+        if options.write or run.scale == 1:
+            _write(results)
+    elif options.write:
+        _write(Results.from_json(RESULTS_FILE.read_text()).replaced(results))
     return 0
 
 
@@ -116,14 +120,14 @@ def _measure(stage: Stage, results: Results, run: RunSettings, name: str) -> boo
     return True
 
 
-def _write(results: Results, text: str) -> None:
+def _write(results: Results) -> None:
     RESULTS_FILE.write_text(results.to_json())
     print(f"written: {RESULTS_FILE}")
-    _show(results, text)
+    _show(results)
 
 
-def _show(results: Results, text: str) -> None:
-    _PAGE.write_text(put_between(_PAGE.read_text(), text))
+def _show(results: Results) -> None:
+    _PAGE.write_text(put_between(_PAGE.read_text(), tables(results)))
     draw(results, _PICTURE)
     print(f"written: {_PAGE}, {_PICTURE}")
 
@@ -141,7 +145,9 @@ def _parser() -> argparse.ArgumentParser:
         "--only", nargs="+", choices=list(GROUPS), metavar="GROUP", help=f"some of: {', '.join(GROUPS)}"
     )
     parser.add_argument(
-        "--write", action="store_true", help="write results.json and the page after a run in part or on a scale too"
+        "--write",
+        action="store_true",
+        help="write results.json and the page after a run on a scale too; after one of some groups, put in theirs",
     )
     parser.add_argument(
         "--show-again", action="store_true", help="measure nothing; write the page and the picture from results.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -56,6 +56,8 @@ class Results:
     rounds: int
     figures: dict[str, Figure] = field(default_factory=dict)
     group_seconds: dict[str, float] = field(default_factory=dict)
+    later: dict[str, str] = field(default_factory=dict)
+    """By group: when it was measured and at what load, if not in this run but in a later one of some groups."""
 
     def add(self, key: str, title: str, unit: str, values: Sequence[float]) -> None:
         """Add a figure. ValueError: the key is taken, or there is no value."""
@@ -64,6 +66,18 @@ class Results:
         if not values:
             raise ValueError(f"{key} has no values")
         self.figures[key] = Figure(title, unit, tuple(_rounded(value) for value in values))
+
+    def replaced(self, part: Results) -> Results:
+        """This run with the groups of `part`, a later run of some groups."""
+        groups = part.group_seconds
+        kept = {key: figure for key, figure in self.figures.items() if key.partition("/")[0] not in groups}
+        load = f"load {part.machine['load_before']:.1f} before and {part.machine['load_after']:.1f} after"
+        return replace(
+            self,
+            figures={**kept, **part.figures},
+            group_seconds={**self.group_seconds, **groups},
+            later={**self.later, **dict.fromkeys(groups, f"{part.began[:10]}, {load}")},
+        )
 
     def medians(self) -> Mapping[str, float]:
         """By key."""
@@ -79,6 +93,7 @@ class Results:
             "machine": self.machine,
             "versions": self.versions,
             "group_seconds": self.group_seconds,
+            "later": self.later,
             "figures": {
                 key: {"title": one.title, "unit": one.unit, "values": list(one.values)}
                 for key, one in self.figures.items()

@@ -41,10 +41,11 @@ def _about(results: Results) -> str:
     machine = results.machine
     trial = "" if results.scale == 1 else f" **Tried out with {results.scale:g} of the messages.**"
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+    later = "".join(f" The group {group} is of a later run ({when})." for group, when in results.later.items())
     return (
         f"{results.began[:10]}, {machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:g} GB; load "
         f"{machine['load_before']:.1f} before and {machine['load_after']:.1f} after. {versions}. Rounds: "
-        f"{results.rounds}, after {results.warm_ups} to warm up.{trial}"
+        f"{results.rounds}, after {results.warm_ups} to warm up.{trial}{later}"
     )
 
 

@@ -37,6 +37,24 @@ def test_results_come_back_from_json() -> None:
     assert results.figures["small/one_store/tubeclient"].values == (850_000, 700_000, 950_000)
 
 
+def test_a_later_run_of_some_groups_replaces_their_figures_and_says_when() -> None:
+    whole, part = make_results(), make_results()
+    whole.group_seconds.update(small=12.5, first_row=8.0)
+    del part.figures["small/one_store/ceiling"], part.figures["first_row/tubeclient"]
+    part.figures["small/one_store/tubeclient"] = Figure("ours", "rows/s", (1.0,))
+    part.group_seconds["small"] = 3.0
+    part.began = "2026-11-23T20:00:00+00:00"
+    both = whole.replaced(part)
+    assert dict(both.medians()) == {
+        "first_row/tubeclient": pytest.approx(0.867, abs=0.001),
+        "small/one_store/tubeclient": 1.0,
+    }
+    assert both.group_seconds == {"small": 3.0, "first_row": 8.0}
+    assert (both.began, both.later) == (whole.began, {"small": "2026-11-23, load 0.2 before and 1.5 after"})
+    assert "The group small is of a later run (2026-11-23, load 0.2 before and 1.5 after)." in tables(both)
+    assert Results.from_json(both.to_json()) == both
+
+
 def test_a_figure_is_added_once_and_with_values() -> None:
     results = make_results()
     with pytest.raises(ValueError, match="measured already"):
