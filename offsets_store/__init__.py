@@ -12,7 +12,15 @@ Any Delta reader can query who reads what, how far, and how much is behind. Olde
 from __future__ import annotations
 
 from offsets_store.companion import Companion
-from offsets_store.errors import CommitConflict, OffsetsTableError, RunAlive, SchemaMismatch, SupersededRun, VersionGone
+from offsets_store.errors import (
+    CommitConflict,
+    NoSuchCommit,
+    OffsetsTableError,
+    RunAlive,
+    SchemaMismatch,
+    SupersededRun,
+    VersionGone,
+)
 from offsets_store.history import GroupCommit, GroupHistory, Move
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead, moved_to
 from offsets_store.run import OffsetsRun
@@ -27,6 +35,7 @@ __all__ = [
     "GroupKey",
     "GroupProgress",
     "Move",
+    "NoSuchCommit",
     "OffsetsRun",
     "OffsetsTable",
     "OffsetsTableError",

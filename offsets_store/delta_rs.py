@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from offsets_store.delta_form import check_schema, rows_from_arrow, rows_to_arrow
-from offsets_store.errors import OffsetsTableError, VersionGone, display_uri, scrub
+from offsets_store.errors import OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
 from offsets_store.history import TableCommit
 from offsets_store.local_log import entry_path, shorten
 from offsets_store.progress import GroupKey
@@ -216,14 +216,14 @@ class DeltaRsStorage:
 
         folder = _local_folder(self._uri)
         if folder is not None and folder.is_file():
-            raise OffsetsTableError(f"{self._uri} is a file; name a new or empty folder as the offsets table")
+            raise SchemaMismatch(f"{self._uri} is a file; name a new or empty folder as the offsets table")
         try:
             table = DeltaTable(self._uri, storage_options=self._effective_options())
         except TableNotFoundError as error:
             if folder is None and "scheme" in str(error):
                 raise
             if folder is not None and folder.exists() and not _is_free(folder):
-                raise OffsetsTableError(
+                raise SchemaMismatch(
                     f"{self._uri} is not a Delta table and not empty; name a new or empty folder as the offsets table"
                 ) from None
             return None

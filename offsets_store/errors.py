@@ -1,9 +1,10 @@
 """Errors of an offsets table.
 
     OffsetsTableError           the table cannot be used; the message says what, where and what to do
-    ├── SchemaMismatch          it is a Delta table, but not an offsets table
+    ├── SchemaMismatch          what is at that place is not an offsets table
     ├── CommitConflict          another writer won every try
     ├── RunAlive                another run of the group wrote a moment ago
+    ├── NoSuchCommit            a group has no such commit, or the table no longer keeps it
     ├── VersionGone             a version of the table cannot be read, usually because it is past the retention
     └── SupersededRun           a newer run of the same group has taken over
 
@@ -21,6 +22,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 __all__ = [
     "CommitConflict",
+    "NoSuchCommit",
     "OffsetsTableError",
     "RunAlive",
     "SchemaMismatch",
@@ -40,11 +42,15 @@ class OffsetsTableError(Exception):
 
 
 class SchemaMismatch(OffsetsTableError):
-    """The Delta table at this place does not have the columns of an offsets table."""
+    """What is at this place is no offsets table: a file, other files, or a Delta table with other columns."""
 
 
 class CommitConflict(OffsetsTableError):
     """Other writers changed the group's rows during every try."""
+
+
+class NoSuchCommit(OffsetsTableError):
+    """The group has no commit of this number, or the table no longer keeps it."""
 
 
 class VersionGone(OffsetsTableError):

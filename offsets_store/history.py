@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from offsets_store.errors import OffsetsTableError, VersionGone
+from offsets_store.errors import NoSuchCommit, VersionGone
 from offsets_store.log_retention import HISTORY_COMMITS
 from offsets_store.rows import Row
 from offsets_store.schema import POSITION
@@ -123,21 +123,21 @@ def history_of(table: DeltaRsStorage, consumer_group: str, limit: int) -> GroupH
 
 
 def rows_at_sequence(table: DeltaRsStorage, consumer_group: str, sequence: int) -> list[Row]:
-    """Return the group's rows right after its commit `sequence`. Raises OffsetsTableError if there is no such
-    commit."""
+    """Return the group's rows right after its commit `sequence`. Raises NoSuchCommit if there is none,
+    or the table no longer keeps it."""
     above: int | None = None
     for state in _states(table, consumer_group, up_to=sequence):
         number = max((row.sequence for row in state.rows), default=0)
         if number == sequence:
             return list(state.rows)
         if number < sequence:
-            raise OffsetsTableError(
+            raise NoSuchCommit(
                 f"group {consumer_group!r} has no commit {sequence} in the offsets table: "
                 + (f"{number} is followed by {above}" if above is not None else f"its newest is {number}")
                 + "; `history` lists them"
             )
         above = number
-    raise OffsetsTableError(
+    raise NoSuchCommit(
         f"commit {sequence} of group {consumer_group!r} is not kept any more, or never existed: the offsets table "
         "keeps its log for delta.logRetentionDuration, a week by default, and on a local disk its last "
         f"{HISTORY_COMMITS} commits; `history` lists what there is"

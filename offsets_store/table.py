@@ -92,7 +92,7 @@ class OffsetsTable:
     def at_sequence(self, key: GroupKey, sequence: int) -> GroupProgress | None:
         """The progress of `key` right after the group's commit `sequence`; None if there was none.
 
-        Raises OffsetsTableError if the group has no such commit, or the table no longer keeps it.
+        Raises NoSuchCommit if the group has no such commit, or the table no longer keeps it.
         """
         return progress_of(key, rows_at_sequence(self._past(), key.consumer_group, sequence))
 

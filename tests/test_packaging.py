@@ -367,7 +367,7 @@ FOLDERS = {
         "offsets": {"common"},
         "plan": {"common"},
         "bad_records": {"common", "ingest"},
-        "app": {"ingest", "offsets", "plan", "bad_records"},
+        "app": {"common", "ingest", "offsets", "plan", "bad_records"},
     },
 }
 """Which others each folder or file of a package may import."""

@@ -12,6 +12,7 @@ with brought_by("cli"):
 
 from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
+from tubeclient_cli.common.terminal import show_exit_codes
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.plan.command import plan
@@ -30,6 +31,7 @@ app.add_typer(bad_records_app)
 app.add_typer(offsets_app)
 app.command()(ingest)
 app.command()(plan)
+show_exit_codes(app)
 
 
 def _version(wanted: bool) -> None:

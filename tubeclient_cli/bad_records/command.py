@@ -11,9 +11,11 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.terminal import (
     AsJson,
+    ExitCode,
     SparkConf,
     SparkMaster,
     StorageOptions,
+    Unreachable,
     clear_errors,
     print_json,
     table_console,
@@ -102,12 +104,15 @@ def retry(
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        spark = make_session(f"tubeclient bad-records retry {job.consumer_group}", spark_master, confs)
+        try:
+            spark = make_session(f"tubeclient bad-records retry {job.consumer_group}", spark_master, confs)
+        except (PySparkException, Py4JError) as error:
+            raise Unreachable(short_cause(str(error))) from None
         try:
             retried = retry_bad_records(spark, job, reason)
         except (PySparkException, Py4JError) as error:
             typer.echo(f"tubeclient bad-records retry: {short_cause(str(error))}", err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(ExitCode.FAILED) from None
         finally:
             end_session(spark)
         others = "" if reason is None else "; those with other reasons were not tried"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from offsets_store.errors import display_uri, scrub
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
+from tubeclient_cli.common.terminal import Unreachable
 from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
             f"there is no Delta table at {place}; the first run of `tubeclient ingest --bad-records` creates it"
         ) from None
     except (DeltaError, OSError) as error:
-        raise ConfigurationError(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None
+        raise Unreachable(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None
 
 
 def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:

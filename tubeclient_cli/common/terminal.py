@@ -1,4 +1,4 @@
-"""Output of the commands: tables as wide as the terminal, one JSON object, one line for an error."""
+"""Output of the commands: tables as wide as the terminal, one JSON object, one line for an error, and exit codes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,15 +15,45 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "EXIT_CODES",
     "AsJson",
+    "ExitCode",
     "FurtherOptions",
     "SparkConf",
     "SparkMaster",
     "StorageOptions",
+    "Unreachable",
     "clear_errors",
+    "exit_code",
     "print_json",
+    "show_exit_codes",
     "table_console",
 ]
+
+
+class ExitCode(IntEnum):
+    """How every command ends."""
+
+    DONE = 0
+    FAILED = 1
+    """The work failed, or the answer is that something is not well."""
+    USAGE = 2
+    """Wrong usage or settings, which the user can change."""
+    UNREACHABLE = 3
+    """The cluster, a table or Spark cannot be reached."""
+
+
+EXIT_CODES = """Exit codes:
+
+  0  done
+
+  1  the work failed, or the answer is that something is not well
+
+  2  wrong usage or settings
+
+  3  the cluster, a table or Spark cannot be reached
+"""
+"""The end of each command's help. An empty line between two lines keeps them apart."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 FurtherOptions = Annotated[
@@ -57,14 +88,63 @@ def print_json(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document))
 
 
+class Unreachable(Exception):
+    """A table or Spark that cannot be reached; the text is the line for the user."""
+
+
+def exit_code(error: BaseException | None) -> ExitCode:
+    """The exit code of an error of the cluster or of a table. One that failed at a broker counts as the broker's own."""
+    import offsets_store.errors as tables
+    from tubeclient import errors
+
+    match error:
+        case errors.BrokerFailed():
+            return exit_code(error.__cause__)
+        case (
+            errors.ConfigurationError()
+            | errors.AuthenticationFailed()
+            | errors.GroupForbidden()
+            | errors.NoSuchPartition()
+            | errors.TopicNotDeployed()
+            | errors.UnknownGroup()
+            | tables.NoSuchCommit()
+            | tables.RunAlive()
+            | tables.SchemaMismatch()
+            | tables.VersionGone()
+        ):
+            return ExitCode.USAGE
+        case tables.CommitConflict() | tables.SupersededRun() | errors.CorruptMessage():
+            return ExitCode.FAILED
+        case (
+            errors.TransportError()
+            | errors.ProtocolError()
+            | errors.StandbyMaster()
+            | errors.ServerBusy()
+            | errors.NotAvailable()
+            | tables.OffsetsTableError()
+            | Unreachable()
+        ):
+            return ExitCode.UNREACHABLE
+    return ExitCode.FAILED
+
+
 @contextlib.contextmanager
 def clear_errors(command: str) -> Iterator[None]:
-    """Print errors of the user, an offsets table or the cluster as one line, with exit code 2."""
-    from offsets_store import OffsetsTableError
+    """Print errors of the user, a table, Spark or the cluster as one line, and exit with their code."""
+    from offsets_store.errors import OffsetsTableError
     from tubeclient.errors import TubeError
 
     try:
         yield
-    except (TubeError, OffsetsTableError) as error:
+    except (TubeError, OffsetsTableError, Unreachable) as error:
         typer.echo(f"tubeclient {command}: {error}", err=True)
-        raise typer.Exit(2) from None
+        raise typer.Exit(exit_code(error)) from None
+
+
+def show_exit_codes(app: typer.Typer) -> None:
+    """End the help of all commands of `app`, and of the apps in it, with the exit codes."""
+    for command in app.registered_commands:
+        command.epilog = EXIT_CODES
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            show_exit_codes(group.typer_instance)

@@ -11,7 +11,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs, spark_confs
-from tubeclient_cli.common.terminal import SparkConf, SparkMaster
+from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code
 
 __all__ = ["ingest"]
 
@@ -172,7 +172,6 @@ def ingest(
     Ctrl-C or SIGTERM ends the job after the running batch, or once Spark is
     up, with exit code 0. A signal to all processes, Spark's as well, may cut
     off the batch; the next start then runs it again.
-    Exit code 2 means a wrong setting, 1 a failed job.
 
     Keys for the offsets table's storage belong in the settings file, table
     storage-options, best as {env = "NAME"}: everybody on the machine can read
@@ -216,7 +215,7 @@ def ingest(
         code = _ingest(settings, overrides, progress_file, spark_master, confs)
     except ConfigurationError as error:
         typer.echo(f"tubeclient ingest: {error}", err=True)
-        raise typer.Exit(2) from None
+        raise typer.Exit(ExitCode.USAGE) from None
     raise typer.Exit(code)
 
 
@@ -269,7 +268,9 @@ def _ingest(
             console.print(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
             return 0
         typer.echo(f"tubeclient ingest: {with_advice(short_cause(str(error)))}", err=True)
-        return 1
+        if isinstance(error, OffsetsTableError):
+            return exit_code(error)
+        return ExitCode.UNREACHABLE if spark is None else ExitCode.FAILED
     finally:
         if spark is not None:
             end_session(spark)

@@ -15,6 +15,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options, pairs
 from tubeclient_cli.common.terminal import (
     AsJson,
+    ExitCode,
     FurtherOptions,
     StorageOptions,
     clear_errors,
@@ -218,7 +219,7 @@ def reset(
             if plan.changes and not dry_run:
                 if not yes and not typer.confirm("Reset the group?", err=True):
                     typer.echo("nothing was changed", err=True)
-                    raise typer.Exit(1)
+                    raise typer.Exit(ExitCode.FAILED)
                 changed = work.apply(plan, run, force=force)
             if json:
                 print_json(display.plan_json(plan, to, changed, refusal))

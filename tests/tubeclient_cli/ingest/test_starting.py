@@ -58,7 +58,7 @@ def test_a_signal_that_ends_spark_before_it_is_up_is_a_clean_end(
 
 def test_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = run(monkeypatch, tmp_path, no_java)
-    assert (done.exit_code, done.stdout) == (1, STARTING), done
+    assert (done.exit_code, done.stdout) == (3, STARTING), done
     assert done.stderr.startswith("tubeclient ingest: [JAVA_GATEWAY_EXITED] ")
     assert done.stderr.count("\n") == 1
 

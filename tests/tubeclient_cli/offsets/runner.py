@@ -49,10 +49,10 @@ class OffsetsCommands:
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
-    def error(self, command: str, *more: str, group: str = GROUP) -> str:
-        """The one line of a command that fails with exit code 2."""
+    def error(self, command: str, *more: str, group: str = GROUP, code: int = 2) -> str:
+        """The one line of a command that fails with this exit code."""
         done = self.run(command, *more, group=group)
-        assert done.exit_code == 2, done.output
+        assert done.exit_code == code, done.output
         assert done.stdout == ""
         [line] = done.stderr.splitlines()
         start = f"tubeclient offsets {command}: "

@@ -140,7 +140,7 @@ def test_where_there_is_no_table_is_said(offsets: OffsetsCommands, command: str)
     assert f"{offsets.uri} is a file; name a new or empty folder as the offsets table" in offsets.error(command, *more)
 
 
-def test_errors_are_one_line_and_exit_code_2(offsets: OffsetsCommands, tmp_path: Path) -> None:
+def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Path) -> None:
     offsets.table.open_run(GroupKey("other", ["clicks"]), 2).record(at({A: 28}))
     assert "has nothing of group clicks_etl; check both names" in offsets.error("show")
     assert "has nothing of group clicks_etl; check both names" in offsets.error("history")
@@ -172,7 +172,7 @@ def test_the_storage_options_reach_the_table_and_are_not_printed(offsets: Offset
         "max_retries": "0",
     }
     more = [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
-    text = offsets.error("show", *more)
+    text = offsets.error("show", *more, code=3)
     assert "could not read the offsets table at s3://bucket/offsets" in text
     assert [value for value in options.values() if len(value) > 5 and value in text] == []
 
