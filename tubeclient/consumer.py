@@ -134,7 +134,7 @@ class ClientBalanceConsumer(ProcessBound):
     def start(self, *, patience_ms: float = 0) -> Self:
         """Register at the master. Returns this consumer. `with` does it too.
 
-        The master takes a dead run of the same node for alive for 30 s, so 429 and 430 are tried again for
+        The master takes a dead run of the same node for alive for 30 s, so 424 to 430 are tried again for
         `patience_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden,
         ...), or a ConnectError that names the masters.
         """

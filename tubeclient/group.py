@@ -148,9 +148,9 @@ class GroupMembership(ProcessBound):
     def join(self, patience_ms: float = 0) -> ClusterView:
         """Register all nodes and return the first view; afterwards a thread keeps them.
 
-        A run that died holds its nodes for up to 30 s more, so NodeIdConflict (430) and SourceCountConflict (429) are
-        tried again for `patience_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, ...), or a
-        ConnectError that names the masters.
+        A run that died holds its nodes, for its topics, for up to 30 s more. So GroupConflict (424 to 428),
+        SourceCountConflict (429) and NodeIdConflict (430) are tried again for `patience_ms`. Raises the master's
+        refusal (those, TopicNotDeployed, ...), or a ConnectError that names the masters.
         """
         self.check_process()
         if self._thread is None:

@@ -130,18 +130,21 @@ def test_two_runs_that_start_together_do_not_lock_each_other_out() -> None:
     assert len({client_id[0] for client_id in cluster.members()}) == 1
 
 
-def test_a_dead_runs_nodes_are_had_when_its_lease_ends() -> None:
+@pytest.mark.parametrize(("count", "topic"), [(2, "clicks"), (3, "clicks"), (2, "other")])
+def test_a_dead_runs_nodes_are_had_when_its_lease_ends(count: int, topic: str) -> None:
+    """With other nodes and other topics too: a job is often killed to be changed."""
     cluster = Cluster()
     dead = cluster.hold("dead", 2)
     cluster.simulation.run(for_ms=20_000)
     cluster.simulation._agenda.clear()
     assert not dead.done
     started = cluster.simulation.now_ms
-    successor = cluster.hold("next", 2, patience_ms=40_000)
+    successor = cluster.hold("next", count, patience_ms=40_000, topic=topic)
     while not views(successor):
         cluster.simulation.run(for_ms=100)
+        assert not successor.done
         assert cluster.simulation.now_ms - started < MASTER_LEASE_MS + 5_000
-    assert cluster.members() == {"next-0": 0, "next-1": 1}
+    assert cluster.members() == {f"next-{node_id}": node_id for node_id in range(count)}
 
 
 def test_leaving_frees_the_nodes_at_once() -> None:

@@ -50,8 +50,9 @@ _TELL_MS = 15_000
 _REPORT_INTERVAL_MS = 500
 """Partitions are connected one by one, perhaps a thousand of them. The master is not told of each."""
 
-HELD_BY_OTHERS = (SourceCountConflict, NodeIdConflict)
-_CHANGING_OVER = (GroupConflict, TopicNotDeployed, *HELD_BY_OTHERS)
+HELD_BY_OTHERS = (GroupConflict, SourceCountConflict, NodeIdConflict)
+"""Clients of the group stand in the way. They may be a dead run's, with other topics or nodes than its successor."""
+_CHANGING_OVER = (TopicNotDeployed, *HELD_BY_OTHERS)
 
 
 @dataclass
@@ -99,8 +100,8 @@ def join_group(
 ) -> Flow[ClusterView]:
     """Register all nodes and return the cluster's view. On failure none stays registered.
 
-    A run that was killed holds its nodes until the master's lease ends, so conflicts over nodes are tried again for
-    `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the other one holds
+    A run that was killed holds its nodes until the master's lease ends, so conflicts with clients of the group are tried
+    again for `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the other one holds
     nothing meanwhile. With `wishes.leave`, the last conflict is raised at once.
     """
     deadline = (yield Now()) + patience_ms
