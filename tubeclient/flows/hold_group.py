@@ -100,9 +100,9 @@ def join_group(
 ) -> Flow[ClusterView]:
     """Register all nodes and return the cluster's view. On failure none stays registered.
 
-    A run that was killed holds its nodes until the master's lease ends, so conflicts with clients of the group are tried
-    again for `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the other one holds
-    nothing meanwhile. With `wishes.leave`, the last conflict is raised at once.
+    A run that was killed holds its nodes until the master's lease ends, so conflicts with clients of the group are
+    tried again for `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the
+    other one holds nothing meanwhile. With `wishes.leave`, the last conflict is raised at once.
     """
     deadline = (yield Now()) + patience_ms
     tell_at = 0.0
