@@ -93,7 +93,7 @@ class Unreachable(Exception):
 
 
 def exit_code(error: BaseException | None) -> ExitCode:
-    """The exit code of an error of the cluster or of a table. One that failed at a broker counts as the broker's own."""
+    """The exit code of an error of the cluster or of a table. One that a broker caused counts as its own."""
     import offsets_store.errors as tables
     from tubeclient import errors
 

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from tubeclient_cli.app import app
 from tubeclient_cli.common.pairs import SESSION_ZONE
 
-
 SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\ncheckpoint = "/c"\n'
 
 
