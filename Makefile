@@ -15,6 +15,8 @@ PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Spark starts Python processes by the hundred. Without byte code each of them would compile the packages.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo bench chaos test test-fast lint format types check docs proto dist clean
 
