@@ -155,6 +155,13 @@ class DeltaRsStorage:
             table = self._open()
             return [] if table is None else [_commit_of(entry) for entry in table.history(limit)]
 
+    def groups(self) -> list[str]:
+        """The groups that have rows, sorted; [] if there is no table."""
+        with self._explained("read"):
+            table = self._open()
+            found = [] if table is None else table.partitions()
+            return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
+
     def rows_at(self, consumer_group: str, version: int) -> list[Row]:
         """The group's rows at a version of the table. Raises VersionGone if that version can no longer be read."""
         with self._explained("read"):

@@ -19,7 +19,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 if TYPE_CHECKING:
     from offsets_store.delta_rs import DeltaRsStorage
 
-__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "history_of", "rows_at_sequence"]
+__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "history_of", "rows_at_sequence", "states_of"]
 
 # How many commits of the table to look through, step by step. Each is one file of the log, and most may be other
 # groups'.
@@ -142,6 +142,11 @@ def rows_at_sequence(table: DeltaRsStorage, consumer_group: str, sequence: int) 
         "keeps its log for delta.logRetentionDuration, a week by default, and on a local disk its last "
         f"{HISTORY_COMMITS} commits; `history` lists what there is"
     )
+
+
+def states_of(table: DeltaRsStorage, consumer_group: str) -> Iterator[Sequence[Row]]:
+    """Yield the group's rows after each kept commit that may have changed them, newest first."""
+    return (state.rows for state in _states(table, consumer_group))
 
 
 def _states(table: DeltaRsStorage, consumer_group: str, up_to: int | None = None) -> Iterator[_State]:

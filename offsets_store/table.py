@@ -11,7 +11,9 @@ from offsets_store.companion import Companion
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
 from offsets_store.group_writer import TableAccess
-from offsets_store.history import GroupHistory, history_of, rows_at_sequence
+from offsets_store.health.judgement import WINDOW
+from offsets_store.health.past import GroupPast, past_of
+from offsets_store.history import GroupHistory, history_of, rows_at_sequence, states_of
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of, waiting_in
 from offsets_store.run import OffsetsRun
@@ -81,6 +83,18 @@ class OffsetsTable:
         Read with delta-rs from the Delta log and by time travel: some milliseconds per commit on a local disk.
         """
         return history_of(self._past(), consumer_group, limit)
+
+    def past(self, consumer_group: str, limit: int = WINDOW) -> GroupPast | None:
+        """The last positions of the group's newest run, at most `limit` for each partition: what
+        `offsets_store.health` judges. None if the table has nothing of the group.
+
+        Read as `history` is.
+        """
+        return past_of(states_of(self._past(), consumer_group), limit)
+
+    def groups(self) -> list[str]:
+        """The names of all groups in the table, sorted; [] if there is no table."""
+        return self._past().groups()
 
     def at_version(self, key: GroupKey, version: int) -> GroupProgress | None:
         """The progress at a version of the Delta table; None if there was none.

@@ -322,6 +322,11 @@ LAYERS = {
         {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"},
         NETWORK | {"spark_source"},
     ),
+    # The verdict on a group, for commands, pages and metrics.
+    "offsets_store/health": Layer(
+        {"tubeclient.keys", "offsets_store.progress", "offsets_store.rows", "offsets_store.schema"},
+        OUTSIDE_WORLD | {"random"},
+    ),
     "spark_source/plan": Layer(
         {
             "pyspark.sql.datasource",

@@ -1,0 +1,222 @@
+"""The verdict on a group: a window of its commits, not thresholds. The idea and the words are LinkedIn's Burrow's.
+
+A number of messages says little: a group that reads in large batches is always behind, and an idle one never is. So
+the judgement asks whether the group moves, and whether what is left to read grows. Differences to Burrow:
+
+- A lag that stays the same while the group moves is a group that keeps pace. A query that reads a steady topic at a
+  fixed interval looks like that.
+- STOP counts also for a group that had caught up, from when messages wait. Queries do not commit while they have
+  nothing to read.
+- WARN and STALL need a full window, so a group that has just begun is not judged by one or two commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds
+
+__all__ = [
+    "MIN_SILENCE",
+    "WINDOW",
+    "GroupHealth",
+    "PartitionHealth",
+    "PastPosition",
+    "Unread",
+    "Verdict",
+    "judge",
+    "unread_in",
+]
+
+WINDOW: Final = 10
+"""How many commits the judgement looks at."""
+
+MIN_SILENCE: Final = timedelta(minutes=5)
+"""A group that commits faster than this may still be silent so long before it counts as stopped."""
+
+
+class Verdict(StrEnum):
+    """What is said about a partition or a group. The later ones are worse, but for UNKNOWN, which says nothing."""
+
+    UNKNOWN = "UNKNOWN"
+    """Cannot be judged."""
+    OK = "OK"
+    """Nothing to read, or the group keeps pace, or it has begun too lately to say more."""
+    WARN = "WARN"
+    """The group moves, but its lag never falls and grows: it is slower than its producers."""
+    REWIND = "REWIND"
+    """The position went back, and is not yet where it was."""
+    STALL = "STALL"
+    """The group commits, but this position stays although there is something to read."""
+    STOP = "STOP"
+    """No commit for longer than is usual for the group, although there is something to read."""
+
+    @property
+    def severity(self) -> int:
+        """Higher is worse; UNKNOWN is the lowest."""
+        return list(Verdict).index(self)
+
+
+class PastPosition(NamedTuple):
+    """A partition's position at one commit. Index offsets."""
+
+    at: datetime
+    """UTC. When the position held."""
+    next_offset: int
+    end_offset: int | None
+    """The end of the store's data then; None if unknown."""
+
+    @property
+    def rows_behind(self) -> int | None:
+        """The most rows that were behind; None if unknown."""
+        if self.end_offset is None:
+            return None
+        return max(0, self.end_offset - self.next_offset) // INDEX_ENTRY_BYTES
+
+
+class Unread(NamedTuple):
+    """What is left to read of a partition now."""
+
+    rows: int
+    """At most: partitions of one store share its index."""
+    since: datetime | None = None
+    """UTC. When the oldest unread message came; None if unknown, or if there is none."""
+
+
+def unread_in(bounds: StoreBounds, position: int) -> Unread:
+    """What is left to read behind `position` within the store's bounds of now. Expired rows do not count."""
+    return Unread(max(0, bounds.max_offset - max(position, bounds.min_offset)) // INDEX_ENTRY_BYTES)
+
+
+class PartitionHealth(NamedTuple):
+    """The verdict on one partition."""
+
+    partition: PartitionKey
+    verdict: Verdict
+    why: str
+    """A sentence's part, without a full stop: "position 280 stayed over 10 commits while 7 rows wait"."""
+    rows_behind: int | None = None
+    """The most rows that are behind now; None if unknown."""
+    next_offset: int | None = None
+    """The position; None if the partition has none yet."""
+    committed_at: datetime | None = None
+    """UTC. The last commit of the position."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHealth:
+    """The verdict on a group: the worst of its partitions'. A group without partitions is well."""
+
+    partitions: tuple[PartitionHealth, ...]
+    """Sorted by partition."""
+
+    @classmethod
+    def of(cls, partitions: Iterable[PartitionHealth]) -> GroupHealth:
+        return cls(tuple(sorted(partitions, key=lambda one: one.partition)))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict. Partitions that cannot be judged count only if there are no others."""
+        return max((one.verdict for one in self.partitions), key=lambda one: one.severity, default=Verdict.OK)
+
+    @property
+    def unjudged(self) -> tuple[PartitionKey, ...]:
+        """The partitions that cannot be judged."""
+        return tuple(one.partition for one in self.partitions if one.verdict is Verdict.UNKNOWN)
+
+    @property
+    def rows_behind(self) -> int | None:
+        """The most rows that a partition is behind, the largest of all; None if none is known. Partitions of one store
+        share its index, so their sum would count rows twice."""
+        return max((one.rows_behind for one in self.partitions if one.rows_behind is not None), default=None)
+
+
+def judge(
+    partition: PartitionKey,
+    past: Sequence[PastPosition],
+    unread: Unread | None,
+    now: datetime,
+    *,
+    window: int = WINDOW,
+    max_silence: timedelta | None = None,
+) -> PartitionHealth:
+    """The verdict on a partition by its last commits `past`, the oldest first, and what is left to read now.
+
+    `unread` is None if its broker did not tell. Only the last `window` (2 or more) commits count. `max_silence` None
+    means as long as the window's commits took, but at least `MIN_SILENCE`. Times that lie after `now`, by another
+    clock, count as now.
+    """
+    if window < 2:
+        raise ValueError(f"a window of {window} commits shows no movement; use 2 or more")
+    seen = past[-window:]
+    if not seen:
+        return PartitionHealth(
+            partition, Verdict.UNKNOWN, "the group has no position in it yet", unread and unread.rows
+        )
+    last = seen[-1]
+    if unread is None:
+        verdict, why = Verdict.UNKNOWN, "its broker does not tell where its messages end"
+    elif unread.rows == 0:
+        verdict, why = Verdict.OK, "nothing to read"
+    else:
+        limit = max(MIN_SILENCE, last.at - seen[0].at) if max_silence is None else max_silence
+        verdict, why = _silent(seen, unread, now, limit) or _moves(seen, unread, window)
+    return PartitionHealth(partition, verdict, why, unread and unread.rows, last.next_offset, last.at)
+
+
+def _silent(
+    seen: Sequence[PastPosition], unread: Unread, now: datetime, limit: timedelta
+) -> tuple[Verdict, str] | None:
+    """The verdict on a group that should have committed meanwhile; None if it still has time."""
+    last = seen[-1]
+    if now - last.at <= limit:
+        return None
+    if unread.since is None and not last.rows_behind:
+        return Verdict.UNKNOWN, (
+            f"the group has not committed for {_span(now - last.at)}, and it is unknown since when {unread.rows:,} "
+            "rows wait"
+        )
+    since = last.at if unread.since is None else max(last.at, unread.since)
+    if now - since <= limit:
+        return None
+    return Verdict.STOP, f"no commit for {_span(now - since)} while {unread.rows:,} rows wait"
+
+
+def _moves(seen: Sequence[PastPosition], unread: Unread, window: int) -> tuple[Verdict, str]:
+    """The verdict by how position and lag moved."""
+    last = seen[-1]
+    behind = [one.rows_behind for one in seen]
+    # What was before a moment without lag is forgiven, but for where the position was then.
+    caught_up = max((number for number, rows in enumerate(behind) if rows == 0), default=0)
+    furthest = max(seen[caught_up:], key=lambda one: one.next_offset)
+    if last.next_offset < furthest.next_offset:
+        return Verdict.REWIND, f"position {last.next_offset} is before {furthest.next_offset}, where it was"
+    lags = [rows for rows in behind if rows]
+    if len(lags) < window:
+        return Verdict.OK, f"{unread.rows:,} rows to read"  # it caught up within the window, or there is too little
+    if all(one.next_offset == last.next_offset for one in seen):
+        return Verdict.STALL, f"position {last.next_offset} stayed over {window} commits while {lags[-1]:,} rows wait"
+    if any(later < earlier for earlier, later in pairwise(lags)):
+        return Verdict.OK, f"{unread.rows:,} rows to read"
+    worse = sum(
+        later.next_offset == earlier.next_offset or lag_later > lag_earlier
+        for (earlier, later), (lag_earlier, lag_later) in zip(pairwise(seen), pairwise(lags), strict=True)
+    )
+    if 2 * worse <= window - 1:
+        return Verdict.OK, f"{unread.rows:,} rows to read, as many as before: the group keeps pace"
+    return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {lags[-1]:,} rows"
+
+
+def _span(length: timedelta) -> str:
+    """A length of time for people: 45 s, 12 min, 3.5 h, 2.1 days."""
+    seconds = length.total_seconds()
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:.1f} days"

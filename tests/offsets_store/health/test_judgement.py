@@ -1,0 +1,294 @@
+"""The verdict, by hand-made windows and by properties that hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offsets_store.health.judgement import (
+    MIN_SILENCE,
+    WINDOW,
+    GroupHealth,
+    PartitionHealth,
+    PastPosition,
+    Unread,
+    Verdict,
+    judge,
+    unread_in,
+)
+from tubeclient.keys import PartitionKey, StoreBounds
+
+ROW = 28
+A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 1)
+BEGAN = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def commits(*rows: tuple[int, int | None], every_s: float = 10) -> list[PastPosition]:
+    """One commit for each (messages read, messages behind; None: unknown)."""
+    return [
+        PastPosition(BEGAN + n * every_s * SECOND, read * ROW, None if behind is None else (read + behind) * ROW)
+        for n, (read, behind) in enumerate(rows)
+    ]
+
+
+def verdict(
+    past: Sequence[PastPosition],
+    rows: int = 7,
+    *,
+    after_s: float = 1,
+    waiting_s: float | None = None,
+    max_silence: timedelta | None = None,
+) -> PartitionHealth:
+    """With `rows` unread, `after_s` seconds after the last commit; the oldest waits for `waiting_s`."""
+    now = past[-1].at + after_s * SECOND
+    since = None if waiting_s is None else now - waiting_s * SECOND
+    return judge(A, past, Unread(rows, since), now, max_silence=max_silence)
+
+
+STEADY = commits(*((10 * n, 10) for n in range(WINDOW)))
+
+
+# One verdict after the other
+
+
+def test_nothing_to_read_is_ok_whatever_was_before() -> None:
+    for past in (commits((9, 5)), commits((9, 5), (1, 13)), commits(*[(9, 5)] * WINDOW)):
+        assert verdict(past, 0, after_s=1e6)[1:3] == (Verdict.OK, "nothing to read")
+
+
+def test_a_lag_that_falls_once_is_ok() -> None:
+    falls = commits(*((10 * n, 10 + n if n != 4 else 1) for n in range(WINDOW)))
+    assert verdict(falls)[1:3] == (Verdict.OK, "7 rows to read")
+
+
+def test_a_lag_that_grows_is_a_warning() -> None:
+    found = verdict(commits(*((10 * n, 10 + 5 * n) for n in range(WINDOW))))
+    assert found[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 10 to 55 rows")
+
+
+def test_a_lag_that_stays_while_the_group_moves_is_a_group_that_keeps_pace() -> None:
+    assert verdict(STEADY)[1:3] == (Verdict.OK, "7 rows to read, as many as before: the group keeps pace")
+    # A single late message at the end of a steady window is no trend.
+    assert verdict([*STEADY[1:], STEADY[-1]._replace(end_offset=100_000 * ROW)]).verdict is Verdict.OK
+
+
+def test_a_warning_needs_most_of_the_commits() -> None:
+    def grown(times: int) -> list[PastPosition]:
+        return commits(*((10 * n, 10 + min(n, times)) for n in range(WINDOW)))
+
+    assert [verdict(grown(times)).verdict for times in (4, 5)] == [Verdict.OK, Verdict.WARN]
+    # A commit that leaves the position where it was is as bad as a lag that grows.
+    slow = commits((0, 5), (1, 5), *[(2, 5)] * (WINDOW - 2))
+    assert verdict(slow)[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 5 to 5 rows")
+
+
+def test_a_position_that_stays_while_the_group_commits_is_a_stall() -> None:
+    found = verdict(commits(*((9, 5 + n) for n in range(WINDOW))))
+    assert found[1:3] == (Verdict.STALL, "position 252 stayed over 10 commits while 14 rows wait")
+    assert verdict(commits(*[(9, 5)] * WINDOW)).verdict is Verdict.STALL
+
+
+def test_a_position_that_went_back_is_a_rewind_until_it_is_where_it_was() -> None:
+    back = commits((8, 4), (10, 2), (3, 9), (9, 4))
+    assert verdict(back)[1:3] == (Verdict.REWIND, "position 252 is before 280, where it was")
+    assert verdict([*back, *commits((10, 4))]).verdict is Verdict.OK
+    # A group that had caught up was rewound all the same; one that caught up afterwards is well.
+    assert verdict(commits((10, 0), (3, 9))).verdict is Verdict.REWIND
+    assert verdict(commits((10, 2), (3, 0), (4, 1))).verdict is Verdict.OK
+
+
+def test_silence_that_is_longer_than_the_window_is_a_stop() -> None:
+    usual_s = (WINDOW - 1) * 60
+    slow = commits(*((10 * n, 10) for n in range(WINDOW)), every_s=60)
+    assert verdict(slow, after_s=usual_s).verdict is Verdict.OK
+    found = verdict(slow, after_s=usual_s + 61)
+    assert found[1:3] == (Verdict.STOP, "no commit for 10 min while 7 rows wait")
+    # A group that commits every second, or that has one commit, is given some minutes.
+    for quick in (commits((1, 9)), commits(*((n, 9) for n in range(WINDOW)), every_s=1)):
+        assert verdict(quick, after_s=MIN_SILENCE.total_seconds()).verdict is Verdict.OK
+        assert verdict(quick, after_s=MIN_SILENCE.total_seconds() + 1).verdict is Verdict.STOP
+    assert verdict(slow, after_s=31, max_silence=30 * SECOND).verdict is Verdict.STOP
+    assert verdict(slow, after_s=1e5, max_silence=1e5 * SECOND).verdict is Verdict.OK
+
+
+def test_silence_of_a_group_that_had_nothing_to_read_counts_from_its_first_unread_message() -> None:
+    idle = commits((1, 3), (4, 0))
+    assert verdict(idle, after_s=1e6, waiting_s=60).verdict is Verdict.OK
+    assert verdict(idle, after_s=1e6, waiting_s=301)[1:3] == (Verdict.STOP, "no commit for 5 min while 7 rows wait")
+    unknown = verdict(idle, after_s=3 * 86_400)
+    assert unknown.verdict is Verdict.UNKNOWN
+    assert unknown.why.startswith("the group has not committed for 3.0 days, and it is unknown since when 7 rows")
+    # What was unread at the commit waits since then at least.
+    assert verdict(commits((1, 3)), after_s=1e6).verdict is Verdict.STOP
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(119, "119 s"), (120, "2 min"), (7200, "2.0 h"), (48 * 3600, "2.0 days")]
+)
+def test_lengths_of_time_are_for_people(seconds: int, text: str) -> None:
+    assert f"no commit for {text} " in verdict(commits((1, 3)), after_s=seconds, max_silence=SECOND).why
+
+
+def test_without_the_brokers_answer_or_a_position_nothing_can_be_said() -> None:
+    now = STEADY[-1].at
+    assert judge(A, STEADY, None, now)[:4] == (
+        A,
+        Verdict.UNKNOWN,
+        "its broker does not tell where its messages end",
+        None,
+    )
+    assert judge(A, [], Unread(3), now)[1:] == (
+        Verdict.UNKNOWN,
+        "the group has no position in it yet",
+        3,
+        None,
+        None,
+    )
+
+
+def test_commits_with_unknown_ends_are_judged_by_silence_and_rewinds_alone() -> None:
+    assert verdict(commits(*[(9, None)] * WINDOW)).verdict is Verdict.OK
+    assert verdict(commits((9, None), (8, None))).verdict is Verdict.REWIND
+    assert verdict(commits((9, None)), after_s=1e6).verdict is Verdict.UNKNOWN
+    assert verdict(commits((9, None)), after_s=1e6, waiting_s=1e6).verdict is Verdict.STOP
+
+
+def test_only_the_window_counts_and_a_window_of_one_is_refused() -> None:
+    past = commits((99, 1), *((10 * n, 10) for n in range(WINDOW)))
+    assert verdict(past).verdict is Verdict.OK
+    assert judge(A, past, Unread(1), BEGAN, window=WINDOW + 1).verdict is Verdict.REWIND
+    with pytest.raises(ValueError, match="a window of 1 commits shows no movement"):
+        judge(A, past, Unread(1), BEGAN, window=1)
+
+
+def test_what_is_unread_lies_behind_the_position_and_what_expired() -> None:
+    assert unread_in(StoreBounds(0, 10 * ROW), 3 * ROW) == Unread(7)
+    assert unread_in(StoreBounds(5 * ROW, 10 * ROW), 3 * ROW) == Unread(5)
+    assert unread_in(StoreBounds(0, 10 * ROW), 11 * ROW) == Unread(0)
+
+
+# The group
+
+
+def test_a_group_is_as_well_as_its_worst_partition() -> None:
+    def health(*found: Verdict) -> GroupHealth:
+        return GroupHealth.of(
+            PartitionHealth(PartitionKey(1, "clicks", n), one, "", n) for n, one in reversed(list(enumerate(found)))
+        )
+
+    unknown, ok, *bad = Verdict
+    assert bad == [Verdict.WARN, Verdict.REWIND, Verdict.STALL, Verdict.STOP]
+    for worse in bad:
+        assert health(ok, worse, unknown).verdict is worse
+    assert health(Verdict.STOP, Verdict.WARN).verdict is Verdict.STOP
+    mixed = health(ok, unknown)
+    assert (mixed.verdict, mixed.unjudged, mixed.rows_behind) == (ok, (B,), 1)
+    assert [one.partition for one in mixed.partitions] == [A, B]
+    assert health(unknown).verdict is unknown
+    empty = health()
+    assert (empty.verdict, empty.rows_behind) == (ok, None)
+
+
+# Properties
+
+
+@st.composite
+def pasts(draw: st.DrawFn, known: bool = False) -> list[PastPosition]:
+    at, found = BEGAN, []
+    for _ in range(draw(st.integers(1, 14))):
+        at += draw(st.integers(1, 600)) * SECOND
+        read = draw(st.integers(0, 6))
+        behind = draw(st.integers(0, 4) if known else st.none() | st.integers(0, 4))
+        found.append(PastPosition(at, read * ROW, None if behind is None else (read + behind) * ROW))
+    return found
+
+
+windows = st.integers(2, 6)
+lengths = st.integers(0, 100_000).map(lambda seconds: seconds * SECOND)
+
+
+@given(pasts(), windows, lengths)
+def test_an_idle_group_is_never_sick(past: list[PastPosition], window: int, later: timedelta) -> None:
+    assert judge(A, past, Unread(0), past[-1].at + later, window=window).verdict is Verdict.OK
+
+
+@given(pasts(), windows, lengths, st.integers(1, 5))
+def test_a_message_that_just_came_makes_no_group_stopped(
+    past: list[PastPosition], window: int, later: timedelta, rows: int
+) -> None:
+    now = past[-1].at + later
+    assert judge(A, past, Unread(rows, now), now, window=window).verdict is not Verdict.STOP
+
+
+@given(pasts(), windows, lengths, lengths, st.integers(1, 5), st.none() | lengths)
+def test_more_silence_never_makes_it_better(
+    past: list[PastPosition], window: int, later: timedelta, still: timedelta, rows: int, waiting: timedelta | None
+) -> None:
+    now = past[-1].at + later
+    unread = Unread(rows, None if waiting is None else now - waiting)
+    first = judge(A, past, unread, now, window=window).verdict
+    second = judge(A, past, unread, now + still, window=window).verdict
+    assert second.severity >= first.severity or second is Verdict.UNKNOWN
+    assert not (first is Verdict.STOP and second is not Verdict.STOP)
+
+
+@given(pasts(known=True), windows, st.integers(1, 5), st.integers(1, 4), st.lists(st.integers(0, 3), max_size=8))
+def test_more_commits_without_progress_never_make_it_better(
+    past: list[PastPosition], window: int, rows: int, gap_s: int, more: list[int]
+) -> None:
+    """From WARN or STALL on; a rewind is forgotten once the window has passed it, and a stop ends with a commit."""
+
+    def seen() -> Verdict:
+        return judge(A, past, Unread(rows), past[-1].at, window=window, max_silence=timedelta.max).verdict
+
+    before = seen()
+    for grown in more:
+        last = past[-1]
+        assert last.end_offset is not None
+        past.append(PastPosition(last.at + gap_s * SECOND, last.next_offset, last.end_offset + grown * ROW))
+        after = seen()
+        if before in (Verdict.WARN, Verdict.STALL):
+            assert after.severity >= before.severity
+        before = after
+
+
+@given(pasts(known=True), windows, st.integers(1, 5))
+def test_a_group_that_never_moves_with_rows_left_ends_as_a_stall(
+    past: list[PastPosition], window: int, rows: int
+) -> None:
+    last = past[-1]._replace(end_offset=past[-1].next_offset + ROW)
+    past += [last._replace(at=last.at + n * SECOND) for n in range(1, window + 1)]
+    found = judge(A, past, Unread(rows), past[-1].at, window=window, max_silence=timedelta.max)
+    assert found.verdict is Verdict.STALL
+
+
+@given(pasts(), windows, lengths, st.integers(0, 5), st.integers(-10_000, 10_000), st.integers(0, 1_000))
+def test_only_differences_count(
+    past: list[PastPosition], window: int, later: timedelta, rows: int, shift_s: int, shift_rows: int
+) -> None:
+    """The same group at another time, further on in its topic, is as well."""
+    now = past[-1].at + later
+    moved = [
+        PastPosition(
+            one.at + shift_s * SECOND,
+            one.next_offset + shift_rows * ROW,
+            None if one.end_offset is None else one.end_offset + shift_rows * ROW,
+        )
+        for one in past
+    ]
+    found = judge(A, past, Unread(rows), now, window=window)
+    assert judge(A, moved, Unread(rows), now + shift_s * SECOND, window=window).verdict is found.verdict
+
+
+@given(pasts(), pasts(), windows, st.integers(0, 5))
+def test_what_lies_before_the_window_does_not_count(
+    before: list[PastPosition], past: list[PastPosition], window: int, rows: int
+) -> None:
+    assert judge(A, [*before, *past], Unread(rows), past[-1].at, window=max(2, len(past))) == judge(
+        A, past if len(past) > 1 else [*before, *past][-2:], Unread(rows), past[-1].at, window=max(2, len(past))
+    )
