@@ -40,17 +40,25 @@ _LEAST_SKEW_MS: Final = 1_000
 class OffsetsTableError(Exception):
     """The offsets table cannot be read or written."""
 
+    condition = "OFFSETS_TABLE_UNUSABLE"
+
 
 class SchemaMismatch(OffsetsTableError):
     """What is at this place is no offsets table: a file, other files, or a Delta table with other columns."""
+
+    condition = "OFFSETS_TABLE_SCHEMA"
 
 
 class CommitConflict(OffsetsTableError):
     """Other writers changed the group's rows during every try."""
 
+    condition = "OFFSETS_TABLE_CONFLICT"
+
 
 class NoSuchCommit(OffsetsTableError):
     """The group has no commit of this number, or the table no longer keeps it."""
+
+    condition = "COMMIT_NOT_FOUND"
 
 
 class VersionGone(OffsetsTableError):
@@ -58,6 +66,8 @@ class VersionGone(OffsetsTableError):
 
     `version` was requested, `newest` is the table's newest version; -1 if there is no table.
     """
+
+    condition = "OFFSETS_TABLE_VERSION_GONE"
 
     def __init__(self, uri: str, version: int, newest: int, reason: str = "") -> None:
         if 0 <= version <= newest:
@@ -83,6 +93,8 @@ class RunAlive(OffsetsTableError):
     `epoch` is that run's, in milliseconds since 1970; `updated_at` is its last write. Both come from its machine's
     clock, which is at least `ahead_ms` ahead of this machine's.
     """
+
+    condition = "RUN_ALIVE"
 
     def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int, ahead_ms: int = 0) -> None:
         wrote = (
@@ -117,6 +129,8 @@ class SupersededRun(OffsetsTableError):
 
     `own_epoch` and `newer_epoch` are milliseconds since 1970; `updated_at` is the newer run's last write.
     """
+
+    condition = "RUN_SUPERSEDED"
 
     def __init__(self, consumer_group: str, own_epoch: int, newer_epoch: int, updated_at: datetime) -> None:
         super().__init__(

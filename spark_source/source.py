@@ -1,7 +1,7 @@
 """`format("tubeclient")` of `spark.read`, `spark.readStream`, `df.write` and `df.writeStream`.
 
 Spark imports this module when it looks for data sources. A failed import here would break all other sources. So it
-imports only Spark's own classes; the rest is imported when a reader or writer is made.
+imports only Spark's own classes and `boundary`; the rest is imported when a reader or writer is made.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
+
+from spark_source.boundary import as_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -34,6 +36,7 @@ class TubeSource(DataSource):
     those for a write when it asks for a writer.
     """
 
+    @as_one_line()
     def __init__(self, options: Mapping[str, str]) -> None:
         from spark_source.options.given import parse_given
 
@@ -45,11 +48,13 @@ class TubeSource(DataSource):
     def name(cls) -> str:
         return "tubeclient"
 
+    @as_one_line()
     def schema(self) -> StructType:
         from spark_source.read.schema import spark_schema
 
         return spark_schema(self._read_options())
 
+    @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
         from spark_source.stream.batch_reader import TubeBatchReader
@@ -60,6 +65,7 @@ class TubeSource(DataSource):
         self._planned = True
         return TubeBatchReader(options)
 
+    @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
         from spark_source.read.schema import check_schema
@@ -71,6 +77,7 @@ class TubeSource(DataSource):
         self._planned = True
         return TubeStreamReader(options)
 
+    @as_one_line()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from spark_source.write.sink import TubeBatchWriter
         from spark_source.write.sink_columns import find_columns
@@ -80,6 +87,7 @@ class TubeSource(DataSource):
             raise _only_appends('mode("overwrite")', 'mode("append")')
         return TubeBatchWriter(options, find_columns(schema, options.topic, options.payload))
 
+    @as_one_line()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from spark_source.write.sink import TubeStreamWriter, check_streams
         from spark_source.write.sink_columns import find_columns
@@ -119,4 +127,6 @@ class TubeSource(DataSource):
 def _only_appends(asked: str, instead: str) -> Exception:
     from tubeclient.errors import ConfigurationError
 
-    return ConfigurationError(f"{asked} would overwrite the topic, which is not possible; use {instead}")
+    return ConfigurationError(
+        f"{asked} would overwrite the topic, which is not possible; use {instead}", condition="APPEND_ONLY"
+    )

@@ -345,6 +345,7 @@ LAYERS = {
 
 FOLDERS = {
     "spark_source": {
+        "boundary": set(),
         "engine": set(),
         "offsets": set(),
         "options": {"offsets"},
@@ -352,9 +353,9 @@ FOLDERS = {
         "plan": {"offsets", "options"},
         "progress": {"offsets", "options", "cluster", "plan"},
         "read": {"options", "cluster", "plan"},
-        "write": {"engine", "options", "cluster"},
-        "stream": {"engine", "offsets", "options", "cluster", "plan", "progress", "read"},
-        "source": {"engine", "options", "read", "write", "stream"},
+        "write": {"boundary", "engine", "options", "cluster"},
+        "stream": {"boundary", "engine", "offsets", "options", "cluster", "plan", "progress", "read"},
+        "source": {"boundary", "engine", "options", "read", "write", "stream"},
     },
     "embedded_tubemq": {
         "common": set(),

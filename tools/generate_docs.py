@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 from spark_source.options.table import markdown
+from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import STATUS_CLASSES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -30,10 +31,19 @@ def errors_page() -> str:
         f"| {code} | `{kind.__name__}` | {'yes' if kind.retriable else 'no'} | {_meaning(kind)} |"
         for code, kind in sorted(STATUS_CLASSES.items())
     ]
+    names = [f"| `{name}` | {meaning} | {action} |" for name, (meaning, action) in sorted(CONDITIONS.items())]
     return (
-        "# Errors of the client\n\n"
-        "Generated from `tubeclient/errors.py` by `make docs`. `retriable` says whether the same call may succeed "
-        "later without anybody changing anything.\n\n"
+        "# Errors\n\n"
+        "Generated from `tubeclient/conditions.py` and `tubeclient/errors.py` by `make docs`.\n\n"
+        "## Names\n\n"
+        "Spark and the command line show an error with its name: `[TOPIC_NOT_FOUND] ...`. In Python the name is the "
+        "error's attribute `condition`. Names are stable: they are not renamed, and never get another meaning. The "
+        "text after the name says what is wrong, where, and what to do.\n\n"
+        "| name | what is wrong | what to do |\n|---|---|---|\n" + "\n".join(names) + "\n\n"
+        "Errors that come through Spark are one line. `TUBECLIENT_LOG_LEVEL=DEBUG` in the driver's environment makes "
+        "the planner log their tracebacks.\n\n"
+        "## Classes\n\n"
+        "`retriable` says whether the same call may succeed later without anybody changing anything.\n\n"
         f"```\n{inspect.cleandoc(tree.partition(chr(10))[2])}\n```\n\n"
         "## Codes that servers answer\n\n| code | class | retriable | |\n|---|---|---|---|\n"
         + "\n".join(rows)

@@ -19,7 +19,8 @@
     ├── UnknownGroup              no broker has positions of the consumer group
     └── BrokerFailed              an administrative call failed at one broker; says what was done before
 
-`retriable` says whether the same call may succeed later without any change by a user.
+`retriable` says whether the same call may succeed later without any change by a user. `condition` is the error's stable
+name; `tubeclient.conditions` lists them.
 
 Apache's clients create some codes (TErrCodeConstants) themselves; no server sends them. They correspond to:
 
@@ -80,6 +81,8 @@ __all__ = [
 class TubeError(Exception):
     """Root of all errors of this package."""
 
+    condition: str = "CLIENT_ERROR"
+    """The error's stable name, in `tubeclient.conditions`. Some errors have a finer one than their class."""
     retriable: ClassVar[bool] = False
     lasting = False
     """True if a retriable error will not pass by waiting: an unknown host name, a refused certificate, a port of
@@ -101,33 +104,50 @@ def _rebuild(kind: type[TubeError], args: tuple[object, ...], attributes: dict[s
 class ConfigurationError(TubeError, ValueError):
     """A wrong argument or option; the message says which one, what is wrong with it and what to do."""
 
+    condition = "INVALID_SETTING"
+
+    def __init__(self, message: str, *, condition: str | None = None) -> None:
+        super().__init__(message)
+        if condition is not None:
+            self.condition = condition
+
 
 class TransportError(TubeError):
     """No usable connection to `address` ("host:port")."""
 
+    condition = "CONNECTION_FAILED"
     retriable = True
 
-    def __init__(self, message: str, *, address: str = "", lasting: bool = False) -> None:
+    def __init__(self, message: str, *, address: str = "", lasting: bool = False, condition: str | None = None) -> None:
         super().__init__(message)
         self.address = address
         self.lasting = lasting
+        if condition is not None:
+            self.condition = condition
 
 
 class ConnectError(TransportError):
     """The connection could not be made."""
 
+    condition = "SERVER_UNREACHABLE"
+
 
 class ConnectionLost(TransportError):
     """The connection ended before the answer, or before the request."""
+
+    condition = "CONNECTION_LOST"
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
     """No answer in time. The server may or may not have run the request."""
 
+    condition = "NO_ANSWER_IN_TIME"
+
 
 class ProtocolError(TubeError):
     """The peer sent bytes that are not a TubeMQ frame, envelope or message. The connection is closed."""
 
+    condition = "NOT_TUBEMQ"
     retriable = True  # over a new connection
 
 
@@ -136,6 +156,8 @@ class CorruptMessage(ProtocolError):
 
     `number` is its position in its pack, from 0; None if unknown.
     """
+
+    condition = "CORRUPT_MESSAGE"
 
     def __init__(self, message: str, *, number: int | None = None) -> None:
         super().__init__(message)
@@ -147,6 +169,8 @@ class RemoteError(TubeError):
 
     `exception_name` is the server's Java class, `text` its message (often empty).
     """
+
+    condition = "SERVER_FAILED"
 
     def __init__(self, exception_name: str, text: str, *, address: str = "") -> None:
         where = f" at {address}" if address else ""
@@ -160,6 +184,7 @@ class RemoteError(TubeError):
 class StandbyMaster(RemoteError):
     """This master is a standby; send the call to another master."""
 
+    condition = "MASTER_STANDBY"
     retriable = True
 
 
@@ -171,6 +196,7 @@ class StatusError(TubeError):
     based on the master's list.
     """
 
+    condition = "SERVER_REFUSED"
     advice: ClassVar[str] = ""
 
     def __init__(
@@ -198,16 +224,20 @@ class StatusError(TubeError):
 class BadRequest(StatusError):
     """400: the call is wrong for the server: a missing or invalid value, a message over its limit."""
 
+    condition = "BAD_REQUEST"
+
 
 class NothingToRead(StatusError):
     """404: nothing to read at this moment."""
 
+    condition = "NOTHING_TO_READ"
     retriable = True
 
 
 class NotAvailable(StatusError):
     """403: the topic or the partition is missing, or closed, on that broker."""
 
+    condition = "NOT_AVAILABLE"
     advice = "The topic or partition is missing or closed on this broker"
 
 
@@ -217,6 +247,7 @@ class PartitionUnavailable(NotAvailable):
     The client detects this itself: `server_text` is the client's text; no server was asked for this partition.
     """
 
+    condition = "PARTITION_UNAVAILABLE"
     advice = "Allow it for the topic on its brokers, or bring them online; the master's list follows within a minute"
 
     def __init__(
@@ -234,6 +265,7 @@ class PartitionUnavailable(NotAvailable):
 class PartitionOccupied(StatusError):
     """410: another client of the group owns the partition."""
 
+    condition = "PARTITION_OCCUPIED"
     retriable = True
     advice = "Another client of the group reads this partition; it is free again when that client releases it or dies"
 
@@ -245,16 +277,20 @@ class RegistrationLost(StatusError):
     registration shows which.
     """
 
+    condition = "REGISTRATION_LOST"
     retriable = True
 
 
 class PartitionTaken(StatusError):
     """412: the partition went to another client unnoticed."""
 
+    condition = "PARTITION_TAKEN"
+
 
 class AuthenticationFailed(StatusError):
     """415: the server did not accept user, password or visit token."""
 
+    condition = "AUTHENTICATION_FAILED"
     advice = (
         "Check the user, the password and this machine's clock; if brokers check visit tokens, readers need the "
         "master's token"
@@ -264,12 +300,14 @@ class AuthenticationFailed(StatusError):
 class GroupConflict(StatusError):
     """424 to 428: live clients of the group use another mode, other topics, other filters or another sessionKey."""
 
+    condition = "GROUP_CONFLICT"
     advice = "All live clients of a group must agree; stop the others or use another consumerGroup"
 
 
 class SourceCountConflict(StatusError):
     """429: live clients of the group have another sourceCount."""
 
+    condition = "SOURCE_COUNT_CONFLICT"
     advice = (
         "Live clients of this group were started with another sourceCount; "
         "use the same sourceCount, stop them, or use another consumerGroup"
@@ -279,6 +317,7 @@ class SourceCountConflict(StatusError):
 class NodeIdConflict(StatusError):
     """430: a live client of the group has this nodeId."""
 
+    condition = "NODE_OCCUPIED"
     advice = (
         "Another live client holds this node of the group, for example a second query on the same group, or another "
         "source of this query; stop it or use another consumerGroup"
@@ -288,35 +327,42 @@ class NodeIdConflict(StatusError):
 class TopicNotDeployed(StatusError):
     """431: the master does not know the topic. A producer sees that in the master's list of topics."""
 
+    condition = "TOPIC_NOT_FOUND"
     advice = "Check the topic's spelling, or create and deploy it on the cluster first"
 
 
 class GroupForbidden(StatusError):
     """450, 455: the cluster does not allow this group to consume this topic, or only with other filters."""
 
+    condition = "GROUP_FORBIDDEN"
     advice = "Authorise the group for the topic on the master, or use an authorised group"
 
 
 class SpeedLimited(StatusError):
     """452: the broker's flow control requests a wait."""
 
+    condition = "SPEED_LIMITED"
     retriable = True
 
 
 class ServerBusy(StatusError):
     """201, 301, 419, 500, 503, 510, 599: the server is busy; try later, or another server."""
 
+    condition = "SERVER_BUSY"
     retriable = True
 
 
 class NoSuchPartition(StatusError):
     """500 with the brokers' text for a partition that the topic does not have in that store."""
 
+    condition = "PARTITION_NOT_FOUND"
     advice = "The topic has fewer partitions per store on this broker; name an existing one"
 
 
 class UnknownGroup(TubeError):
     """No broker has positions of the consumer group. New positions show up to 5 s late."""
+
+    condition = "GROUP_NOT_FOUND"
 
 
 class BrokerFailed(TubeError):
@@ -325,6 +371,8 @@ class BrokerFailed(TubeError):
     `broker` is "id:host:port". `done` are the partitions ("brokerId:topic:partitionId") that the same call had already
     changed, on any broker. They stay changed; repeating the call is safe.
     """
+
+    condition = "BROKER_CALL_FAILED"
 
     def __init__(self, message: str, *, broker: str, done: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -340,6 +388,8 @@ class DataLoss(TubeError):
     partition itself is gone.
     """
 
+    condition = "DATA_LOSS"
+
     def __init__(self, message: str, *, partition: str, wanted: int, found: int | None) -> None:
         super().__init__(message)
         self.partition = partition
@@ -349,6 +399,8 @@ class DataLoss(TubeError):
 
 class StalePack(TubeError):
     """A pack was confirmed too late. `partition` is "brokerId:topic:partitionId"."""
+
+    condition = "STALE_PACK"
 
     def __init__(self, *, partition: str) -> None:
         super().__init__(
@@ -364,6 +416,8 @@ class NoMessageTime(TubeError):
     `partition` is "brokerId:topic:partitionId".
     """
 
+    condition = "NO_MESSAGE_TIME"
+
     def __init__(self, message: str, *, partition: str) -> None:
         super().__init__(message)
         self.partition = partition
@@ -371,6 +425,8 @@ class NoMessageTime(TubeError):
 
 class ClientClosed(TubeError):
     """The client is closed, or belongs to the parent process of this fork; make a new one."""
+
+    condition = "CLIENT_CLOSED"
 
 
 _NO_SUCH_PARTITION = "Wrong partition value"

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["brought_by"]
+__all__ = ["MissingPackage", "brought_by"]
+
+
+class MissingPackage(ModuleNotFoundError):
+    """A package is not installed; the message says which one and what to do."""
+
+    condition = "PACKAGE_MISSING"
 
 
 @contextmanager
 def brought_by(extra: str) -> Iterator[None]:
-    """Wraps imports of packages of an extra: the ModuleNotFoundError names the extra."""
+    """Wraps imports of packages of an extra: the MissingPackage names the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the package {error.name} is missing: install pyspark-tubeclient with its extra `{extra}`, "
-            f"pip install '.[{extra}]' in a clone of it",
+        raise MissingPackage(
+            f"[{MissingPackage.condition}] the package {error.name} is missing: install pyspark-tubeclient with its "
+            f"extra `{extra}`, pip install '.[{extra}]' in a clone of it",
             name=error.name,
         ) from error

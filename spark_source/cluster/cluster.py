@@ -122,7 +122,8 @@ class TubeCluster:
         except TransportError as error:
             raise ConnectError(
                 f"subscribePattern needs the list of topics from a master's web port: {error}. Check "
-                "masterWebPort, or name the topics with subscribe"
+                "masterWebPort, or name the topics with subscribe",
+                condition="MASTER_UNREACHABLE",
             ) from error
         return [name for name in names if self._subscription.reads_topic(name)]
 
@@ -153,18 +154,21 @@ def check_scope(subscription: Subscription, view: ClusterView, known: Collection
     missing = sorted(set(subscription.topics) - {key.topic for key in (*there, *known)})
     if missing:
         raise ConfigurationError(
-            f"no broker of the cluster has topic {missing[0]}; create and deploy it, or remove it from subscribe"
+            f"no broker of the cluster has topic {missing[0]}; create and deploy it, or remove it from subscribe",
+            condition="TOPIC_NOT_FOUND",
         )
     strange = sorted(set(subscription.assigned).difference(there, known))
     if strange:
         raise ConfigurationError(
             f"assign names partition {strange[0]}, which the cluster does not have; topic {strange[0].topic} has "
-            f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}"
+            f"{', '.join(str(key) for key in there if key.topic == strange[0].topic)}",
+            condition="PARTITION_NOT_FOUND",
         )
     if known and not any(map(subscription.selector(), known)):
         raise ConfigurationError(
             f"the checkpoint is of {', '.join(sorted({key.topic for key in known}))}, and the query reads "
-            f"{subscription.choice}; give it a checkpointLocation of its own"
+            f"{subscription.choice}; give it a checkpointLocation of its own",
+            condition="OTHER_CHECKPOINT",
         )
 
 

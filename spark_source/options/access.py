@@ -209,12 +209,14 @@ def check_here(options: AccessOptions) -> None:
             except OSError as error:
                 raise ConfigurationError(
                     f"{declared.name} names {named}, which cannot be read on {host_name()} "
-                    f"({error.strerror or error}); the file must exist on the driver's machine and on every executor's"
+                    f"({error.strerror or error}); the file must exist on the driver's machine and on every executor's",
+                    condition="FILE_NOT_READABLE",
                 ) from None
         elif declared.parse is to.variable and not os.environ.get(named):
             raise ConfigurationError(
                 f"{declared.name} names the environment variable {named}, which is not set on {host_name()}; set it "
-                f"for the driver, and for executors as spark.executorEnv.{named}"
+                f"for the driver, and for executors as spark.executorEnv.{named}",
+                condition="FILE_NOT_READABLE",
             )
 
 

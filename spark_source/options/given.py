@@ -38,10 +38,13 @@ class GivenOptions:
         options = options_of(kind)
         names = {option.name for option in options.values()}.union(() if kind is SourceOptions else _SPARKS_OWN)
         for name in sorted(self.values.keys() - names):
-            raise ConfigurationError(_misplaced(name, "read" if kind is SourceOptions else "write"))
+            use: Literal["read", "write"] = "read" if kind is SourceOptions else "write"
+            raise ConfigurationError(_misplaced(name, use), condition="MISPLACED_OPTION")
         for option in options.values():
             if option.required and option.name not in self.values:
-                raise ConfigurationError(f'option {option.name} is required; add .option("{option.name}", ...)')
+                raise ConfigurationError(
+                    f'option {option.name} is required; add .option("{option.name}", ...)', condition="MISSING_OPTION"
+                )
         given = {name: self.values[option.name] for name, option in options.items() if option.name in self.values}
         return kind(given=frozenset(self.values), **given)
 
@@ -57,7 +60,7 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         option = find_option(key)
         if option is None:
             if key.lower() not in sparks_own:
-                raise ConfigurationError(_unknown(key))
+                raise ConfigurationError(_unknown(key), condition="UNKNOWN_OPTION")
             values[sparks_own[key.lower()]] = options[key]
         elif option.name.endswith("*"):
             rest = key[len(option.name) - 1 :]
@@ -97,8 +100,10 @@ def _parse(option: Option, name: str, text: str) -> Any:
         raise  # its text names the option
     except ValueError as error:
         if option.secret:
-            raise ConfigurationError(f"option {name} has a value that cannot be used") from None
-        raise ConfigurationError(f"option {name} {error}") from None
+            raise ConfigurationError(
+                f"option {name} has a value that cannot be used", condition="INVALID_OPTION_VALUE"
+            ) from None
+        raise ConfigurationError(f"option {name} {error}", condition="INVALID_OPTION_VALUE") from None
 
 
 def _unknown(key: str) -> str:

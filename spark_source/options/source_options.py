@@ -92,7 +92,10 @@ class SourceOptions(
         lacks."""
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             if name in self.given and not read_limits:
-                raise ConfigurationError(f"{name} needs Spark 4.2 or newer, which supports limits in Python sources")
+                raise ConfigurationError(
+                    f"{name} needs Spark 4.2 or newer, which supports limits in Python sources",
+                    condition="NEEDS_NEWER_SPARK",
+                )
         for option in options_of(SourceOptions).values():
             if option.only == "batch" and option.name in self.given:
                 raise ConfigurationError(

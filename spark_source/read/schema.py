@@ -117,5 +117,6 @@ def check_schema(given: StructType, rows: RowOptions) -> None:
     if given != own:
         raise ConfigurationError(
             "the source tubeclient has a fixed schema; leave .schema(...) out and select from its columns. It has "
-            f"{own.simpleString()}; given was {given.simpleString()}"
+            f"{own.simpleString()}; given was {given.simpleString()}",
+            condition="FIXED_SCHEMA",
         )

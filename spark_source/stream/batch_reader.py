@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from spark_source.boundary import as_one_line, passed_on
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
@@ -38,6 +39,7 @@ class TubeBatchReader(DataSourceReader):
         """For the tasks, which need no access to the offsets table."""
         return {"_options": self._options.for_tasks()}
 
+    @as_one_line()
     def partitions(self) -> Sequence[InputPartition]:
         from spark_source.cluster.cluster import TubeCluster, client_settings
         from spark_source.progress.progress_table import ProgressTable
@@ -51,7 +53,7 @@ class TubeBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one empty partition.
-        return read_task(self._options, partition) if isinstance(partition, ReadTask) else iter(())
+        return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
 
 def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
@@ -93,7 +95,8 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "
-            f"{one.low} to {one.high}; name an offset inside, or latest"
+            f"{one.low} to {one.high}; name an offset inside, or latest",
+            condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
         raise data_loss(lost)
@@ -109,7 +112,8 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     if backward:
         key = backward[0]
         raise ConfigurationError(
-            f"endingOffsets {end[key]} of partition {key} is before its start at {start[key]}; swap or move them"
+            f"endingOffsets {end[key]} of partition {key} is before its start at {start[key]}; swap or move them",
+            condition="INVALID_OPTION_VALUE",
         )
     assigned = PartitionAssignment.of(
         options.assignment_strategy,
@@ -128,5 +132,6 @@ def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, Store
     except TransportError as error:
         raise ConnectError(
             f"a batch read needs all brokers of its partitions, and one does not answer: {error}. Read again when it "
-            "answers, raise retryLimit, or name the partitions of other brokers with assign"
+            "answers, raise retryLimit, or name the partitions of other brokers with assign",
+            condition="BROKER_UNREACHABLE",
         ) from error

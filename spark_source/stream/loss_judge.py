@@ -133,7 +133,8 @@ class LossJudge:
                 raise ConnectError(
                     f"partition {gone.partition} is missing in the master's last layout, and the master does not "
                     f"answer now to confirm that: {error}. Nothing was given up; start the query again when the "
-                    "master answers, or raise retryLimit"
+                    "master answers, or raise retryLimit",
+                    condition="MASTER_UNREACHABLE",
                 ) from error
         return self._snapshots.get(fresh=True)
 

@@ -11,10 +11,11 @@ import gc
 import logging
 import os
 import signal
-import sys
 import threading
 from types import FrameType
 from typing import Final
+
+from spark_source.boundary import main_module
 
 __all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "set_up_planner_process"]
 
@@ -32,8 +33,7 @@ def set_up_planner_process() -> bool:
 
     Does nothing in other processes, and returns False.
     """
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if getattr(spec, "name", None) != PLANNER_MODULE or threading.current_thread() is not threading.main_thread():
+    if main_module() != PLANNER_MODULE or threading.current_thread() is not threading.main_thread():
         return False
     signal.signal(signal.SIGTERM, _leave)
     collect_seldom()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from spark_source.boundary import as_one_line, passed_on
 from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
@@ -36,6 +37,7 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For the tasks, which need neither the planner nor access to the offsets table."""
         return {"_options": self._options.for_tasks(), "_planner": None}
 
+    @as_one_line()
     def prepareForTriggerAvailableNow(self) -> None:
         self._planning().freeze_target()
 
@@ -47,9 +49,11 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(most)
         return ReadAllAvailable() if fewest is None else ReadMinRows(fewest)
 
+    @as_one_line()
     def initialOffset(self) -> dict[str, Any]:
         return self._planning().initial()
 
+    @as_one_line()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Spark before 4.2 passes neither argument."""
         if start is None:
@@ -62,15 +66,18 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             None if isinstance(limit, ReadAllAvailable) else self._options.min_offsets_per_trigger,
         )
 
+    @as_one_line()
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._planner is None else self._planner.reported_latest()
 
+    @as_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return self._planning().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        return read_task(self._options, partition) if isinstance(partition, ReadTask) else iter(())
+        return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
+    @as_one_line()
     def commit(self, end: dict[str, Any]) -> None:
         self._planning().complete(end)
 

@@ -69,7 +69,8 @@ class Target:
             )
             raise ConnectError(
                 f"Trigger.AvailableNow has read all except {some_of(left)}, whose brokers do not answer: {error}. "
-                f"What was read is complete and in the checkpoint; start the query again when they answer{left_out}"
+                f"What was read is complete and in the checkpoint; start the query again when they answer{left_out}",
+                condition="BROKER_UNREACHABLE",
             ) from error
         return True
 

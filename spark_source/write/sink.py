@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from spark_source.boundary import as_one_line
 from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
 from spark_source.options.sink_options import SinkOptions
 from spark_source.write.sink_columns import InlongColumns, SinkColumns
@@ -36,6 +37,7 @@ class _Writer:
         self._options = options
         self._columns = columns
 
+    @as_one_line()
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         return write_rows(self._options, self._columns, iterator)
 
@@ -67,4 +69,7 @@ class TubeStreamWriter(_Writer, DataSourceStreamArrowWriter):
 def check_streams() -> None:
     """Raise ConfigurationError if Spark can pass rows of streams to Python sinks only one at a time."""
     if not HAS_ARROW_STREAM_WRITES:
-        raise ConfigurationError(f"writeStream to tubeclient needs Spark 4.1; this is {VERSION}. Write in foreachBatch")
+        raise ConfigurationError(
+            f"writeStream to tubeclient needs Spark 4.1; this is {VERSION}. Write in foreachBatch",
+            condition="NEEDS_NEWER_SPARK",
+        )

@@ -46,7 +46,9 @@ class MasterWeb:
                 failures.append(error)
         if len(failures) == 1:
             raise failures[0]
-        raise TransportError(f"no master answered {method}: {'; '.join(map(str, failures))}")
+        raise TransportError(
+            f"no master answered {method}: {'; '.join(map(str, failures))}", condition="MASTER_UNREACHABLE"
+        )
 
     def brokers(self) -> list[BrokerState]:
         """All brokers in the master's configuration, sorted by id."""

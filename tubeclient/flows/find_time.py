@@ -100,6 +100,7 @@ class TimedLook:
                         f"{self._task.partition} at {offset} on broker {self._task.broker}: {error}. "
                         "Check that broker and the network, or allow a longer retry limit",
                         address=self._task.broker.address,
+                        condition="BROKER_UNREACHABLE",
                     ) from error
                 yield Sleep(backoff_ms(attempt, self._rng.random()))
                 attempt += 1

@@ -183,6 +183,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
         f"no master answered; tried {'; '.join(faults)}. Check masterServers and that this machine reaches them",
         address=addresses[0],
         lasting=lasting,
+        condition="MASTER_UNREACHABLE",
     )
 
 

@@ -183,6 +183,7 @@ class RangeRead:
                         f"{self.task.range} cannot be read from broker {self.task.broker}: {error}",
                         address=self.task.broker.address,
                         lasting=True,
+                        condition="BROKER_UNREACHABLE",
                     ) from error
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
@@ -193,6 +194,7 @@ class RangeRead:
                         f"{self.position} from broker {self.task.broker}: {error}. Check that broker and the network, "
                         "or allow a longer retry limit; if others read the partition, name more readerGroups",
                         address=self.task.broker.address,
+                        condition="BROKER_UNREACHABLE",
                     ) from error
                 pause = _SECOND_LOOK_MS if isinstance(error, _LookAgain) else backoff_ms(attempt, self._rng.random())
                 yield Sleep(pause)

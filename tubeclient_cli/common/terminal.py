@@ -132,12 +132,13 @@ def exit_code(error: BaseException | None) -> ExitCode:
 def clear_errors(command: str) -> Iterator[None]:
     """Print errors of the user, a table, Spark or the cluster as one line, and exit with their code."""
     from offsets_store.errors import OffsetsTableError
+    from tubeclient.conditions import said
     from tubeclient.errors import TubeError
 
     try:
         yield
     except (TubeError, OffsetsTableError, Unreachable) as error:
-        typer.echo(f"tubeclient {command}: {error}", err=True)
+        typer.echo(f"tubeclient {command}: {said(error)}", err=True)
         raise typer.Exit(exit_code(error)) from None
 
 

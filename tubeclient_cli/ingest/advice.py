@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tubeclient.conditions import CONDITIONS
 from tubeclient_cli.ingest.record_format import BAD_RECORD
 from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
 
@@ -13,15 +14,25 @@ __all__ = ["short_cause", "with_advice"]
 def with_advice(cause: str) -> str:
     """`cause`, and what it means for this job, where the source cannot say: it does not know the target."""
     if cause.startswith(BAD_RECORD):
-        return f"{cause}. {_CORRECT_THE_FORMAT}"
+        return f"[BAD_RECORD] {cause}. {_CORRECT_THE_FORMAT}"
     return f"{cause}. {BEGIN_ANEW}" if cause.startswith(_DATA_LOSS) else cause
 
 
 def short_cause(text: str) -> str:
-    """The last Python error in a text with Spark's message and perhaps tracebacks; otherwise Java's first line,
-    otherwise the text's."""
+    """The cause in a text with Spark's message and perhaps tracebacks.
+
+    It is a named error of this project, otherwise the last Python error, otherwise Java's first line, or the text's.
+    """
     if (raised := _RAISED.search(text)) is not None:
         return raised[1]
+    if named := [cause for cause, name in _NAMED.findall(text) if name in CONDITIONS]:
+        return _PASSWORD.sub("", named[-1])
+    for package in _MISSING.findall(text):
+        return _missing_package(package)
+    if _OTHER_PYTHON in text:
+        versions = _PYTHONS.search(text)
+        found = f"Python {versions[1]}, and the driver {versions[2]}" if versions else "another Python than the driver"
+        return f"[OTHER_PYTHON] executors run {found}. {_SET_PYTHON}"
     causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
     cause: str = _PASSWORD.sub("", (causes[-1] if causes else text.strip().split("\n")[0]).strip())
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
@@ -46,7 +57,23 @@ _CORRECT_THE_FORMAT = (
     " table of their own, and start the job again: it continues from its checkpoint"
 )
 
-_DATA_LOSS = "tubeclient.errors.DataLoss: "
+_DATA_LOSS = "[DATA_LOSS] "
+
+# An error that left through spark_source.boundary; Spark may append its own state.
+_NAMED = re.compile(r"(?:\w+\.)+\w+: (\[([A-Z_]+)\] .+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+
+_MISSING = re.compile(r"^(?:\w+\.)*(?:ModuleNotFoundError|ImportError): .*?No module named '(\w+)", re.MULTILINE)
+_OTHER_PYTHON = "PYTHON_VERSION_MISMATCH"
+_PYTHONS = re.compile(r"different version[^\d]*([\d.]+\d)\D+?([\d.]+\d)")
+_SET_PYTHON = (
+    "Set PYSPARK_PYTHON to a Python with pyspark-tubeclient, of the driver's version, at the same path on the driver"
+    " and on all executors; `tubeclient doctor` shows what each has"
+)
+
+
+def _missing_package(name: str) -> str:
+    return f"[PACKAGE_MISSING] the Python of an executor lacks the package {name}. {_SET_PYTHON}"
+
 
 # What Spark says after a process has died: of an EOFException, which has no message, or of a SocketException if the
 # process died while Spark asked it something.

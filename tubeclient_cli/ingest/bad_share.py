@@ -18,6 +18,8 @@ _PERCENT: Final = 100
 class TooManyBadRecords(ConfigurationError):
     """A batch has more bad records than the user accepts; nothing of it was written."""
 
+    condition = "TOO_MANY_BAD_RECORDS"
+
 
 @dataclass(frozen=True, slots=True)
 class BadShare:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code
@@ -214,7 +215,7 @@ def ingest(
         confs = spark_confs(conf)
         code = _ingest(settings, overrides, progress_file, spark_master, confs)
     except ConfigurationError as error:
-        typer.echo(f"tubeclient ingest: {error}", err=True)
+        typer.echo(f"tubeclient ingest: {said(error)}", err=True)
         raise typer.Exit(ExitCode.USAGE) from None
     raise typer.Exit(code)
 
@@ -267,7 +268,7 @@ def _ingest(
         if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
             console.print(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
             return 0
-        typer.echo(f"tubeclient ingest: {with_advice(short_cause(str(error)))}", err=True)
+        typer.echo(f"tubeclient ingest: {with_advice(short_cause(said(error)))}", err=True)
         if isinstance(error, OffsetsTableError):
             return exit_code(error)
         return ExitCode.UNREACHABLE if spark is None else ExitCode.FAILED

@@ -52,6 +52,8 @@ _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 class MissingDeadLetters(ConfigurationError):
     """Bad records of a batch in the target are neither in the dead-letter table nor staged."""
 
+    condition = "BAD_RECORDS_MISSING"
+
 
 class DeadLetters:
     """The dead-letter table at `path`, for one consumer group; many may share it."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spark_source.boundary import as_one_line
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from tubeclient_cli.ingest.batch_writer import BatchWriter
@@ -95,7 +96,7 @@ def run_ingest(
     batches = _Batches(
         settings, options.master_servers, sink, writer, checkpoint, known, may_lose=not options.fail_on_data_loss
     )
-    query = rows.writeStream.foreachBatch(batches.write)
+    query = rows.writeStream.foreachBatch(as_one_line()(batches.write))
     query = query.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
     interval_ms = settings.interval_ms
     if interval_ms is None:

@@ -32,6 +32,8 @@ _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 class OvertakenRun(ConfigurationError):
     """Another run of the group wrote to the table during this run's batch."""
 
+    condition = "TARGET_TAKEN_OVER"
+
 
 class DeltaSink:
     """The Delta table at `path`, for one consumer group; several groups may share it. With `evolve` it gains

@@ -40,17 +40,25 @@ _OF_A_COPY: Final = (
 class RowsWouldRepeat(ConfigurationError):
     """The batch begins before the end of the group's rows: the table would have some rows twice."""
 
+    condition = "ROWS_WOULD_REPEAT"
+
 
 class RowsWouldBeMissing(ConfigurationError):
     """The batch begins past the end of the group's rows: the table would never have the rows between."""
+
+    condition = "ROWS_WOULD_BE_MISSING"
 
 
 class UnknownRows(ConfigurationError):
     """The table's rows of the group are unknown: its history is cut, or others removed rows."""
 
+    condition = "TARGET_ROWS_UNKNOWN"
+
 
 class OtherCluster(ConfigurationError):
     """The group's rows in the table come from a cluster with other masters."""
+
+    condition = "OTHER_CLUSTER"
 
 
 @dataclass(frozen=True, slots=True)

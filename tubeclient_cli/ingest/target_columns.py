@@ -19,6 +19,8 @@ __all__ = ["OtherColumns", "check_columns", "columns_of"]
 class OtherColumns(ConfigurationError):
     """The table's columns are not those of the job's rows."""
 
+    condition = "TARGET_COLUMNS"
+
 
 def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
     """The columns that the target gets from the source's rows. ConfigurationError if Spark cannot read records so."""

@@ -103,7 +103,7 @@ def test_an_error_is_one_line_and_its_code(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(typer.Exit) as caught, clear_errors("topics list"):
         raise ConnectError("no master answers")
     assert caught.value.exit_code == ExitCode.UNREACHABLE
-    assert capsys.readouterr().err == "tubeclient topics list: no master answers\n"
+    assert capsys.readouterr().err == "tubeclient topics list: [SERVER_UNREACHABLE] no master answers\n"
 
 
 def commands(group: typer.Typer, *path: str) -> Iterator[list[str]]:

@@ -30,7 +30,7 @@ def test_a_password_in_a_path_is_not_told() -> None:
 
 
 def test_of_a_loss_this_jobs_way_out_is_told() -> None:
-    lost = "tubeclient.errors.DataLoss: partition 1:clicks:0 should be read from 560, but the broker's data ends at 28"
+    lost = "[DATA_LOSS] partition 1:clicks:0 should be read from 560, but the broker's data ends at 28"
     assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
     assert "--begin-anew TOPIC" in with_advice(lost)
     assert with_advice("ValueError: first") == "ValueError: first"
@@ -48,5 +48,32 @@ def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:
     )
     assert short_cause(text) == bad
     assert with_advice(bad).startswith(
-        f"{bad}. Nothing of its batch was written. Correct the format or the schema, or add --bad"
+        f"[BAD_RECORD] {bad}. Nothing of its batch was written. Correct the format or the schema, or add --bad"
     )
+
+
+def test_a_named_error_is_the_cause_wherever_it_stands() -> None:
+    """Spark writes its own text before it, on the same line, and others below it."""
+    named = "[TOPIC_NOT_FOUND] no broker of the cluster has topic t; create and deploy it"
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed "
+        f"when Python streaming data source perform initialOffset: tubeclient.errors.ConfigurationError: {named}\n"
+        " SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nRuntimeError: later\n"
+    )
+    assert short_cause(text) == named
+    assert short_cause(f"Failed: tubeclient.errors.X: {named} SQLSTATE: 38000") == named
+    assert short_cause(f"a.b.C: {named} of s3a://me:geheim@lake/t") == f"{named} of s3a://lake/t"
+
+
+def test_an_executor_without_the_package_is_told_with_what_to_do() -> None:
+    text = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'spark_source'\n\n\tat org.x\n"
+    assert short_cause(text).startswith("[PACKAGE_MISSING] the Python of an executor lacks the package spark_source.")
+
+
+def test_another_python_on_executors_is_told_with_both_versions() -> None:
+    text = (
+        "Traceback (most recent call last):\n  raise PySparkRuntimeError(\npyspark.errors.exceptions.base."
+        "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in "
+        "driver: 3.11, PySpark cannot run with different minor versions.\n"
+    )
+    assert short_cause(text).startswith("[OTHER_PYTHON] executors run Python 3.10, and the driver 3.11. Set PYSPARK")

@@ -67,5 +67,6 @@ def test_sparks_setting_of_the_time_zone_is_not_a_second_way(monkeypatch: pytest
     done = run(monkeypatch, tmp_path, no_java, "--conf", "spark.sql.session.timeZone=UTC")
     assert (done.exit_code, done.stdout) == (2, ""), done
     assert done.stderr == (
-        "tubeclient ingest: --conf spark.sql.session.timeZone has a setting of its own, time-zone; set it there\n"
+        "tubeclient ingest: [INVALID_SETTING] "
+        "--conf spark.sql.session.timeZone has a setting of its own, time-zone; set it there\n"
     )

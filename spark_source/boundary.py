@@ -1,0 +1,57 @@
+"""How errors leave this source for Spark: those that users can act on as one line, with their stable name.
+
+Spark's Python workers write an exception's whole traceback into the text that users see, 20 to 60 lines of code that is
+not theirs. Other exceptions are bugs, and keep it.
+
+This module imports nothing of this project: Spark's search for data sources imports it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+__all__ = ["as_one_line", "main_module", "passed_on"]
+
+_log = logging.getLogger(__name__)
+
+_Item = TypeVar("_Item")
+
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+"""Spark's variable of `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, read when a worker reports an error."""
+
+
+@contextmanager
+def as_one_line() -> Iterator[None]:
+    """A block, or a method as a decorator, that Spark calls. The full traceback goes to the log, at level DEBUG."""
+    try:
+        yield
+    except Exception as error:
+        from offsets_store.errors import OffsetsTableError
+        from tubeclient.conditions import said
+        from tubeclient.errors import TubeError
+        from tubeclient.extras import MissingPackage
+
+        if not isinstance(error, TubeError | OffsetsTableError | MissingPackage):
+            raise
+        _log.debug("this error goes to Spark without its traceback", exc_info=True)
+        if main_module().startswith("pyspark."):
+            # A process of Spark's, which reports one error and ends.
+            os.environ[_HIDE_TRACEBACK] = "1"
+        error.args = (said(error), *error.args[1:])
+        raise error.with_traceback(None) from None
+
+
+def passed_on(items: Iterable[_Item]) -> Iterator[_Item]:
+    """The same items; an error while they are made leaves as from `as_one_line`."""
+    with as_one_line():
+        yield from items
+
+
+def main_module() -> str:
+    """The name of the module that this process runs with `python -m`; "" for a script."""
+    return getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")

@@ -1,0 +1,164 @@
+"""What Spark shows of an error: users' errors are one line with a name, bugs keep their traceback."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql.types import StructType
+from pyspark.util import handle_worker_exception
+
+from offsets_store.errors import SchemaMismatch
+from pyspark_tubeclient import DefaultSource
+from spark_source.boundary import as_one_line, main_module, passed_on
+from spark_source.plan.read_task import ReadTask
+from spark_source.stream.stream_reader import TubeStreamReader
+from tubeclient.errors import ConfigurationError, DataLoss, TopicNotDeployed
+from tubeclient.extras import brought_by
+
+OPTIONS = {"masterservers": "127.0.0.1:1", "consumergroup": "g", "subscribe": "t"}
+
+
+@pytest.fixture(autouse=True)
+def worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that Spark started."""
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    monkeypatch.setattr("spark_source.boundary.main_module", lambda: "pyspark.daemon")
+
+
+def shown(call: Callable[[], object]) -> list[str]:
+    """The lines that a worker sends to the JVM."""
+    out = io.BytesIO()
+    try:
+        call()
+    except Exception as error:
+        handle_worker_exception(error, out)
+    return out.getvalue()[8:].decode().splitlines()
+
+
+def plan_a_read(**options: str) -> None:
+    source = DefaultSource({**OPTIONS, **options})
+    source.streamReader(source.schema()).initialOffset()
+
+
+def test_a_misspelt_option_is_one_line() -> None:
+    [line] = shown(lambda: plan_a_read(sourcecuont="2"))
+    kind, text = line.split(": ", 1)
+    assert kind == "tubeclient.errors.ConfigurationError"
+    assert text == "[UNKNOWN_OPTION] option sourcecuont is unknown; did you mean sourceCount?"
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"subscribe": "a b"}, "INVALID_OPTION_VALUE"),
+        ({"topic": "t"}, "MISPLACED_OPTION"),
+        ({"authuser": "me"}, "INVALID_SETTING"),
+        ({"authuser": "me", "authpasswordfile": "/no/such"}, "FILE_NOT_READABLE"),
+        ({"rpctimeout": "100ms"}, "MASTER_UNREACHABLE"),
+    ],
+)
+def test_each_step_of_a_plan_is_behind_the_boundary(options: dict[str, str], name: str) -> None:
+    [line] = shown(lambda: plan_a_read(**options))
+    assert f": [{name}] " in line
+
+
+def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
+    def fail(error: Exception) -> Callable[[], object]:
+        @as_one_line()
+        def call() -> None:
+            raise error from ValueError("its cause")
+
+        return call
+
+    refused = TopicNotDeployed(431, "no topic", topic="t")
+    for error, name in [
+        (refused, "TOPIC_NOT_FOUND"),
+        (SchemaMismatch("not one"), "OFFSETS_TABLE_SCHEMA"),
+        (ConfigurationError("over the socket", condition="UNKNOWN_OPTION"), "UNKNOWN_OPTION"),
+    ]:
+        text = str(error)
+        [line] = shown(fail(error))
+        assert line.endswith(f"{type(error).__name__}: [{name}] {text}")
+
+    @as_one_line()
+    def import_it() -> None:
+        with brought_by("delta"):
+            importlib.import_module("no_such_package")
+
+    [line] = shown(import_it)
+    assert "[PACKAGE_MISSING] the package no_such_package is missing" in line
+
+
+def test_an_error_in_the_middle_of_a_read_is_one_line() -> None:
+    def packs() -> Iterator[int]:
+        yield 1
+        raise DataLoss("gone", partition="1:t:0", wanted=28, found=None)
+
+    seen: list[int] = []
+    [line] = shown(lambda: seen.extend(passed_on(packs())))
+    assert line == "tubeclient.errors.DataLoss: [DATA_LOSS] gone"
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    @as_one_line()
+    def call() -> None:
+        raise RuntimeError("a bug")
+
+    lines = shown(call)
+    assert lines[0].startswith("Traceback")
+    assert lines[-1] == "RuntimeError: a bug"
+    assert any("in call" in line for line in lines)
+
+
+def test_outside_of_spark_nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_source.boundary.main_module", main_module)
+    lines = shown(lambda: plan_a_read(sourcecuont="2"))
+    assert lines[0].startswith("Traceback")
+    assert "[UNKNOWN_OPTION]" in lines[-1]
+
+
+def test_an_error_that_passes_twice_has_one_name() -> None:
+    @as_one_line()
+    def outer() -> None:
+        plan_a_read(sourcecuont="2")
+
+    [line] = shown(outer)
+    assert line.count("[UNKNOWN_OPTION]") == 1
+
+
+def test_spark_still_finds_the_parameters_of_the_methods() -> None:
+    """By their signature it decides how it asks for offsets."""
+    assert list(inspect.signature(TubeStreamReader.latestOffset).parameters) == ["self", "start", "limit"]
+
+
+def test_what_spark_calls_is_behind_the_boundary() -> None:
+    """Those of the methods that can fail."""
+    from spark_source.write.sink import TubeBatchWriter
+
+    for method in (
+        DefaultSource.__init__,
+        DefaultSource.schema,
+        DefaultSource.reader,
+        DefaultSource.streamReader,
+        DefaultSource.writer,
+        DefaultSource.streamWriter,
+        TubeStreamReader.initialOffset,
+        TubeStreamReader.latestOffset,
+        TubeStreamReader.partitions,
+        TubeStreamReader.commit,
+        TubeBatchWriter.write,
+    ):
+        assert hasattr(method, "__wrapped__"), method
+    reader = DefaultSource(OPTIONS).streamReader(DefaultSource(OPTIONS).schema())
+    read = reader.read(ReadTask.__new__(ReadTask))
+    assert isinstance(read, Iterator)
+    assert getattr(read, "__name__", "") == "passed_on"
+
+
+def test_a_schema_of_the_users_is_one_line() -> None:
+    [line] = shown(lambda: DefaultSource(OPTIONS).streamReader(StructType([])))
+    assert "[FIXED_SCHEMA]" in line

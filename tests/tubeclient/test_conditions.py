@@ -1,0 +1,114 @@
+"""The names of errors: each error has one, each is described, and none is lost or renamed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tubeclient.errors
+from offsets_store.errors import OffsetsTableError
+from tubeclient.conditions import CONDITIONS, said
+from tubeclient.errors import ConfigurationError, ConnectError, TopicNotDeployed, TubeError
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("tubeclient", "offsets_store", "spark_source", "tubeclient_cli")
+
+PUBLISHED = {
+    name
+    for line in (
+        "APPEND_ONLY AUTHENTICATION_FAILED BAD_RECORD BAD_RECORDS_MISSING BAD_REQUEST BROKER_CALL_FAILED",
+        "BROKER_UNREACHABLE CLIENT_CLOSED CLIENT_ERROR COMMIT_NOT_FOUND CONNECTION_FAILED CONNECTION_LOST",
+        "CORRUPT_MESSAGE DATA_LOSS FILE_NOT_READABLE FIXED_SCHEMA GROUP_CONFLICT GROUP_FORBIDDEN GROUP_NOT_FOUND",
+        "INVALID_OPTION_VALUE INVALID_SETTING MASTER_STANDBY MASTER_UNREACHABLE MISPLACED_OPTION MISSING_OPTION",
+        "NEEDS_NEWER_SPARK NODE_OCCUPIED NOTHING_TO_READ NOT_AVAILABLE NOT_TUBEMQ NO_ANSWER_IN_TIME NO_MESSAGE_TIME",
+        "OFFSETS_TABLE_CONFLICT OFFSETS_TABLE_SCHEMA OFFSETS_TABLE_UNUSABLE OFFSETS_TABLE_VERSION_GONE",
+        "OTHER_CHECKPOINT OTHER_CLUSTER OTHER_PYTHON PACKAGE_MISSING PARTITION_NOT_FOUND PARTITION_OCCUPIED",
+        "PARTITION_TAKEN PARTITION_UNAVAILABLE REGISTRATION_LOST ROWS_WOULD_BE_MISSING ROWS_WOULD_REPEAT RUN_ALIVE",
+        "RUN_SUPERSEDED SERVER_BUSY SERVER_FAILED SERVER_REFUSED SERVER_UNREACHABLE SOURCE_COUNT_CONFLICT",
+        "SPEED_LIMITED STALE_PACK TARGET_COLUMNS TARGET_ROWS_UNKNOWN TARGET_TAKEN_OVER TOO_MANY_BAD_RECORDS",
+        "TOPIC_NOT_FOUND UNKNOWN_OPTION",
+    )
+    for name in line.split()
+}
+"""Users' scripts may know these. A new name is added here; none leaves."""
+
+
+def trees() -> Iterator[ast.AST]:
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if not path.name.endswith("_pb2.py"):
+                yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def names_in_code() -> set[str]:
+    """Texts that look like a name: given as `condition`, or at the beginning of a text in brackets."""
+    found = set()
+    for tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == "condition" and isinstance(node.value, ast.Constant):
+                found.add(node.value.value)
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(one, ast.Name) and one.id == "condition" for one in targets):
+                    found.add(node.value.value)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.update(re.findall(r"^\[([A-Z]+_[A-Z_]+)\] ", node.value))
+    return {str(name) for name in found if name is not None}
+
+
+def test_no_published_name_is_lost() -> None:
+    assert set(CONDITIONS) == PUBLISHED
+
+
+def test_the_code_uses_the_names_that_are_described_and_all_of_them() -> None:
+    assert names_in_code() == set(CONDITIONS)
+
+
+def test_names_have_one_form() -> None:
+    assert all(re.fullmatch(r"[A-Z]+(_[A-Z]+)*", name) for name in CONDITIONS)
+
+
+@pytest.mark.parametrize("name", sorted(CONDITIONS))
+def test_a_name_says_what_is_wrong_and_what_to_do(name: str) -> None:
+    for text in CONDITIONS[name]:
+        assert text.endswith(".")
+
+
+def all_errors(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from all_errors(below)
+
+
+def test_each_class_of_the_client_and_the_table_has_its_own_name() -> None:
+    for module in pkgutil.walk_packages(tubeclient.__path__, "tubeclient."):
+        if not module.name.startswith("tubeclient.inlong"):
+            importlib.import_module(module.name)
+    public = [kind for kind in all_errors(TubeError) if kind.__name__ in tubeclient.errors.__all__]
+    assert len(public) > 25
+    public += [OffsetsTableError, *all_errors(OffsetsTableError)]
+    names = [vars(kind)["condition"] for kind in public]
+    assert len(set(names)) == len(names)
+
+
+def test_an_error_may_have_a_finer_name_than_its_class() -> None:
+    assert ConfigurationError("x").condition == "INVALID_SETTING"
+    assert said(ConfigurationError("x", condition="UNKNOWN_OPTION")) == "[UNKNOWN_OPTION] x"
+    assert said(ConnectError("x", condition="MASTER_UNREACHABLE")) == "[MASTER_UNREACHABLE] x"
+    assert said(TopicNotDeployed(431, "no")).startswith("[TOPIC_NOT_FOUND] the server answered 431 (no). Check")
+
+
+def test_other_errors_have_no_name() -> None:
+    assert said(KeyError("x")) == "'x'"
+
+
+def test_a_text_gets_its_name_once() -> None:
+    error = ConfigurationError("x", condition="UNKNOWN_OPTION")
+    error.args = (said(error),)
+    assert said(error) == "[UNKNOWN_OPTION] x"

@@ -1,0 +1,156 @@
+"""The stable names of errors: what each means, and what to do. Errors of all packages of this project have one.
+
+A name is in the attribute `condition` of an error, and in brackets before the text that Spark and the command line
+show.
+Names are public: scripts and alerts may look for them. They are not renamed, and never get another meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["CONDITIONS", "Condition", "said"]
+
+
+class Condition(NamedTuple):
+    """One kind of error."""
+
+    meaning: str
+    action: str
+
+
+def said(error: BaseException) -> str:
+    """The text of an error with its name before it, such as "[TOPIC_NOT_FOUND] ..."; without one if it has none."""
+    condition, text = getattr(error, "condition", None), str(error)
+    return text if condition is None or text.startswith(f"[{condition}] ") else f"[{condition}] {text}"
+
+
+CONDITIONS: Final[dict[str, Condition]] = {
+    # Options, arguments and settings
+    "UNKNOWN_OPTION": Condition("No option has this name.", "Correct it; the text names the nearest one."),
+    "MISPLACED_OPTION": Condition("The option belongs to the other of reads and writes.", "Leave it out."),
+    "MISSING_OPTION": Condition("A required option is not given.", "Add the option that the text names."),
+    "INVALID_OPTION_VALUE": Condition("The value of an option cannot be used.", "Write one as the text says."),
+    "INVALID_SETTING": Condition(
+        "An argument, option or setting is wrong, or contradicts another one.", "Do what the text says."
+    ),
+    "FILE_NOT_READABLE": Condition(
+        "A file or environment variable that an option names is not there.",
+        "Put it on the machine that the text names, and on every executor's.",
+    ),
+    "FIXED_SCHEMA": Condition("A schema was given that is not the source's.", "Leave `.schema(...)` out."),
+    "APPEND_ONLY": Condition("A write would overwrite the topic.", "Use append."),
+    "NEEDS_NEWER_SPARK": Condition(
+        "The running Spark lacks what the option or the write needs.",
+        "Use a newer Spark, or leave the option out.",
+    ),
+    "OTHER_CHECKPOINT": Condition(
+        "The checkpoint belongs to a query of other topics.", "Give the query a checkpointLocation of its own."
+    ),
+    # Installation
+    "PACKAGE_MISSING": Condition(
+        "A Python package is not installed where it is needed.",
+        "Install it into the Python that the text names, or set PYSPARK_PYTHON to a Python that has it.",
+    ),
+    "OTHER_PYTHON": Condition(
+        "Executors run another Python version than the driver.",
+        "Set PYSPARK_PYTHON to a Python of the driver's version, at the same path on all machines.",
+    ),
+    # The cluster
+    "MASTER_UNREACHABLE": Condition(
+        "No master answered.", "Check masterServers, the network, and that a master runs there."
+    ),
+    "BROKER_UNREACHABLE": Condition(
+        "A broker that is needed did not answer in time.", "Start the broker, or check the network to it."
+    ),
+    "SERVER_UNREACHABLE": Condition("A connection could not be made.", "Check address, network and server."),
+    "CONNECTION_FAILED": Condition("There is no usable connection to a server.", "Check address, network and server."),
+    "CONNECTION_LOST": Condition("A connection ended before the answer.", "Try again; look into the server's log."),
+    "NO_ANSWER_IN_TIME": Condition(
+        "A server did not answer in time.", "Try again; check the server's load, or allow more time."
+    ),
+    "NOT_TUBEMQ": Condition(
+        "The peer does not speak TubeMQ's protocol.", "Check the port, and whether the server wants TLS."
+    ),
+    "SERVER_FAILED": Condition("A server could not run a call.", "Look into the server's log."),
+    "MASTER_STANDBY": Condition("The asked master is a standby.", "Name the active master as well."),
+    "SERVER_REFUSED": Condition("A server refused a call.", "The text has its code and words."),
+    "SERVER_BUSY": Condition("A server is busy.", "Try again later."),
+    "BAD_REQUEST": Condition("A value of a call is wrong for the server.", "The text has the server's words."),
+    "AUTHENTICATION_FAILED": Condition(
+        "User, password or token were not accepted.", "Check user, password and this machine's clock."
+    ),
+    "BROKER_CALL_FAILED": Condition(
+        "An administrative call failed at one broker.", "Mend what the text says, and repeat the call: that is safe."
+    ),
+    # Topics and partitions
+    "TOPIC_NOT_FOUND": Condition(
+        "The cluster does not have the topic.", "Check its spelling, or create and deploy it on the cluster."
+    ),
+    "PARTITION_NOT_FOUND": Condition("The topic does not have the partition.", "Name one that there is."),
+    "PARTITION_UNAVAILABLE": Condition(
+        "The master's list has the partition or topic as not readable or not writable.",
+        "Allow it on the topic's brokers, or bring them online.",
+    ),
+    "NOT_AVAILABLE": Condition("The broker does not have the topic or partition, or it is closed there.", "Open it."),
+    "NOTHING_TO_READ": Condition("There is nothing to read at this moment.", "Try again later."),
+    "NO_MESSAGE_TIME": Condition("A search by time met a message without a time.", "Begin by offsets instead."),
+    "SPEED_LIMITED": Condition("The broker's flow control requests a wait.", "Wait, or change the group's limits."),
+    # Groups
+    "GROUP_CONFLICT": Condition(
+        "Live clients of the group use another mode, other topics or other filters.",
+        "Stop them, or use another consumerGroup.",
+    ),
+    "SOURCE_COUNT_CONFLICT": Condition(
+        "Live clients of the group have another sourceCount.", "Use theirs, stop them, or use another consumerGroup."
+    ),
+    "NODE_OCCUPIED": Condition(
+        "A live client holds this node of the group, for example a second query.",
+        "Stop it, or use another consumerGroup.",
+    ),
+    "GROUP_FORBIDDEN": Condition(
+        "The cluster does not let the group consume the topic.", "Authorise the group for the topic on the master."
+    ),
+    "GROUP_NOT_FOUND": Condition("No broker has positions of the group.", "Check its name."),
+    "PARTITION_OCCUPIED": Condition(
+        "Another client of the group reads the partition.", "Stop that client, or wait until it releases it."
+    ),
+    "PARTITION_TAKEN": Condition("The partition went to another client.", "Look who else uses the group."),
+    "REGISTRATION_LOST": Condition("The server no longer knows this client.", "Nothing: the client registers again."),
+    # Messages
+    "DATA_LOSS": Condition(
+        "The broker no longer holds messages that should be read.",
+        "Find out why; `failOnDataLoss=false` goes on without them.",
+    ),
+    "CORRUPT_MESSAGE": Condition(
+        "A message does not match its checksum, or cannot be parsed.",
+        "`badMessages=keep` makes it a row.",
+    ),
+    "STALE_PACK": Condition("A pack was confirmed too late.", "Nothing: the partition's next reader gets it again."),
+    "CLIENT_CLOSED": Condition("The client is closed, or belongs to another process.", "Make a new one."),
+    "CLIENT_ERROR": Condition("Another error of the client.", "The text says what is wrong."),
+    # The offsets table
+    "OFFSETS_TABLE_UNUSABLE": Condition("The offsets table cannot be read or written.", "Do what the text says."),
+    "OFFSETS_TABLE_SCHEMA": Condition("The Delta table there is not an offsets table.", "Name another path."),
+    "OFFSETS_TABLE_CONFLICT": Condition("Other writers won every try.", "Try again; use one table for fewer writers."),
+    "OFFSETS_TABLE_VERSION_GONE": Condition("A version of the table cannot be read.", "`history` lists those kept."),
+    "COMMIT_NOT_FOUND": Condition(
+        "The group has no commit of this number, or it is no longer kept.", "`history` lists those kept."
+    ),
+    "RUN_ALIVE": Condition("Another run of the group may be alive.", "Stop it, and wait as long as the text says."),
+    "RUN_SUPERSEDED": Condition("A newer run of the group took over.", "Stop one of the two, or use two groups."),
+    # tubeclient ingest
+    "ROWS_WOULD_REPEAT": Condition("The target would get rows twice.", "Do what the text says."),
+    "ROWS_WOULD_BE_MISSING": Condition("The target would never get some rows.", "Do what the text says."),
+    "TARGET_ROWS_UNKNOWN": Condition(
+        "The target's history no longer says which rows it has.", "Choose with --starting-offsets, as the text says."
+    ),
+    "OTHER_CLUSTER": Condition("The target's rows come from other masters.", "--former-masters, if they moved."),
+    "TARGET_TAKEN_OVER": Condition("Another run of the group wrote to the target.", "Stop one of the two runs."),
+    "TARGET_COLUMNS": Condition("The rows do not fit the target's columns.", "Change the schema, or add --evolve."),
+    "BAD_RECORD": Condition("A record cannot be parsed.", "Correct the format or the schema, or add --bad-records."),
+    "TOO_MANY_BAD_RECORDS": Condition("A batch has more bad records than allowed.", "Correct the format or the limit."),
+    "BAD_RECORDS_MISSING": Condition(
+        "Bad records of a batch in the target are in no table.", "Bring the dead-letter table back, as the text says."
+    ),
+}
