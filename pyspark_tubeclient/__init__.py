@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_source.progress.bad_rows import bad_rows
     from spark_source.progress.lag_listener import LagListener, QueryLag
     from spark_source.progress.offsets_listener import OffsetsListener
+    from spark_source.progress.query_metrics import QueryMetrics
 
 __all__ = [
     "DefaultSource",
@@ -31,6 +32,7 @@ __all__ = [
     "OffsetsTableError",
     "PartitionProgress",
     "QueryLag",
+    "QueryMetrics",
     "bad_rows",
 ]
 
@@ -43,6 +45,7 @@ _HOMES = {
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
     "QueryLag": "spark_source.progress.lag_listener",
+    "QueryMetrics": "spark_source.progress.query_metrics",
     "bad_rows": "spark_source.progress.bad_rows",
 }
 

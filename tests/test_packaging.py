@@ -142,7 +142,7 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
-    assert extras == {"speed", "spark", "delta", "inlong", "embedded", "cli", "demo", "bench", "dev", "all"}
+    assert extras == {"speed", "spark", "delta", "inlong", "embedded", "cli", "metrics", "demo", "bench", "dev", "all"}
     of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
     for item in metadata.get_all("Requires-Dist", []):
         requirement, mark, extra = item.partition('; extra == "')
@@ -180,7 +180,9 @@ HEAVY = "pyspark,delta,deltalake,pyarrow,pandas,matplotlib,chispa,py4j"
 
 
 def test_every_module_of_the_client_imports_without_any_optional_package() -> None:
-    found = run_python("-c", BLOCKING_SCRIPT, "tubeclient", f"{HEAVY},numpy,aiohttp,typer,rich", "--all")
+    found = run_python(
+        "-c", BLOCKING_SCRIPT, "tubeclient", f"{HEAVY},numpy,aiohttp,typer,rich,prometheus_client", "--all"
+    )
     assert found.returncode == 0, found.stderr
 
 
@@ -280,8 +282,8 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # isal and orjson are optional; pyarrow and numpy are for tubeclient.inlong alone.
-    "tubeclient": Layer({"google.protobuf", "isal", "orjson", "pyarrow", "numpy"}, {"asyncio"}),
+    # isal and orjson are optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
+    "tubeclient": Layer({"google.protobuf", "isal", "orjson", "pyarrow", "numpy", "prometheus_client"}, {"asyncio"}),
     "tubeclient/inlong": Layer(
         {"google.protobuf", "pyarrow", "numpy", "tubeclient.wire", "tubeclient.errors", "tubeclient.extras"},
         OUTSIDE_WORLD | {"random"},
@@ -297,6 +299,7 @@ LAYERS = {
             "tubeclient.keys",
             "tubeclient.errors",
             "tubeclient.metadata",
+            "tubeclient.counts",
             "tubeclient.inlong",
         },
         OUTSIDE_WORLD,
@@ -365,6 +368,7 @@ FOLDERS = {
         "net": {"common", "broker"},
         "nodes": {"common", "storage", "master", "broker", "net"},
         "cluster": {"common", "storage", "master", "broker", "net", "nodes"},
+        "__main__": {"common", "storage", "net", "cluster"},
     },
     "tubeclient_cli": {
         "common": set(),
@@ -372,11 +376,7 @@ FOLDERS = {
         "offsets": {"common"},
         "plan": {"common"},
         "bad_records": {"common", "ingest"},
-        "server": {"common"},
-        "topics": {"common"},
-        "produce": {"common"},
-        "consume": {"common"},
-        "app": {"common", "ingest", "offsets", "plan", "bad_records", "server", "topics", "produce", "consume"},
+        "app": {"common", "ingest", "offsets", "plan", "bad_records"},
     },
 }
 """Which others each folder or file of a package may import."""

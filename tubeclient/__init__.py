@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from tubeclient.flows.read_plan import BootstrapOffset
     from tubeclient.group import GroupMembership, fetch_view
     from tubeclient.metadata import ClusterView
+    from tubeclient.metrics import ClientMetrics
     from tubeclient.names import reader_groups_of
     from tubeclient.net.fork import after_fork
     from tubeclient.offset_lookup import OffsetLook, OffsetLookup
@@ -95,6 +96,7 @@ __all__ = [
     "BrokerState",
     "ClientBalanceConsumer",
     "ClientClosed",
+    "ClientMetrics",
     "ClientSettings",
     "ClusterView",
     "ConfigurationError",
@@ -197,6 +199,7 @@ _HOMES = {
             "fetch_view",
         ),
         "tubeclient.metadata": ("ClusterView",),
+        "tubeclient.metrics": ("ClientMetrics",),
         "tubeclient.names": ("reader_groups_of",),
         "tubeclient.net.fork": ("after_fork",),
         "tubeclient.offset_lookup": (

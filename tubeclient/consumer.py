@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,6 +15,7 @@ from tubeclient._version import __version__
 from tubeclient.admin import Admin
 from tubeclient.consumer_events import ConsumerEvents
 from tubeclient.consumer_life import ConsumerLife
+from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.delivery import Delivery, Position
 from tubeclient.flows.effects import Flow
@@ -22,11 +25,12 @@ from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking
 from tubeclient.group import GroupMembership
 from tubeclient.identity import names_this_process, new_client_id
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
 from tubeclient.names import group_name, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
+from tubeclient.net.ledger import enter
 from tubeclient.net.runner import Monitor
 from tubeclient.running_consumer import Running
 from tubeclient.settings import ClientSettings
@@ -109,6 +113,7 @@ class ClientBalanceConsumer(ProcessBound):
             reader_groups=reader_groups_of(consumer_group),
             new_client_id=partial(new_client_id, consumer_group, "look"),
             names_this_process=names_this_process,
+            counts=ReadCounts(consumer_group),
         )
         # Not an error: such groups may be older, and are harmed only if the other group is read.
         why = why_no_group(consumer_group)
@@ -128,6 +133,7 @@ class ClientBalanceConsumer(ProcessBound):
         self._monitor = Monitor()
         self._life = ConsumerLife()
         self._orders = GroupOrders()
+        enter(self, self._plan.counts, ClientBalanceConsumer._now)
 
     # Its life
 
@@ -344,6 +350,16 @@ class ClientBalanceConsumer(ProcessBound):
         return f"node {self._node_id} of {self._source_count}" if self._source_count > 0 else "an unnumbered node"
 
     # How it runs
+
+    def _now(self) -> Iterator[Sample]:
+        """Its partitions and their lag."""
+        with contextlib.suppress(TubeError):  # not started, or closed
+            positions = self.positions()
+            ends = {key: at.end for key, at in positions.items()}
+            behind: Counter[str] = Counter()
+            for store, rows in rows_behind_by_store(ends, {key: at.confirmed for key, at in positions.items()}).items():
+                behind[store.topic] += rows
+            yield from lag_samples(self.consumer_group, behind, Counter(key.topic for key in positions))
 
     def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
         return matching_topics(pattern, Admin(self._settings).topic_names())

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
+from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
 from tubeclient.flows.corrupt_place import counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, call, checked
@@ -25,6 +26,7 @@ from tubeclient.names import checked_reader_groups, checked_tags, topic_name
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
+from tubeclient.net.ledger import enter
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Gate, OneThread
@@ -93,6 +95,8 @@ class RangeReader(ProcessBound):
         self._keeper = _LeaseKeeper(settings)
         self._store_sizes = store_sizes or {}
         self._kept = KeptData(settings, self._reader_groups, self._new_client_id, self._authority)
+        self._counts = ReadCounts(self._reader_groups[0])
+        enter(self, self._counts)
         self._watch = Watch(self, f"a RangeReader of {', '.join(self._reader_groups)}", self._keeper.close)
 
     def read(
@@ -151,6 +155,8 @@ class RangeReader(ProcessBound):
                 if step is None:
                     self._keeper.drop(readings.pop(number))
                 else:
+                    topic, payloads = step.partition.topic, step.columns.payloads
+                    self._counts.delivered(topic, len(step), sum(map(len, payloads)), len(step.damaged or ()))
                     self._kept.note(wanted[number].broker, wanted[number].range, step)
                     if step.damaged and number not in told:
                         told.add(number)
@@ -167,6 +173,7 @@ class RangeReader(ProcessBound):
         """Raise a DataLoss for what expired of the ranges, or note it in `losses`."""
         for lost in self._kept.losses(self._runner, self._store_sizes):
             if self._fail_on_data_loss:
+                self._counts.lost(lost.partition.topic, lost.max_messages)
                 raise DataLoss(
                     f"the broker has the messages of partition {lost.partition} only from {lost.end}: at most "
                     f"{lost.max_messages} messages from {lost.start} on expired before or during the read. "
@@ -178,6 +185,7 @@ class RangeReader(ProcessBound):
             self._lost(lost)
 
     def _lost(self, lost: LostRange) -> None:
+        self._counts.lost(lost.partition.topic, lost.max_messages)
         self.losses.append(lost)
         _log.warning("lost and skipped: %s", lost)
 
@@ -223,6 +231,7 @@ class RangeReader(ProcessBound):
             self._settings.retry_limit_ms,
             self._authority,
             bad_messages=self._bad_messages,
+            counts=self._counts,
         )
 
     def _check_open(self) -> None:

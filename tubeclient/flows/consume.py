@@ -91,6 +91,7 @@ class Consumption:
         """
         now: float = yield Now()
         holding = self._holding_of(delivery)
+        self._count(holding, consumed, now)
         try:
             delivery.settled = True
             holding.commits(now)
@@ -111,6 +112,7 @@ class Consumption:
         """
         now: float = yield Now()
         holding = self._holding_of(delivery)
+        self._count(holding, consumed, now)
         try:
             delivery.settled = True
             holding.commits(now)
@@ -137,6 +139,13 @@ class Consumption:
         if holding is None or holding.out is None or holding.out.number != delivery.number:
             raise StalePack(partition=str(delivery.partition))
         return holding
+
+    def _count(self, holding: Holding, consumed: bool, now_ms: float) -> None:
+        """Count how long the application had the pack that it now confirms."""
+        if consumed and holding.out is not None:
+            plan = self._registrar.plan
+            delivered_ms = holding.out.overdue_ms - plan.confirm_timeout_ms
+            plan.counts.processed(holding.key.topic, (now_ms - delivered_ms) / 1000)
 
     def _settle(self) -> Flow[None]:
         """Take the answers of asynchronous commits."""
@@ -181,11 +190,14 @@ class Consumption:
                 raise commit.failure
             answer = yield Receive(commit.ticket)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
-        except (TransportError, RegistrationLost) as error:
-            return (yield from self._find_out(holding, commit, error))
-        except PartitionTaken as error:
-            yield from self._registrations.lose(holding, error)
-            raise StalePack(partition=str(key)) from error
+        except TubeError as error:
+            self._registrar.plan.counts.failed(key.topic, error)
+            if isinstance(error, TransportError | RegistrationLost):
+                return (yield from self._find_out(holding, commit, error))
+            if isinstance(error, PartitionTaken):
+                yield from self._registrations.lose(holding, error)
+                raise StalePack(partition=str(key)) from error
+            raise
         if holding.is_under(commit.lease):
             holding.committed(answer.currOffset, answer.maxOffset, wall_ms=(yield WallClock()))
             if commit.consumed and holding.doubt is not None:

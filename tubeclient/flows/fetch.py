@@ -156,6 +156,7 @@ class Fetching:
             *tickets, fetch.ticket = yield from self._registrar.send(*before, outgoing)
             return tickets
         except TubeError as error:
+            self._plan.counts.failed(holding.key.topic, error)
             yield from self._registrar.line_down(holding.line, error)
             if before:
                 raise
@@ -182,6 +183,7 @@ class Fetching:
                     yield from self._fetch_failed(holding, error, wait_ms)
                 return None
             holding.answered()
+            self._plan.counts.fetched(holding.key.topic, "messages")
             expected = yield from self._expected(holding)
             if expected is not None and response.currOffset > expected:
                 yield from self._explain_gap(holding, expected, response.currOffset)
@@ -217,14 +219,18 @@ class Fetching:
         except TubeError as error:
             yield from self._registrations.lose(holding, error)
             return
-        self._lost.append((holding, OffsetRange(holding.key, expected, found)))
+        self._note_lost(holding, OffsetRange(holding.key, expected, found))
         yield from self._tell_losses()
 
     def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
         """So many messages came up to `end`. Find and note what expired before it was read."""
         lost = yield from lost_before(holding, self._plan, self._rng, messages=messages, end=end)
         if lost is not None:
-            self._lost.append((holding, lost))
+            self._note_lost(holding, lost)
+
+    def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
+        self._plan.counts.lost(holding.key.topic, lost.max_messages)
+        self._lost.append((holding, lost))
 
     def _tell_losses(self) -> Flow[None]:
         while self._lost:
@@ -288,6 +294,7 @@ class Fetching:
         except BaseException:  # the caller was interrupted, and does not get it
             holding.pack_given_up()
             raise
+        self._plan.counts.delivered(holding.key.topic, len(kept.ids), sum(map(len, kept.payloads)), len(bad or ()))
         return delivery
 
     def _checked(
@@ -315,6 +322,9 @@ class Fetching:
 
     def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
         now: float = yield Now()
+        self._plan.counts.fetched(holding.key.topic, "empty" if isinstance(error, NothingToRead) else "error")
+        if not isinstance(error, NothingToRead):
+            self._plan.counts.failed(holding.key.topic, error)
         if isinstance(error, TransportError):
             yield from self._registrar.line_down(holding.line, error)
         elif isinstance(error, RegistrationLost):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, get_args
 
+from tubeclient.counts import ReadCounts
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
@@ -49,6 +50,8 @@ class ReadPlan:
     """Makes a new unique client id for each of these looks."""
     names_this_process: Callable[[str], bool] = lambda _: False
     """Whether a text quotes the id of a client of this process."""
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    """What was read so far."""
 
     def __post_init__(self) -> None:
         if self.prefetch < 0 or self.confirm_timeout_ms < 1:

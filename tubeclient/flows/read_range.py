@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tubeclient.counts import FetchResult, ReadCounts
 from tubeclient.errors import (
     ConfigurationError,
     ConnectError,
@@ -52,6 +53,7 @@ _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
 _SECOND_READING_MS = 50
 _NOT_FOUND, _SLOW_DOWN = 404, 452
+_RESULTS: dict[int, FetchResult] = {200: "messages", _NOT_FOUND: "empty"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class RangeTask:
     """How long to wait while others read the partition in all of `reader_groups`, if that is longer."""
     bad_messages: BadMessages = "fail"
     """What to do with messages that do not match their checksums."""
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    """What was read so far."""
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -172,6 +176,8 @@ class RangeRead:
             except _ReadAgain:
                 yield Sleep(_SECOND_READING_MS)
             except TubeError as error:
+                if not isinstance(error, _LookAgain):
+                    self.task.counts.failed(self.task.range.partition.topic, error)
                 attempt = 0 if self.position > before else attempt + 1
                 if isinstance(error, CorruptMessage):
                     raise  # a ProtocolError is retriable, but here the same bytes would come again
@@ -253,6 +259,8 @@ class RangeRead:
         empty_polls = 0
         while True:
             response = yield from self._stay.receive(ticket)
+            result = _RESULTS.get(response.errCode, "error")
+            self.task.counts.fetched(self.task.range.partition.topic, result)
             if response.errCode == _SLOW_DOWN:
                 yield from self._wait(response, response.minLimitTime)
             elif response.errCode == _NOT_FOUND:

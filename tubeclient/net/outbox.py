@@ -7,13 +7,14 @@ import itertools
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
+from tubeclient.counts import Sample, SendCounts
 from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError
 from tubeclient.flows.effects import backoff_ms, checked
 from tubeclient.flows.partition_choice import Routes
@@ -22,6 +23,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient.net.connection import Connection
 from tubeclient.net.courier import Courier, fault_of
 from tubeclient.net.fork import ProcessBound
+from tubeclient.net.ledger import enter
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
 from tubeclient.wire.envelope import decode_response, parse_message
@@ -71,6 +73,7 @@ class Sending:
     time: str
     result: Future[SendResult]
     deadline: float  # by monotonic(), seconds
+    submitted: float = field(default_factory=monotonic)
     attempts: int = 0
     tried: PartitionKey | None = None  # by the last attempt
     fault: TubeError | None = None  # of the last attempt
@@ -117,6 +120,8 @@ class Outbox:
         self._closing = False
         self._closed = False
         self._thread = OneThread(self._deliver, "tubeclient-delivery")
+        self._counts = SendCounts()
+        enter(self, self._counts, Outbox._now)
 
     def submit(self, sendings: Sequence[Sending]) -> None:
         """Send messages with one deadline, in order.
@@ -137,7 +142,10 @@ class Outbox:
             elif closing or not self._room.wait_for(self.lock, self._has_room, sendings[0].deadline - monotonic()):
                 break
         for sending in sendings[position:]:
-            sending.result.set_exception(self._no_room(sending))
+            error = self._no_room(sending)
+            with self.lock:
+                self._counts.given_up(sending.topic, error)
+            sending.result.set_exception(error)
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
@@ -174,6 +182,9 @@ class Outbox:
             for courier in list(self._couriers.values()):
                 courier.join(max(0.0, until - monotonic()))
 
+    def _now(self) -> Iterator[Sample]:
+        return SendCounts.now(len(self._on_the_way) + len(self._handed_over))
+
     def _places(self) -> int:
         """How many more messages may be in flight; call with the lock held."""
         return self._max_in_flight - len(self._on_the_way) - len(self._handed_over)
@@ -203,7 +214,7 @@ class Outbox:
                 self._failed(sending, error)
                 continue
             except Exception as error:  # a message that cannot be encoded must not block the others
-                if self._leaves(sending):
+                if self._leaves(sending, error):
                     sending.result.set_exception(error)
                 continue
             sending.tried = key
@@ -268,7 +279,9 @@ class Outbox:
             if sending.tried is not None:
                 self._routes.failed(sending.tried, error, now * 1000)
             lasts = sending.faults.lasts(error, now * 1000)
-            if again and now < sending.deadline and not self._closed and not lasts:
+            comes_again = again and now < sending.deadline and not self._closed and not lasts
+            self._counts.failed(sending.topic, error, again=comes_again)
+            if comes_again:
                 pause = backoff_ms(sending.attempts - 1, random.random()) / 1000
                 at = min(now + pause, sending.deadline)
                 heapq.heappush(self._retries, (at, next(self._retry_numbers), sending))
@@ -276,23 +289,28 @@ class Outbox:
                 return
         if again:
             self._give_up(sending)
-        elif self._leaves(sending):
+        elif self._leaves(sending, error):
             sending.result.set_exception(error)
 
     def _give_up(self, sending: Sending) -> None:
-        if self._leaves(sending):
-            late = DeadlineExceeded(
-                f"gave up sending to topic {sending.topic} after {sending.attempts} attempts: {sending.fault}"
-            )
-            late.__cause__ = sending.fault
+        late = DeadlineExceeded(
+            f"gave up sending to topic {sending.topic} after {sending.attempts} attempts: {sending.fault}"
+        )
+        late.__cause__ = sending.fault
+        if self._leaves(sending, late):
             sending.result.set_exception(late)
 
-    def _leaves(self, sending: Sending) -> bool:
-        """Free the message's place; False if it was settled already."""
+    def _leaves(self, sending: Sending, error: Exception | None = None) -> bool:
+        """Free the message's place, and count it: acknowledged, or failed with `error`. False if it was settled
+        already."""
         with self.lock:
             if sending not in self._on_the_way:
                 return False
             self._on_the_way.remove(sending)
+            if error is None:
+                self._counts.acknowledged(sending.topic, len(sending.payload), monotonic() - sending.submitted)
+            else:
+                self._counts.given_up(sending.topic, error)
             self._room.ring()
             return True
 
@@ -326,9 +344,10 @@ class Outbox:
             self._on_the_way.clear()
             self._handed_over.clear()
         for sending in left:
-            sending.result.set_exception(
-                ClientClosed(f"the producer was closed before a message to topic {sending.topic} was answered")
-            )
+            error = ClientClosed(f"the producer was closed before a message to topic {sending.topic} was answered")
+            with self.lock:
+                self._counts.given_up(sending.topic, error)
+            sending.result.set_exception(error)
 
     def _take_handed_over(self) -> list[Sending]:
         count = min(len(self._handed_over), _MESSAGES_PER_WRITE)

@@ -161,6 +161,23 @@ def ingest(
     progress_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append one JSON object per batch to this file.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve figures of the running job for Prometheus, at /metrics of this port (0: any free one). Needs "
+            "the extra metrics.",
+        ),
+    ] = None,
+    metrics_host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="The address to serve them at; 0.0.0.0 lets other machines fetch them too, without a password.",
+        ),
+    ] = "127.0.0.1",
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
 ) -> None:
@@ -213,7 +230,8 @@ def ingest(
         overrides["source_options"] = pairs("--option", option)
         overrides["format_options"] = pairs("--format-option", format_option)
         confs = spark_confs(conf)
-        code = _ingest(settings, overrides, progress_file, spark_master, confs)
+        metrics = None if metrics_port is None else (metrics_host, metrics_port)
+        code = _ingest(settings, overrides, progress_file, metrics, spark_master, confs)
     except ConfigurationError as error:
         typer.echo(f"tubeclient ingest: {said(error)}", err=True)
         raise typer.Exit(ExitCode.USAGE) from None
@@ -221,7 +239,12 @@ def ingest(
 
 
 def _ingest(
-    file: Path | None, overrides: dict[str, Any], progress_file: Path | None, master: str | None, confs: dict[str, str]
+    file: Path | None,
+    overrides: dict[str, Any],
+    progress_file: Path | None,
+    metrics_at: tuple[str, int] | None,
+    master: str | None,
+    confs: dict[str, str],
 ) -> int:
     import contextlib
 
@@ -240,10 +263,16 @@ def _ingest(
     from tubeclient_cli.ingest.job import run_ingest
     from tubeclient_cli.ingest.progress import ProgressFile
 
+    console = Console()
+    metrics = None
+    if metrics_at is not None:
+        from tubeclient_cli.ingest.metrics import IngestMetrics
+
+        metrics = IngestMetrics(settings, *metrics_at)
+        console.print(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics", highlight=False, soft_wrap=True)
     stop = threading.Event()
     _stop_on_signals(stop)
     hush_py4j(while_set=stop)
-    console = Console()
     console.print(_STARTING, highlight=False, soft_wrap=True)
     spark = None
     try:
@@ -262,8 +291,14 @@ def _ingest(
                 shown.show(event)
                 if written is not None:
                     written.write(event)
+                if metrics is not None:
+                    metrics.batch(event)
 
-            summary = run_ingest(spark, settings, on_batch, stop, shown.start)
+            def on_idle(at: str) -> None:
+                if metrics is not None:
+                    metrics.looked(at)
+
+            summary = run_ingest(spark, settings, on_batch, stop, shown.start, on_idle)
     except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
         if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
             console.print(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
@@ -275,6 +310,8 @@ def _ingest(
     finally:
         if spark is not None:
             end_session(spark)
+        if metrics is not None:
+            metrics.close()
     console.print(summary_line(summary), highlight=False, soft_wrap=True)
     return 0
 

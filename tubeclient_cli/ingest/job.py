@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from spark_source.boundary import as_one_line
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
+from spark_source.progress.query_metrics import is_batch
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
 from tubeclient_cli.ingest.record_format import BAD_REASON
 from tubeclient_cli.ingest.resume import known_positions, of_topics, start_text, starting_offsets
-from tubeclient_cli.ingest.settings import GROUP, IngestSettings, says_offsets
+from tubeclient_cli.ingest.settings import GROUP, IngestSettings, query_name, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, trusted
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -59,11 +60,13 @@ def run_ingest(
     on_batch: Callable[[BatchEvent], object] = lambda _: None,
     stop: threading.Event | None = None,
     on_start: Callable[[str], object] = lambda _: None,
+    on_idle: Callable[[str], object] = lambda _: None,
 ) -> IngestSummary:
     """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
 
     `on_start` gets a text that says where a new checkpoint begins; it is not called for an old one. `on_batch` gets
-    each completed batch. Both run in this thread. After `stop` the job waits for the running batch, at most
+    each completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again. All run
+    in this thread. After `stop` the job waits for the running batch, at most
     `settings.stop_timeout_s`. Raises Spark's error for a failed query, OffsetsTableError, ConfigurationError.
     """
     stop = stop or threading.Event()
@@ -97,13 +100,13 @@ def run_ingest(
         settings, options.master_servers, sink, writer, checkpoint, known, may_lose=not options.fail_on_data_loss
     )
     query = rows.writeStream.foreachBatch(as_one_line()(batches.write))
-    query = query.option("checkpointLocation", settings.checkpoint).queryName(f"ingest {settings.consumer_group}")
+    query = query.option("checkpointLocation", settings.checkpoint).queryName(query_name(settings.consumer_group))
     interval_ms = settings.interval_ms
     if interval_ms is None:
         query = query.trigger(availableNow=True)
     else:
         query = query.trigger(processingTime=f"{interval_ms} milliseconds")
-    summary = _Watch(query.start(), on_batch, writer.bad_of, stop, settings.stop_timeout_s).until_end()
+    summary = _Watch(query.start(), on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s).until_end()
     as_of = datetime.now(UTC)
     bring_up_to_date(settings, batches.ends(), as_of)
     return summary
@@ -171,12 +174,14 @@ class _Watch:
         self,
         query: StreamingQuery,
         on_batch: Callable[[BatchEvent], object],
+        on_idle: Callable[[str], object],
         bad_of: Callable[[int], int],
         stop: threading.Event,
         stop_timeout_s: float,
     ) -> None:
         self._query = query
         self._on_batch = on_batch
+        self._on_idle = on_idle
         self._bad_of = bad_of
         self._stop = stop
         self._stop_timeout_s = stop_timeout_s
@@ -214,9 +219,10 @@ class _Watch:
     def _report(self) -> None:
         for progress in self._query.recentProgress:
             document = json.loads(progress.json)
-            # Spark reports idle triggers too, with the number of the next batch.
-            done = "addBatch" in document["durationMs"]
-            if not done or (self._last is not None and int(document["batchId"]) <= self._last.batch_id):
+            if not is_batch(document):
+                self._on_idle(document["timestamp"])
+                continue
+            if self._last is not None and int(document["batchId"]) <= self._last.batch_id:
                 continue
             bad = self._bad_of(int(document["batchId"]))
             self._last = BatchEvent.of(document, self._last, bad)

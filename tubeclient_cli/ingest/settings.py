@@ -20,7 +20,7 @@ from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.ingest.bad_share import BadShare
 from tubeclient_cli.ingest.format_settings import FormatSettings
 
-__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
+__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "query_name", "says_offsets"]
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -221,6 +221,11 @@ def _overlap(one: str, other: str) -> bool:
 
     first, second = plain(one), plain(other)
     return first.startswith(second) or second.startswith(first)
+
+
+def query_name(consumer_group: str) -> str:
+    """The name of a job's query, in Spark's UI and in metrics."""
+    return f"ingest {consumer_group}"
 
 
 def says_offsets(starting: str | None) -> bool:

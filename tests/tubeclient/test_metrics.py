@@ -1,0 +1,175 @@
+"""What the clients' metrics say, by real clients of an embedded cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import wait
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.faults import ConnectionFault
+from tests.waiting import wait_for
+from tubeclient import (
+    ClientMetrics,
+    ClientSettings,
+    DeadlineExceeded,
+    Producer,
+    PullConsumer,
+    RangeReader,
+    fetch_view,
+    reader_groups_of,
+)
+from tubeclient.counts import CLIENT_METRICS
+from tubeclient.keys import OffsetRange
+from tubeclient.wire.methods import Method
+
+Labels = dict[str, str]
+
+
+class Scraped:
+    """What a scrape shows, less what it showed at the beginning: the counts are those of the whole process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(ClientMetrics())
+        self._before = self._samples()
+
+    def __call__(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels; gauges must begin at 0."""
+        return sum(
+            value - self._before.get(key, 0.0)
+            for key, value in self._samples().items()
+            if key[0] == name and set(labels.items()) <= set(key[1:])
+        )
+
+    def _samples(self) -> dict[tuple[object, ...], float]:
+        text = generate_latest(self._registry).decode()
+        return {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+@pytest.fixture
+def scraped() -> Scraped:
+    return Scraped()
+
+
+def test_sent_messages_are_those_that_brokers_acknowledged(settings: ClientSettings, scraped: Scraped) -> None:
+    topic: Labels = {"messaging_destination_name": "clicks"}
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        wait(producer.submit_many("clicks", [b"12345"] * 30), 30)
+        assert scraped("messaging_client_sent_messages_total", error_type="", messaging_system="tubemq", **topic) == 30
+        assert scraped("tubeclient_sent_bytes_total", **topic) == 150
+        assert scraped("messaging_client_operation_duration_seconds_count", **topic) == 30
+        assert scraped("tubeclient_producer_in_flight_messages") == 0
+        assert scraped("tubeclient_send_errors_total") == 0
+
+
+def test_refusals_and_retries_are_counted_by_kind(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
+) -> None:
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, 419, times=2)
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        wait(producer.submit_many("clicks", [b"x"] * 10), 30)
+    assert scraped("messaging_client_sent_messages_total", error_type="") == 10
+    assert scraped("tubeclient_send_errors_total", error_type="ServerBusy") == 4
+    assert scraped("tubeclient_send_retries_total") == 4
+
+
+def test_messages_without_an_answer_are_in_flight_and_then_failed(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        for broker_id in cluster.broker_ids:
+            for _ in range(5):
+                cluster.broker_faults(broker_id).break_connection(Method.SEND_MESSAGE, ConnectionFault.SILENCE)
+        futures = producer.submit_many("clicks", [b"x"] * 5, timeout_ms=1_000)
+        assert scraped("tubeclient_producer_in_flight_messages") == 5
+        for future in futures:
+            with pytest.raises(DeadlineExceeded):
+                future.result(30)
+        assert scraped("messaging_client_sent_messages_total", error_type="DeadlineExceeded") == 5
+        assert scraped("messaging_client_sent_messages_total", error_type="") == 0
+        assert scraped("tubeclient_producer_in_flight_messages") == 0
+
+
+def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
+    settings: ClientSettings, scraped: Scraped
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["single"])
+        wait(producer.submit_many("single", [b"12345"] * 40), 30)
+    labels: Labels = {"messaging_destination_name": "single", "messaging_consumer_group_name": "metered"}
+    with PullConsumer(settings, "metered", ["single"], start_from="earliest") as consumer:
+        wait_for(lambda: scraped("tubeclient_consumer_partitions", **labels) == 2, "the partitions of both brokers")
+        assert scraped("tubeclient_consumer_lag_messages", **labels) == 40
+        left = 40
+        while left:
+            delivery = consumer.get(timeout_ms=20_000)
+            assert delivery is not None
+            left -= len(delivery)
+            consumer.confirm(delivery)
+        assert scraped("messaging_client_consumed_messages_total", **labels) == 40
+        assert scraped("tubeclient_consumed_bytes_total", **labels) == 200
+        assert scraped("tubeclient_consumer_lag_messages", **labels) == 0
+        assert scraped("tubeclient_fetches_total", result="messages", **labels) >= 1
+        assert scraped("messaging_process_duration_seconds_count", **labels) >= 1
+        consumer.get(timeout_ms=500)
+        assert scraped("tubeclient_fetches_total", result="empty", **labels) >= 1
+        assert scraped("tubeclient_read_errors_total", **labels) == 0
+    del consumer, delivery
+    assert scraped("messaging_client_consumed_messages_total", **labels) == 40
+    assert scraped("tubeclient_consumer_partitions", **labels) == 0
+
+
+def test_refused_fetches_are_counted_by_kind(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
+) -> None:
+    with PullConsumer(settings, "refused", ["single"], start_from="earliest") as consumer:
+        assert consumer.wait_ready(20_000)
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).force(Method.GET_MESSAGES, 419, times=1)
+        consumer.get(timeout_ms=1_500)
+    group = {"messaging_consumer_group_name": "refused"}
+    assert scraped("tubeclient_fetches_total", result="error", **group) >= 1
+    assert scraped("tubeclient_read_errors_total", error_type="ServerBusy", **group) >= 1
+
+
+def test_a_range_reader_counts_what_it_yields(settings: ClientSettings, scraped: Scraped) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["single"])
+        results = [future.result(30) for future in producer.submit_many("single", [b"12345"] * 20)]
+    partition = results[0].partition
+    mine = sum(result.partition == partition for result in results)
+    broker = fetch_view(settings, ["single"], reader_groups_of("ranged")).broker_of(partition)
+    with RangeReader(settings, reader_groups_of("ranged")) as reader:
+        packs = list(reader.read(broker, OffsetRange(partition, 0, 28 * mine)))
+    group: Labels = {"messaging_consumer_group_name": reader_groups_of("ranged")[0]}
+    assert sum(map(len, packs)) == mine
+    assert scraped("messaging_client_consumed_messages_total", **group) == mine
+    assert scraped("tubeclient_consumed_bytes_total", **group) == 5 * mine
+    assert scraped("tubeclient_fetches_total", result="messages", **group) >= 1
+
+
+def test_a_registry_refuses_the_same_metrics_twice() -> None:
+    registry = CollectorRegistry()
+    registry.register(ClientMetrics())
+    with pytest.raises(ValueError, match="tubeclient_sent_bytes"):
+        registry.register(ClientMetrics())
+
+
+def test_names_and_labels_are_as_prometheus_has_them() -> None:
+    assert len({metric.name for metric in CLIENT_METRICS}) == len(CLIENT_METRICS)
+    for metric in CLIENT_METRICS:
+        assert metric.name.startswith(("messaging_", "tubeclient_"))
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+        assert metric.name.endswith("_seconds") or metric.kind != "histogram"
+        assert not any("partition" in label for label in metric.labels)

@@ -1,0 +1,311 @@
+"""What clients count: plain numbers. No clock, no I/O.
+
+A client adds to its own counts, in steps that run under a lock or on one thread anyway. Whoever shows them only looks.
+So counting costs a client no lock of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+__all__ = [
+    "CLIENT_METRICS",
+    "OPERATION_SECONDS",
+    "Counts",
+    "Durations",
+    "FetchResult",
+    "Metric",
+    "ReadCounts",
+    "Sample",
+    "SendCounts",
+    "lag_samples",
+]
+
+FetchResult: TypeAlias = Literal["messages", "empty", "error"]
+
+OPERATION_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+"""The bounds that OpenTelemetry advises for the durations of messaging operations."""
+
+
+class Metric(NamedTuple):
+    """One metric, as Prometheus shows it."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    help: str
+
+
+class Sample(NamedTuple):
+    """A metric's present value for certain labels."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    values: tuple[float, ...]
+    """One number. Of a histogram: how many durations are in each bucket, the one without a bound included, and their
+    sum in seconds."""
+
+
+class Counts(Protocol):
+    """What one client has counted."""
+
+    def samples(self) -> Iterator[Sample]:
+        """All values that only grow."""
+
+
+class Durations:
+    """A histogram of seconds."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...] = OPERATION_SECONDS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one duration. One that the clock made negative counts as 0."""
+        seconds = max(0.0, seconds)
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """As in a Sample."""
+        return (*self._counts, self._sum)
+
+
+_TOPIC: Final = "messaging_destination_name"
+_GROUP: Final = "messaging_consumer_group_name"
+_ERROR: Final = "error_type"
+
+_SENT: Final = Metric(
+    "messaging_client_sent_messages_total",
+    "counter",
+    (_TOPIC, _ERROR),
+    "Messages that a Producer has finished with. `error_type` is empty if a broker acknowledged them, otherwise the "
+    "error that they failed with.",
+)
+_SENT_BYTES: Final = Metric(
+    "tubeclient_sent_bytes_total", "counter", (_TOPIC,), "Bytes of the acknowledged messages, attributes included."
+)
+_SEND_FAULTS: Final = Metric(
+    "tubeclient_send_errors_total",
+    "counter",
+    (_TOPIC, _ERROR),
+    "Attempts to send a message that failed, retried ones included.",
+)
+_SEND_RETRIES: Final = Metric(
+    "tubeclient_send_retries_total", "counter", (_TOPIC,), "Further attempts to send a message after a failed one."
+)
+_OPERATION: Final = Metric(
+    "messaging_client_operation_duration_seconds",
+    "histogram",
+    ("messaging_operation_name", _TOPIC),
+    "Seconds from the submit of a message to its acknowledgement (operation `send`).",
+)
+_IN_FLIGHT: Final = Metric(
+    "tubeclient_producer_in_flight_messages", "gauge", (), "Submitted messages that are not settled yet."
+)
+_CONSUMED: Final = Metric(
+    "messaging_client_consumed_messages_total",
+    "counter",
+    (_TOPIC, _GROUP),
+    "Messages handed to the application by consumers, and by RangeReaders under their first reader group.",
+)
+_CONSUMED_BYTES: Final = Metric(
+    "tubeclient_consumed_bytes_total", "counter", (_TOPIC, _GROUP), "Bytes of these messages, attributes included."
+)
+_FETCHES: Final = Metric(
+    "tubeclient_fetches_total",
+    "counter",
+    (_TOPIC, _GROUP, "result"),
+    "Answers to fetches. `result` is messages, empty (nothing to read now), or error.",
+)
+_READ_FAULTS: Final = Metric(
+    "tubeclient_read_errors_total",
+    "counter",
+    (_TOPIC, _GROUP, _ERROR),
+    "Failed fetches and confirmations, retried ones included.",
+)
+_LOST: Final = Metric(
+    "tubeclient_lost_messages_total",
+    "counter",
+    (_TOPIC, _GROUP),
+    "The most messages that expired before they were read; skipped or raised as DataLoss.",
+)
+_BAD: Final = Metric(
+    "tubeclient_bad_messages_total",
+    "counter",
+    (_TOPIC, _GROUP),
+    "Bad messages that were delivered with a reason; of RangeReaders only those that do not match their checksums.",
+)
+_PROCESS: Final = Metric(
+    "messaging_process_duration_seconds",
+    "histogram",
+    (_TOPIC, _GROUP),
+    "Seconds from the delivery of a pack of messages to its confirmation.",
+)
+_LAG: Final = Metric(
+    "tubeclient_consumer_lag_messages",
+    "gauge",
+    (_TOPIC, _GROUP),
+    "The most messages that are not confirmed yet in this process's partitions, by the brokers' last answers.",
+)
+_PARTITIONS: Final = Metric(
+    "tubeclient_consumer_partitions", "gauge", (_TOPIC, _GROUP), "Partitions that this process's consumers have."
+)
+
+CLIENT_METRICS: Final = (
+    _SENT,
+    _SENT_BYTES,
+    _SEND_FAULTS,
+    _SEND_RETRIES,
+    _OPERATION,
+    _IN_FLIGHT,
+    _CONSUMED,
+    _CONSUMED_BYTES,
+    _FETCHES,
+    _READ_FAULTS,
+    _LOST,
+    _BAD,
+    _PROCESS,
+    _LAG,
+    _PARTITIONS,
+)
+"""All metrics of the client."""
+
+
+class _Sent:
+    """Of one topic."""
+
+    __slots__ = ("durations", "faults", "given_up", "messages", "payload_bytes", "retries")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.payload_bytes = 0
+        self.retries = 0
+        self.durations = Durations()
+        self.faults: Counter[str] = Counter()
+        self.given_up: Counter[str] = Counter()
+
+
+class SendCounts:
+    """What a producer has sent, by topic."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _Sent] = {}
+
+    def acknowledged(self, topic: str, payload_bytes: int, seconds: float) -> None:
+        """A broker has one more message, so many seconds after its submit."""
+        of = self._of(topic)
+        of.messages += 1
+        of.payload_bytes += payload_bytes
+        of.durations.add(seconds)
+
+    def failed(self, topic: str, error: Exception, *, again: bool) -> None:
+        """An attempt failed; `again` says whether there will be another one."""
+        of = self._of(topic)
+        of.faults[type(error).__name__] += 1
+        of.retries += again
+
+    def given_up(self, topic: str, error: Exception) -> None:
+        """A message will not be sent any more."""
+        self._of(topic).given_up[type(error).__name__] += 1
+
+    def samples(self) -> Iterator[Sample]:
+        for topic, of in list(self._topics.items()):
+            yield Sample(_SENT, (topic, ""), (of.messages,))
+            for kind, count in list(of.given_up.items()):
+                yield Sample(_SENT, (topic, kind), (count,))
+            yield Sample(_SENT_BYTES, (topic,), (of.payload_bytes,))
+            for kind, count in list(of.faults.items()):
+                yield Sample(_SEND_FAULTS, (topic, kind), (count,))
+            yield Sample(_SEND_RETRIES, (topic,), (of.retries,))
+            yield Sample(_OPERATION, ("send", topic), of.durations.values)
+
+    @staticmethod
+    def now(in_flight: int) -> Iterator[Sample]:
+        """How many messages are in flight at present."""
+        yield Sample(_IN_FLIGHT, (), (in_flight,))
+
+    def _of(self, topic: str) -> _Sent:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = _Sent()
+        return found
+
+
+class _Read:
+    """Of one topic."""
+
+    __slots__ = ("bad", "faults", "fetches", "lost", "messages", "payload_bytes", "processing")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.payload_bytes = 0
+        self.bad = 0
+        self.lost = 0
+        self.fetches: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.processing = Durations()
+
+
+class ReadCounts:
+    """What a consumer, or a range reader, has read as `group`, by topic."""
+
+    def __init__(self, group: str = "") -> None:
+        self._group = group
+        self._topics: dict[str, _Read] = {}
+
+    def delivered(self, topic: str, messages: int, payload_bytes: int, bad: int = 0) -> None:
+        """The application got so many messages, of which `bad` are bad."""
+        of = self._of(topic)
+        of.messages += messages
+        of.payload_bytes += payload_bytes
+        of.bad += bad
+
+    def fetched(self, topic: str, result: FetchResult) -> None:
+        """A broker answered a fetch."""
+        self._of(topic).fetches[result] += 1
+
+    def failed(self, topic: str, error: Exception) -> None:
+        """A fetch or a confirmation failed."""
+        self._of(topic).faults[type(error).__name__] += 1
+
+    def lost(self, topic: str, messages: int) -> None:
+        """So many messages, at most, expired before they were read."""
+        self._of(topic).lost += messages
+
+    def processed(self, topic: str, seconds: float) -> None:
+        """A pack was confirmed so many seconds after it was delivered."""
+        self._of(topic).processing.add(seconds)
+
+    def samples(self) -> Iterator[Sample]:
+        for topic, of in list(self._topics.items()):
+            labels = (topic, self._group)
+            yield Sample(_CONSUMED, labels, (of.messages,))
+            yield Sample(_CONSUMED_BYTES, labels, (of.payload_bytes,))
+            for result, count in list(of.fetches.items()):
+                yield Sample(_FETCHES, (*labels, result), (count,))
+            for kind, count in list(of.faults.items()):
+                yield Sample(_READ_FAULTS, (*labels, kind), (count,))
+            yield Sample(_LOST, labels, (of.lost,))
+            yield Sample(_BAD, labels, (of.bad,))
+            yield Sample(_PROCESS, labels, of.processing.values)
+
+    def _of(self, topic: str) -> _Read:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = _Read()
+        return found
+
+
+def lag_samples(group: str, behind: dict[str, int], partitions: dict[str, int]) -> Iterator[Sample]:
+    """A consumer's present lag in messages, and how many partitions it has, by topic."""
+    for topic, count in partitions.items():
+        yield Sample(_PARTITIONS, (topic, group), (count,))
+        yield Sample(_LAG, (topic, group), (behind.get(topic, 0),))

@@ -1,1 +1,0 @@
-"""`tubeclient consume`: messages of a topic to the terminal."""

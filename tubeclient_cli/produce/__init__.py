@@ -1,1 +1,0 @@
-"""`tubeclient produce`: lines of a file to messages of a topic."""
