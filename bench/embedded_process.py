@@ -26,7 +26,7 @@ def embedded_tubemq(topics: Sequence[TopicConfig], brokers: int = 1) -> Iterator
     start."""
     with tempfile.TemporaryDirectory(prefix="tubeclient-bench-") as folder:
         ready = Path(folder) / "ready.json"
-        command = [sys.executable, "-m", "embedded_tubemq", "--log-level", "warning"]
+        command = [sys.executable, "-m", "tubeclient_cli.app", "server", "--log-level", "warning"]
         command += ["--data-dir", str(Path(folder) / "data"), "--ready-file", str(ready), "--brokers", str(brokers)]
         for topic in topics:
             command += ["--topic", f"{topic.name}:{topic.stores}:{topic.partitions}"]

@@ -3,7 +3,7 @@
     with EmbeddedTubeMQ(folder, [TopicConfig("flights", stores=2, partitions=4)]) as tube:
         consume_from(tube.master_address)
 
-Or from a shell: `python -m embedded_tubemq --data-dir DIR --topic flights:2:4`. For tests, demos and benchmarks: it is
+Or from a shell: `tubeclient server --data-dir DIR --topic flights:2:4`. For tests, demos and benchmarks: it is
 one process without replication and flow control, so do not keep important data in it.
 """
 

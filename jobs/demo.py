@@ -180,7 +180,7 @@ def demonstrate() -> list[Check]:
     say(f"{len(bodies):,} flights, {sum(map(len, bodies)) / 1e6:.0f} MB of JSON")
 
     ready = OUTPUT / "ready.json"
-    served = ["-m", "embedded_tubemq", "--data-dir", str(OUTPUT / "tubemq"), "--topic", f"{TOPIC}:2:2"]
+    served = ["-m", "tubeclient_cli.app", "server", "--data-dir", str(OUTPUT / "tubemq"), "--topic", f"{TOPIC}:2:2"]
     served += ["--brokers", str(BROKERS), "--ready-file", str(ready)]
     with process("tubemq", served) as tubemq:
         wait_for("TubeMQ was ready", ready.exists, tubemq, "tubemq", _READY_SECONDS)

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.options.given import parse_options
-from tests.embedded_tubemq.test_command_line import running
 from tests.test_docs import PAGES
+from tests.tubeclient_cli.server.test_command import running
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer
 from tubeclient.keys import PartitionKey
@@ -137,7 +137,7 @@ def indented_commands(text: str, command: str = "tubeclient") -> list[str]:
 def test_the_inlong_tutorial_runs(tmp_path: Path) -> None:
     """Its TubeMQ, its file, its Python and its command, in this order."""
     text = page_of("inlong-tutorial.md")
-    [server] = indented_commands(text, "python -m embedded_tubemq")
+    [server] = indented_commands(text, "tubeclient server")
     lake = tmp_path / "lake"
     lake.mkdir()
     # Any free ports.
@@ -172,7 +172,7 @@ def test_the_settings_file_of_the_inlong_tutorial_says_what_its_command_says(tmp
     [definition], [file] = (re.findall(rf" *```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("json", "toml"))
     (tmp_path / "orders.json").write_text(definition)
     (tmp_path / "orders.toml").write_text(textwrap.dedent(file))
-    [command] = [shlex.split(line) for line in indented_commands(text)]
+    [command] = [["ingest", *shlex.split(line)] for line in indented_commands(text, "tubeclient ingest")]
     told = list(zip(command[1::2], command[2::2], strict=True))
     options = dict(value.split("=", 1) for name, value in told if name == "--option")
     given: dict[str, Any] = {

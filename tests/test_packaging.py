@@ -368,7 +368,6 @@ FOLDERS = {
         "net": {"common", "broker"},
         "nodes": {"common", "storage", "master", "broker", "net"},
         "cluster": {"common", "storage", "master", "broker", "net", "nodes"},
-        "__main__": {"common", "storage", "net", "cluster"},
     },
     "tubeclient_cli": {
         "common": set(),
@@ -376,7 +375,11 @@ FOLDERS = {
         "offsets": {"common"},
         "plan": {"common"},
         "bad_records": {"common", "ingest"},
-        "app": {"common", "ingest", "offsets", "plan", "bad_records"},
+        "server": {"common"},
+        "topics": {"common"},
+        "produce": {"common"},
+        "consume": {"common"},
+        "app": {"common", "ingest", "offsets", "plan", "bad_records", "server", "topics", "produce", "consume"},
     },
 }
 """Which others each folder or file of a package may import."""

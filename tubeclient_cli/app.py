@@ -13,9 +13,13 @@ with brought_by("cli"):
 from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.common.terminal import show_exit_codes
+from tubeclient_cli.consume.command import consume
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.plan.command import plan
+from tubeclient_cli.produce.command import produce
+from tubeclient_cli.server.command import server
+from tubeclient_cli.topics.command import topics_app
 
 __all__ = ["app", "ingest", "main"]
 
@@ -29,8 +33,12 @@ app = typer.Typer(
 )
 app.add_typer(bad_records_app)
 app.add_typer(offsets_app)
+app.add_typer(topics_app)
 app.command()(ingest)
 app.command()(plan)
+app.command()(produce)
+app.command()(consume)
+app.command()(server)
 show_exit_codes(app)
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from spark_source.options import parsers as to
-from spark_source.options.access import asks_for_tls
+from spark_source.options.access import AccessOptions, asks_for_tls, check_access
 from spark_source.options.option import Masked, Option, options_of
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.table import OPTIONS, find_option
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["GivenOptions", "parse_given", "parse_options", "read_options", "write_options"]
+__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "read_options", "write_options"]
 
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions)
 
@@ -86,6 +86,21 @@ def write_options(given: GivenOptions) -> SinkOptions:
     options = given.of(SinkOptions)
     options.check()
     return options
+
+
+def access_options(options: Mapping[str, str]) -> AccessOptions:
+    """Return the options of a connection alone; raises ConfigurationError like `read_options`, and for others."""
+    values = parse_given(options).values
+    fields = options_of(AccessOptions)
+    names = {option.name for option in fields.values()}
+    for name in sorted(values.keys() - names):
+        raise ConfigurationError(f"option {name} is not about the connection to the cluster; leave it out")
+    if "masterServers" not in values:
+        raise ConfigurationError("option masterServers is required")
+    given = {field: values[option.name] for field, option in fields.items() if option.name in values}
+    found = AccessOptions(given=frozenset(values), **given)
+    check_access(found)
+    return found
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:

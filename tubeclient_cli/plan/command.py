@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import Masters, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
     from tubeclient.assignment import Hints
-    from tubeclient.settings import ClientSettings
 
 __all__ = ["plan"]
 
@@ -21,7 +21,7 @@ _FLAGS = {"sourcecount": "--source-count", "assignmentstrategy": "--strategy", "
 
 
 def plan(
-    master_servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.")],
+    master_servers: Masters,
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic to read; may be given several times.")],
     source_count: Annotated[int, typer.Option(metavar="N", min=1, help="How many nodes the group has.")],
     strategy: Annotated[
@@ -67,7 +67,7 @@ def plan(
         from tubeclient_cli.plan.display import plan_json, print_plans
         from tubeclient_cli.plan.preview import lag_of, partitions_of, plans
 
-        admin = Admin(_settings(master_servers, topic, further_options(option, _FLAGS)))
+        admin = Admin(settings_of(master_servers, further_options(option, _FLAGS)))
         partitions = partitions_of(admin, topic)
         lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)
         made, refused = plans(
@@ -94,14 +94,3 @@ def _hints(text: str | None) -> Hints:
         return assignment_hints(text)
     except ValueError as error:
         raise ConfigurationError(f"--hints {error}") from None
-
-
-def _settings(master_servers: str, topics: list[str], options: dict[str, str]) -> ClientSettings:
-    from spark_source.cluster.cluster import client_settings
-    from spark_source.options.given import parse_options
-    from tubeclient.names import topic_names
-
-    subscribed = ",".join(topic_names(topics))
-    return client_settings(
-        parse_options({**options, "masterServers": master_servers, "consumerGroup": "plan", "subscribe": subscribed})
-    )

@@ -50,14 +50,17 @@ class OffsetsCommands:
         return document
 
     def error(self, command: str, *more: str, group: str = GROUP, code: int = 2) -> str:
-        """The one line of a command that fails with this exit code."""
+        """The one line of a command that fails with this exit code, without the error's name."""
         done = self.run(command, *more, group=group)
         assert done.exit_code == code, done.output
         assert done.stdout == ""
         [line] = done.stderr.splitlines()
         start = f"tubeclient offsets {command}: "
         assert line.startswith(start)
-        return line.removeprefix(start)
+        name, bracket, text = line.removeprefix(start).partition("] ")
+        assert bracket, f"no name: {line}"
+        assert name.startswith("["), line
+        return text
 
     def positions(self, group: str = GROUP) -> dict[str, int]:
         return {str(key): offset for key, offset in self.table.positions(group, ["clicks"]).items()}

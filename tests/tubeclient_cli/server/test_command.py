@@ -1,10 +1,11 @@
-"""`python -m embedded_tubemq` as a process: ready, stopped by a signal, killed."""
+"""`tubeclient server` as a process: ready, stopped by a signal, killed."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from embedded_tubemq.__main__ import main
 from tests.certificates import Certificate, CertificateAuthority
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tubeclient.wire.methods import Method
 from tubeclient.wire.signature import sign
+from tubeclient_cli.app import app
 
 SECONDS = 30
 SEND = {"clientId": "p", "topicName": "flights", "partitionId": 0, "flag": 0, "checkSum": -1, "sentAddr": 0}
@@ -32,7 +34,16 @@ def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
     """The process and its ready file; killed at the end if it still runs."""
     ready = folder / "ready.json"
     ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "embedded_tubemq", "--data-dir", str(folder / "data"), "--ready-file", str(ready)]
+    command = [
+        sys.executable,
+        "-m",
+        "tubeclient_cli.app",
+        "server",
+        "--data-dir",
+        str(folder / "data"),
+        "--ready-file",
+        str(ready),
+    ]
     process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + SECONDS
@@ -62,9 +73,10 @@ def test_ready_line_ready_file_and_a_clean_stop(tmp_path: Path, number: signal.S
                 client.next_frame()
         out, err = process.communicate(timeout=SECONDS)
         assert (process.returncode, err) == (0, "")
-        (line,) = out.splitlines()
+        where = f"--master-servers {addresses['master']} --option masterWebPort={addresses['masterWebPort']}"
+        assert out.splitlines()[-1] == f"for clients: {where}"
         for word in (addresses["master"], first["address"], second["address"]):
-            assert word in line
+            assert word in out
         assert not (tmp_path / "ready.json").exists()
     # In flight at the stop, so committed by it.
     with running(tmp_path, "--brokers", "2") as (_, addresses), RawClient(addresses["brokers"][1]["address"]) as client:
@@ -141,32 +153,33 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         (["--tls-certificate", "missing.pem"], "missing.pem"),
         (["--user-file", "missing"], "--user-file missing"),
         (["--user-file", os.devnull], "names no user"),
+        (["--log-level", "loud"], "--log-level is 'loud'; write one of debug"),
     ],
 )
-def test_mistakes_end_with_2_and_a_word_of_advice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
-) -> None:
+def test_mistakes_end_with_2_and_a_word_of_advice(tmp_path: Path, arguments: list[str], says: str) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        assert main(["--data-dir", str(tmp_path), *arguments]) == 2
+        done = CliRunner().invoke(app, ["server", "--data-dir", str(tmp_path), *arguments])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert says in capsys.readouterr().err
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("tubeclient server: ")
+    assert says in done.stderr
 
 
-def test_help_names_every_option_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for word in (
-        "--data-dir",
-        "--topic",
-        "--brokers",
-        "--master-port",
-        "--master-web-port",
-        "--ready-file",
-        "flights:2:4",
-    ):
-        assert word in text
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        arguments = ["--data-dir", str(tmp_path), "--master-port", str(taken.getsockname()[1])]
+        command = [sys.executable, "-m", "tubeclient_cli.app", "server", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "in use" in done.stderr
+
+
+def test_json_is_one_line_when_ready(tmp_path: Path) -> None:
+    with running(tmp_path, "--json") as (process, addresses):
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == addresses
+        process.send_signal(signal.SIGTERM)
+        assert (process.communicate(timeout=SECONDS), process.returncode) == (("", ""), 0)

@@ -1,0 +1,176 @@
+"""`tubeclient consume` on an embedded cluster."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.tubeclient_cli.clusters import ClusterCommands
+from tests.waiting import wait_for
+from tubeclient import Admin, ClientSettings, PartitionKey, Producer, UnknownGroup
+from tubeclient.inlong import RecordGroup, encode_pack
+
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    """Ten messages in one partition, of two tags and two hours; and twelve in two stores."""
+    topics = [TopicConfig("clicks"), TopicConfig("views", 2, 2), TopicConfig("shop"), TopicConfig("later")]
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), topics) as running:
+        settings = ClusterCommands.of(running).settings
+        with Producer(settings) as producer:
+            producer.publish(["clicks", "views", "shop"])
+            for number in range(10):
+                tag, time = ("even", "odd")[number % 2], f"20261123{10 + number // 5}00"
+                producer.send("clicks", b"click %d" % number, tag=tag, time=time, attributes={"n": str(number)})
+            for number in range(12):
+                producer.send("views", b"view %d" % number)
+            origin = {"groupId": "shop", "streamId": "s", "dt": "1"}
+            producer.send("shop", encode_pack([RecordGroup(origin, [b"a|1", b"b|2"])], made_ms=1))
+        yield running
+
+
+@pytest.fixture
+def cluster(tube: EmbeddedTubeMQ) -> ClusterCommands:
+    return ClusterCommands.of(tube)
+
+
+def documents(cluster: ClusterCommands, *words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in cluster.text("consume", *words, "--json").splitlines()]
+
+
+def test_everything_is_printed_and_no_position_moves(cluster: ClusterCommands) -> None:
+    assert cluster.text("consume", "clicks").splitlines() == [f"click {n}" for n in range(10)]
+    assert sorted(cluster.text("consume", "views").splitlines()) == sorted(f"view {n}" for n in range(12))
+    with pytest.raises(UnknownGroup):
+        Admin(cluster.settings).group_offsets("tubeclient_consume")
+
+
+def test_json_says_everything_of_a_message(cluster: ClusterCommands) -> None:
+    first = documents(cluster, "clicks", "--max-messages", "1")[0]
+    assert isinstance(first.pop("messageId"), int)
+    assert first == {
+        "partition": "1:clicks:0",
+        "offset": 0,
+        "value": "click 0",
+        "tag": "even",
+        "time": "202611231000",
+        "attributes": {"n": "0"},
+    }
+    # Partitions share these stores, so offsets cannot be counted.
+    assert {"offset" in one for one in documents(cluster, "views")} == {False}
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["--from", "84"], range(3, 10)),
+        (["--from", '{"1:clicks:0": 252}'], range(9, 10)),
+        (["--from", "2026-11-23T11:00Z"], range(5, 10)),
+        (["--from", "2026-11-23T19:00", "--time-zone", "Asia/Shanghai"], range(10, 10)),
+        (["--tag", "odd"], range(1, 10, 2)),
+        (["--tag", "odd", "--tag", "even", "-n", "3"], range(3)),
+        (["--partition", "1:clicks:0", "--from", "280"], range(0)),
+        (["--from", "28000"], range(0)),
+    ],
+)
+def test_where_and_what(cluster: ClusterCommands, words: list[str], numbers: range) -> None:
+    assert cluster.text("consume", "clicks", *words).splitlines() == [f"click {n}" for n in numbers]
+
+
+def test_one_partition_of_several(cluster: ClusterCommands) -> None:
+    found = documents(cluster, "views", "--partition", "1:views:1")
+    assert {one["partition"] for one in found} == {"1:views:1"}
+    assert 0 < len(found) < 12
+
+
+def test_a_group_moves_only_where_it_is_named(cluster: ClusterCommands) -> None:
+    key = PartitionKey(1, "clicks", 0)
+    assert len(documents(cluster, "clicks", "--consumer-group", "reads")) == 10
+    assert Admin(cluster.settings).group_offsets("reads").committed == {key: 280}
+    assert documents(cluster, "clicks", "--consumer-group", "reads") == []
+
+
+def test_a_pack_that_is_cut_off_is_not_confirmed(cluster: ClusterCommands) -> None:
+    for _ in range(2):
+        found = documents(cluster, "clicks", "--consumer-group", "cut", "--max-messages", "3")
+        assert [one["value"] for one in found] == ["click 0", "click 1", "click 2"]
+
+
+def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
+    assert cluster.text("consume", "shop", "--payload", "inlong").splitlines() == ["a|1", "b|2"]
+    first, _ = documents(cluster, "shop", "--payload", "auto")
+    assert (first["value"], first["inlong"]) == ("a|1", {"groupId": "shop", "streamId": "s", "dataTimeMs": 1})
+    assert len(documents(cluster, "shop")) == 1
+    bad = documents(cluster, "clicks", "--payload", "inlong", "-n", "1")[0]
+    assert "is no InLong pack" in bad["bad"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["klicks"], "the cluster has no topic klicks; `tubeclient topics list` shows"),
+        (["clicks", "--from", "yesterday"], "--from is 'yesterday'; write earliest, latest, a time as 2026"),
+        (["clicks", "--from", "29"], "--from"),
+        (["clicks", "--from", "latest"], "--from latest ends at once, before any message; add --follow"),
+        (["clicks", "--partition", "1:clicks:7"], "--partition 1:clicks:7 is not one of topic clicks; it has 1:clicks"),
+        (["clicks", "--partition", "7"], "7"),
+        (["clicks", "--payload", "avro"], "--payload is 'avro'; write raw, inlong or auto"),
+        (["clicks", "--time-zone", "Moon"], "Moon"),
+        (["clicks", "--consumer-group", "g", "--from", "28"], "with --consumer-group the group's position says"),
+    ],
+)
+def test_what_is_wrong_is_one_line(cluster: ClusterCommands, words: list[str], said: str) -> None:
+    assert said in cluster.error("consume", *words)
+
+
+def started(cluster: ClusterCommands, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tubeclient_cli.app", "consume", *words, *cluster.where]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_following_goes_on_until_a_signal(cluster: ClusterCommands, number: signal.Signals) -> None:
+    with started(cluster, "later", "--follow", "--from", "latest") as process:
+        printed = process.stdout
+        assert printed is not None
+        with Producer(cluster.settings) as producer:
+            producer.publish(["later"])
+
+            def came() -> bool:
+                producer.send("later", b"new")
+                return bool(select.select([printed], [], [], 0)[0])
+
+            wait_for(came, "the new message")
+        process.send_signal(number)
+        said = process.communicate(timeout=SECONDS)[1]
+        assert (process.returncode, said) == (0, "")
+
+
+def test_a_closed_pipe_is_a_quiet_end(cluster: ClusterCommands, tmp_path: Path) -> None:
+    with Producer(cluster.settings) as producer:
+        producer.publish(["views"])
+        producer.submit_many("views", [b"x" * 1_000] * 1_000)
+        producer.flush()
+    with started(cluster, "views") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(SECONDS)) == ("", 0)
+
+
+def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
+    nowhere = ClusterCommands(ClientSettings(("127.0.0.1:1",)))
+    nowhere.where += ["--option", "retryLimit=1s"]
+    assert "127.0.0.1:1" in nowhere.error("consume", "clicks", code=3)

@@ -1,0 +1,39 @@
+"""What a terminal gets of messages that hold anything."""
+
+from __future__ import annotations
+
+import io
+
+from tubeclient.flows.read_range import Pack
+from tubeclient.keys import PartitionKey
+from tubeclient.wire.messages import Columns
+from tubeclient_cli.consume.output import Output
+
+BODIES = [b"Zo\xc3\xab\t1", b"\x1b[31mred\xff", "a\u2028b".encode()]
+
+
+class Stream(io.TextIOWrapper):
+    def __init__(self, terminal: bool) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+def printed(*, terminal: bool) -> bytes:
+    stream = Stream(terminal)
+    pack = Pack(PartitionKey(1, "clicks", 0), 0, 84, Columns([1, 2, 3], BODIES, [0, 0, 0]))
+    output = Output(stream, None, frozenset(), None, as_json=False)
+    output.write(pack, 0)
+    output.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue()
+
+
+def test_a_terminal_gets_no_control_characters() -> None:
+    assert printed(terminal=True) == "Zoë\t1\n\\x1b[31mred\\xff\na\\u2028b\n".encode()
+
+
+def test_a_file_gets_the_bytes_as_they_are() -> None:
+    assert printed(terminal=False) == b"".join(body + b"\n" for body in BODIES)

@@ -1,0 +1,129 @@
+"""`tubeclient produce` on an embedded cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.tubeclient_cli.clusters import ClusterCommands
+from tubeclient import ClientSettings, Message, Producer, PullConsumer
+from tubeclient.wire.methods import Method
+from tubeclient_cli.produce.lines import Defaults, parser_of
+from tubeclient_cli.produce.sending import Sending
+
+
+@pytest.fixture
+def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(tube: EmbeddedTubeMQ) -> ClusterCommands:
+    return ClusterCommands.of(tube)
+
+
+def messages(settings: ClientSettings, count: int) -> list[Message]:
+    found: list[Message] = []
+    with PullConsumer(settings, "judge", ["clicks"], start_from="earliest") as consumer:
+        while len(found) < count:
+            delivery = consumer.get(timeout_ms=10_000)
+            assert delivery is not None
+            found += delivery.messages
+            consumer.confirm(delivery)
+    return found
+
+
+def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_path: Path) -> None:
+    said = cluster.text("produce", "clicks", "--tag", "web", "--attribute", "a=1", given=b"one\n\ntwo\r\nthree")
+    assert said.startswith("3 messages acknowledged in ")
+    (tmp_path / "more").write_bytes(b'{"value": "four", "tag": "phone", "time": "202611231030"}\n')
+    document = cluster.json("produce", "clicks", "--format", "json", "--file", str(tmp_path / "more"))
+    assert document == {
+        "topic": "clicks",
+        "lines": 1,
+        "emptyLines": 0,
+        "acknowledged": 1,
+        "failed": 0,
+        "complete": True,
+    }
+    found = messages(cluster.settings, 4)
+    assert [one.body for one in found] == [b"one", b"two\r", b"three", b"four"]
+    assert [(one.tag, one.time, one.attributes) for one in found[2:]] == [
+        ("web", "", {"a": "1"}),
+        ("phone", "202611231030", {}),
+    ]
+
+
+def test_a_failed_line_is_told_with_its_number_and_the_others_are_sent(cluster: ClusterCommands) -> None:
+    done = cluster.run("produce", "clicks", "--format", "json", given=b'{"value": "a"}\n{"value": 1}\n{"value": "c"}\n')
+    assert done.exit_code == 1
+    assert done.stderr == "tubeclient produce: line 2: value is not a text\n"
+    assert "2 messages acknowledged" in done.stdout
+    assert "; 1 failed" in done.stdout
+    assert [one.body for one in messages(cluster.settings, 2)] == [b"a", b"c"]
+
+
+def test_many_failed_lines_are_counted(cluster: ClusterCommands) -> None:
+    done = cluster.run("produce", "clicks", "--format", "json", "--json", given=b"x\n" * 50)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 21)
+    assert '"failed": 50' in done.stdout
+
+
+def test_a_message_that_is_too_long_is_a_failed_line(cluster: ClusterCommands) -> None:
+    done = cluster.run("produce", "clicks", given=b"a\n" + b"x" * (2 << 20) + b"\nb\n")
+    assert done.exit_code == 1
+    assert "line 2: a message of 2097152 bytes" in done.stderr
+    assert "2 messages acknowledged" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["produce", "klicks"], "the cluster has no topic klicks"),
+        (["produce", "clicks", "--file", "/no/such"], "--file /no/such cannot be read: No such file or directory"),
+        (["produce", "clicks", "--format", "csv"], "--format is 'csv'; write lines or json"),
+        (["produce", "clicks", "--attribute", "a"], "--attribute takes NAME=VALUE"),
+    ],
+)
+def test_what_is_wrong_is_one_line(cluster: ClusterCommands, words: list[str], said: str) -> None:
+    assert said in cluster.error(*words)
+
+
+def test_a_cluster_that_goes_away_stops_the_rest(tube: EmbeddedTubeMQ) -> None:
+    """So a file is not read to its end with an error, and a wait, for each line."""
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port, retry_limit_ms=300)
+    told: list[str] = []
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        sending = Sending(producer, parser_of("lines", "clicks", Defaults()), told.append)
+
+        def lines() -> Iterator[bytes]:
+            yield b"one\n"
+            tube.broker_faults(1).force(Method.SEND_MESSAGE, 503, times=100_000)
+            for _ in range(100_000):
+                yield b"more\n"
+
+        sending.send_all(lines())
+    assert sending.stopped_by is not None
+    assert sending.read < 100_000
+    assert sending.acknowledged + sending.failed == sending.read
+    assert told[0].startswith("line ")
+
+
+def test_ctrl_c_sends_what_was_read(tube: EmbeddedTubeMQ) -> None:
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+
+    def lines() -> Iterator[bytes]:
+        yield b"one\n"
+        raise KeyboardInterrupt
+
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        sending = Sending(producer, parser_of("lines", "clicks", Defaults()), pytest.fail)
+        sending.send_all(lines())
+    assert (sending.acknowledged, sending.interrupted, sending.summary_json("clicks")["complete"]) == (1, True, False)
+    assert sending.summary().endswith("; stopped after line 1")

@@ -1,0 +1,107 @@
+"""`tubeclient topics` on an embedded cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, NewMessage, TopicConfig
+from tests.tubeclient_cli.clusters import ClusterCommands
+from tubeclient import ClientSettings, RemoteError
+from tubeclient.admin import Admin
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.topics.command import _is_wanted
+from tubeclient_cli.topics.display import waited
+
+TOKEN = {"TUBECLIENT_MODIFY_TOKEN": DEFAULT_TOKEN}
+NO_TOKEN = {"TUBECLIENT_MODIFY_TOKEN": ""}
+
+
+@pytest.fixture
+def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks", 2, 3)], brokers=2) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(tube: EmbeddedTubeMQ) -> ClusterCommands:
+    return ClusterCommands.of(tube)
+
+
+def test_what_there_is(tube: EmbeddedTubeMQ, cluster: ClusterCommands) -> None:
+    tube.load("clicks", [NewMessage(0, b"x")] * 5, broker_id=2)
+    text = [" ".join(line.split()) for line in cluster.text("topics", "list").splitlines()]
+    assert text[-1] == "clicks 2 12 1,048,576 ready"
+    assert [topic["partitions"] for topic in cluster.json("topics", "list")["topics"]] == [12]
+    shown = cluster.json("topics", "show", "clicks")
+    assert [(one["stores"], one["partitionsPerStore"], one["loaded"]) for one in shown["brokers"]] == [(2, 3, True)] * 2
+    assert shown["stores"]["2:clicks:0"] == {"firstOffset": 0, "endOffset": 140, "messagesAtMost": 5}
+    lines = [" ".join(line.split()) for line in cluster.text("topics", "show", "clicks").splitlines()]
+    assert "2:clicks:0 0 140 5" in lines
+
+
+def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path) -> None:
+    made = cluster.json("topics", "create", "views", "--stores", "2", env=TOKEN)
+    assert (made["partitions"], made["loaded"]) == (4, True)
+    (tmp_path / "token").write_text(f"{DEFAULT_TOKEN}\n")
+    more = ["--partitions", "2", "--no-publish", "--token-file", str(tmp_path / "token")]
+    assert cluster.text("topics", "alter", "views", *more) == "topic views was altered: 8 partitions on 2 brokers\n"
+    assert "takes no messages" in cluster.text("topics", "list")
+    cluster.text("topics", "alter", "views", "--publish", env=TOKEN)
+    assert "takes no messages" not in cluster.text("topics", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["show", "klicks"], 2, "the cluster has no topic klicks"),
+        (["create", "views"], 2, "give a file with --token-file, or set the environment variable TUBECLIENT_MODIFY"),
+        (["create", "views", "--token-file", "/no/such"], 2, "cannot read /no/such"),
+        (["alter", "clicks"], 2, "nothing is to be changed; give --stores, --partitions"),
+        (["list", "--option", "sourceCount=3"], 2, "option sourceCount is not about the connection"),
+        (["list", "--option", "masterWebPrt=3"], 2, "did you mean masterWebPort?"),
+    ],
+)
+def test_what_is_wrong_is_one_line(cluster: ClusterCommands, words: list[str], code: int, said: str) -> None:
+    assert said in cluster.error("topics", *words, code=code, env=NO_TOKEN)
+
+
+def test_a_refusal_does_not_show_the_token(cluster: ClusterCommands) -> None:
+    secret = "not-the-right-one"
+    line = cluster.error("topics", "create", "views", code=1, env={"TUBECLIENT_MODIFY_TOKEN": secret})
+    assert secret not in line
+    assert "topic clicks exists already" in cluster.error("topics", "create", "clicks", code=1, env=TOKEN)
+    assert "a topic cannot shrink to 1" in cluster.error("topics", "alter", "clicks", "--stores", "1", env=TOKEN)
+
+
+def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
+    nowhere = ClusterCommands(ClientSettings(("127.0.0.1:1",), master_web_port=1))
+    assert "no answer to admin_query_topic_info" in nowhere.error("topics", "list", code=3)
+
+
+def test_a_broker_that_is_slow_to_load_is_waited_for(tube: EmbeddedTubeMQ) -> None:
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    admin = Admin(settings, modify_token=DEFAULT_TOKEN)
+    [before] = admin.topics(["clicks"])
+    admin.alter_topic("clicks", partitions_per_store=4)
+    [after] = admin.topics(["clicks"])
+    answers = iter([before, after])
+    assert waited(lambda: next(answers), _is_wanted(None, 4), 30) == after
+    assert waited(lambda: before, _is_wanted(None, 4), 0.01) == before
+
+
+def test_only_what_is_named_is_altered(tube: EmbeddedTubeMQ) -> None:
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    admin = Admin(settings, modify_token=DEFAULT_TOKEN)
+    admin.alter_topic("clicks", accepts_subscribe=False)
+    [topic] = admin.topics(["clicks"])
+    found = {(on.stores, on.partitions_per_store, on.accepts_publish, on.accepts_subscribe) for on in topic.on_brokers}
+    assert found == {(2, 3, True, False)}
+    with pytest.raises(ConfigurationError, match="nothing is to be changed of topic clicks"):
+        admin.alter_topic("clicks")
+    with pytest.raises(ConfigurationError, match="no such topic on this cluster: klicks"):
+        admin.alter_topic("klicks", stores=3)
+    with pytest.raises(RemoteError):
+        admin.alter_topic("clicks", stores=1)

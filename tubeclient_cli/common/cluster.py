@@ -1,0 +1,27 @@
+"""How commands reach a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tubeclient.settings import ClientSettings
+
+__all__ = ["Masters", "settings_of"]
+
+Masters = Annotated[
+    str,
+    typer.Option("--master-servers", metavar="HOST:PORT,...", help="The cluster's masters."),
+]
+
+
+def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettings:
+    """The client's settings from the source's options of connections, given with `--option`. ConfigurationError for an
+    option that is not one of them."""
+    from spark_source.cluster.cluster import client_settings
+    from spark_source.options.given import access_options
+
+    return client_settings(access_options({**options, "masterServers": master_servers}))

@@ -1,0 +1,68 @@
+"""Where to read from, or move to, as users write it: earliest, latest, a time, an offset, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from tubeclient.errors import ConfigurationError, NoMessageTime
+from tubeclient_cli.common.moment import moment_ms
+
+if TYPE_CHECKING:
+    from spark_source.offsets.offset_spec import OffsetSpec
+    from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+    from tubeclient.metadata import ClusterView
+    from tubeclient.offset_lookup import OffsetLookup
+
+__all__ = ["offsets_of", "parse_place"]
+
+
+def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
+    """`where` is the option's name, `zone` that of times without one. ConfigurationError."""
+    from spark_source.offsets.offset_spec import Moment, OffsetSpec
+    from tubeclient.keys import checked_offset
+
+    bare = text.strip()
+    if bare.startswith("{") or bare.lower() in ("earliest", "latest"):
+        return OffsetSpec.parse(text, where)
+    if bare.isascii() and bare.isdecimal():
+        return OffsetSpec(where, checked_offset(int(bare), where))
+    timestamp_ms = moment_ms(text, where, zone)
+    if timestamp_ms is None:
+        raise ConfigurationError(
+            f"{where} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, an offset, or JSON from "
+            'partition keys to offsets, as in {"1:clicks:0": 2800}'
+        )
+    return OffsetSpec(where, Moment(timestamp_ms))
+
+
+def offsets_of(
+    spec: OffsetSpec,
+    partitions: Collection[PartitionKey],
+    lookup: OffsetLookup,
+    view: ClusterView,
+    bounds: Mapping[StoreKey, StoreBounds],
+    time_zone: str,
+) -> dict[PartitionKey, int]:
+    """The offsets of those of `partitions` that `spec` means, within what the brokers hold. ConfigurationError,
+    TubeError."""
+    from spark_source.offsets.offset_spec import GroupPositions, resolve
+    from spark_source.offsets.timestamps import without_times
+
+    named = dict(spec.named)
+    if spec.unknown(partitions):
+        raise ConfigurationError(f"{spec.option} names partition {spec.unknown(partitions)[0]}, which there is not")
+    meant = sorted(partitions) if spec.default is not None else sorted(named)
+    try:
+        spec = without_times(spec, meant, lookup, view, bounds, time_zone, "latest")
+    except NoMessageTime as error:
+        raise ConfigurationError(
+            f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, or an "
+            f'offset by partition: {{"{error.partition}": 2800}}'
+        ) from error
+    found = resolve(spec, meant, bounds, lambda: GroupPositions({}), "earliest")
+    return {
+        key: min(max(offset, bounds[key.store].min_offset), bounds[key.store].max_offset)
+        for key, offset in found.items()
+    }

@@ -1,0 +1,1 @@
+"""`tubeclient consume`: messages of a topic to the terminal."""

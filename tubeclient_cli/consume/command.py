@@ -1,0 +1,107 @@
+"""`tubeclient consume`: its arguments. Imports nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.terminal import FurtherOptions, clear_errors
+
+__all__ = ["consume"]
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.", show_default=False)],
+    master_servers: Masters,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from partitions to offsets, "
+            'as in {"1:clicks:0": 2800}: only these are read then. With --consumer-group only earliest and latest, '
+            "for partitions in which the group has no position.",
+        ),
+    ] = "earliest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages that arrive later.")] = False,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after so many.")
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Only this partition, as 1:clicks:0; may be given several times."),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Only messages with this tag; may be given several times."),
+    ] = None,
+    payload: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="raw: messages as they are. inlong: the records that InLong packed into them. auto: both.",
+        ),
+    ] = "raw",
+    consumer_group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Read as this group, from its position, and move it. Default: no position moves."
+        ),
+    ] = None,
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
+    ] = "UTC",
+    option: FurtherOptions = None,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object a message: value, or base64 if it is not UTF-8, and more."),
+    ] = False,
+) -> None:
+    """Print the messages of a topic, and end where the topic ended at the start.
+
+    With --follow it goes on until Ctrl-C. Partitions are read side by side:
+    the order of messages holds within a partition. `tubeclient produce
+    --format json` takes what --json prints.
+
+    Without --consumer-group no position of a user's group moves: it reads
+    ranges under the names tubeclient_consume-r0 to -r7.
+
+    Examples:
+
+      tubeclient consume clicks --from latest --follow --master-servers 10.0.0.1
+
+      tubeclient consume clicks --json --max-messages 5 --master-servers 10.0.0.1
+    """
+    with clear_errors("consume"):
+        from tubeclient.time_zones import zone_named
+        from tubeclient_cli.common.places import parse_place
+        from tubeclient_cli.common.signals import until_interrupted
+        from tubeclient_cli.consume.output import Output
+        from tubeclient_cli.consume.reading import Wanted, as_group, as_nobody, decoder_of
+
+        zone = zone_named(time_zone)
+        tags = frozenset(tag or ())
+        wanted = Wanted(topic, tags, tuple(partition or ()), parse_place(start, "--from", zone), zone.key, follow)
+        if consumer_group is not None and (partition or start not in ("earliest", "latest")):
+            raise ConfigurationError(
+                "with --consumer-group the group's position says where to read; leave out --partition, and of --from "
+                "all but earliest and latest"
+            )
+        if start == "latest" and not follow and consumer_group is None:
+            raise ConfigurationError("--from latest ends at once, before any message; add --follow")
+        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
+        settings = settings_of(master_servers, further_options(option, {}))
+        with until_interrupted():
+            if consumer_group is None:
+                as_nobody(settings, wanted, output)
+            else:
+                as_group(settings, consumer_group, wanted, output)
+        for text in output.warnings:
+            typer.echo(f"tubeclient consume: {text}", err=True)
+        if sys.stderr.isatty():
+            typer.echo(f"{output.count:,} messages", err=True)

@@ -1,0 +1,1 @@
+"""`tubeclient produce`: lines of a file to messages of a topic."""

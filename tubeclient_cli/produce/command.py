@@ -1,0 +1,98 @@
+"""`tubeclient produce`: its arguments. Imports nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.pairs import further_options, pairs
+from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, exit_code, print_json
+
+__all__ = ["produce"]
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to send to.", show_default=False)],
+    master_servers: Masters,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What to send (default: standard input).", show_default=False)
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="lines: each line is a message. json: each line is an object with value (a text) or base64, and "
+            "perhaps tag, attributes (an object) and time; as `tubeclient consume --json` prints them.",
+        ),
+    ] = "lines",
+    tag: Annotated[str, typer.Option(metavar="TAG", help="The tag of all messages that have none of their own.")] = "",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An attribute of all messages; may be given several times."),
+    ] = None,
+    time: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="The time of all messages that have none of their own, as yyyyMMddHHmm."),
+    ] = "",
+    option: FurtherOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Send the lines of a file, or of standard input, to a topic.
+
+    Prints how many messages the brokers acknowledged. A line that cannot be
+    sent is told with its number, the others are sent; then the exit code is 1.
+    If the cluster cannot be reached any more, it stops and says after which
+    line (exit code 3). Empty lines are skipped.
+
+    Delivery is at least once: after a fault a message may be there twice.
+
+    Examples:
+
+      tubeclient produce clicks --file clicks.txt --master-servers 10.0.0.1
+
+      echo '{"value": "hello", "tag": "web"}' | tubeclient produce clicks \\
+        --format json --master-servers 10.0.0.1
+    """
+    with clear_errors("produce"):
+        from tubeclient.producer import Producer
+        from tubeclient_cli.produce.lines import Defaults, parser_of
+        from tubeclient_cli.produce.sending import Sending, progress_on
+
+        parse = parser_of(format, topic, Defaults(tag, time, pairs("--attribute", attribute)))
+        settings = settings_of(master_servers, further_options(option, {}))
+        with _opened(file) as stream:
+            if file is None and stream.isatty():
+                typer.echo("reading from the terminal, one message a line; Ctrl-D ends it", err=True)
+            with Producer(settings) as producer:
+                producer.publish([topic])
+                sending = Sending(producer, parse, lambda text: typer.echo(f"tubeclient produce: {text}", err=True))
+                with progress_on(sending, show=sys.stderr.isatty() and not stream.isatty()):
+                    sending.send_all(stream)
+        if json:
+            print_json(sending.summary_json(topic))
+        else:
+            typer.echo(sending.summary())
+        if sending.stopped_by is not None:
+            raise typer.Exit(exit_code(sending.stopped_by))
+        if sending.failed or sending.interrupted:
+            raise typer.Exit(ExitCode.FAILED)
+
+
+@contextlib.contextmanager
+def _opened(file: Path | None) -> Iterator[BinaryIO]:
+    if file is None:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"--file {file} cannot be read: {error.strerror or error}") from None
+    with stream:
+        yield stream

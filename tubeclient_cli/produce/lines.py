@@ -1,0 +1,82 @@
+"""From lines to messages. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.outgoing import OutgoingMessage
+
+__all__ = ["Defaults", "Parse", "parser_of"]
+
+Parse = Callable[[bytes], OutgoingMessage]
+"""A line without its end to a message. ConfigurationError says what is wrong with it."""
+
+_FIELDS: Final = frozenset({"value", "base64", "tag", "attributes", "time"})
+# What `tubeclient consume --json` tells besides; a message gets these anew.
+_OF_BROKERS: Final = frozenset({"partition", "offset", "messageId"})
+
+
+class Defaults(NamedTuple):
+    """What messages have unless their line says otherwise."""
+
+    tag: str = ""
+    time: str = ""
+    attributes: Mapping[str, str] = {}
+
+
+def parser_of(form: str, topic: str, defaults: Defaults) -> Parse:
+    """The parser of a --format. ConfigurationError for another form, and for defaults that no message can have."""
+    tag, time, attributes = defaults
+    OutgoingMessage.of(topic, b"x", tag=tag, time=time, attributes=attributes)
+    if form == "lines":
+        return lambda line: OutgoingMessage.of(topic, line, tag=tag, time=time, attributes=attributes)
+    if form == "json":
+        return lambda line: _of_json(line, topic, defaults)
+    raise ConfigurationError(f"--format is {form!r}; write lines or json")
+
+
+def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ConfigurationError(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigurationError('it is not a JSON object, such as {"value": "hello"}')
+    if strange := sorted(found.keys() - _FIELDS - _OF_BROKERS):
+        raise ConfigurationError(f"it has the unknown field {strange[0]}; there are {', '.join(sorted(_FIELDS))}")
+    attributes = found.get("attributes", {})
+    if not isinstance(attributes, dict) or not all(isinstance(value, str) for value in attributes.values()):
+        raise ConfigurationError("attributes is not an object of texts")
+    return OutgoingMessage.of(
+        topic,
+        _body(found),
+        tag=_text(found, "tag") or defaults.tag,
+        time=_text(found, "time") or defaults.time,
+        attributes={**defaults.attributes, **attributes},
+    )
+
+
+def _body(found: Mapping[str, Any]) -> bytes:
+    if ("value" in found) == ("base64" in found):
+        raise ConfigurationError("it needs value, a text, or base64; one of them")
+    if "value" in found:
+        try:
+            return _text(found, "value").encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError("value has half a character, which is not UTF-8; use base64") from None
+    try:
+        return base64.b64decode(_text(found, "base64"), validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigurationError("base64 is not Base64") from None
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name, "")
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name} is not a text")
+    return value

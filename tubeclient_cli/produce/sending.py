@@ -1,0 +1,127 @@
+"""Sends lines and counts what the brokers acknowledged."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from tubeclient.errors import TubeError
+from tubeclient_cli.common.terminal import ExitCode, exit_code
+from tubeclient_cli.produce.lines import Parse
+
+if TYPE_CHECKING:
+    from tubeclient.producer import Producer, SendResult
+
+__all__ = ["Sending", "progress_on"]
+
+_TOLD: Final = 20
+"""So many failed lines are told one by one."""
+_AT_ONCE: Final = 1_000
+
+
+class Sending:
+    """One run over the lines of a stream; `tell` gets a text for each failed line."""
+
+    def __init__(self, producer: Producer, parse: Parse, tell: Callable[[str], None]) -> None:
+        self._producer = producer
+        self._parse = parse
+        self._tell = tell
+        self._open: deque[tuple[int, Future[SendResult]]] = deque()
+        self._began = time.monotonic()
+        self.read = 0
+        """Lines that were read."""
+        self.skipped = 0
+        """Empty lines."""
+        self.acknowledged = 0
+        self.failed = 0
+        self.interrupted = False
+        self.stopped_by: TubeError | None = None
+        """Why the rest was not sent: the cluster cannot be reached."""
+
+    def send_all(self, lines: Iterable[bytes]) -> None:
+        """Send each line, and wait for all answers. Ctrl-C ends the reading; what was read is sent."""
+        try:
+            for line in lines:
+                self.read += 1
+                self._send(line.removesuffix(b"\n"))
+                self._settle(_AT_ONCE)
+                if self.stopped_by is not None:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._settle(0)
+
+    def summary(self) -> str:
+        """The last line of a run."""
+        seconds = time.monotonic() - self._began
+        rate = self.acknowledged / seconds if seconds else 0.0
+        text = f"{self.acknowledged:,} messages acknowledged in {seconds:.1f} s, {rate:,.0f} a second"
+        if self.failed:
+            text += f"; {self.failed:,} failed"
+        if self.interrupted or self.stopped_by is not None:
+            text += f"; stopped after line {self.read:,}"
+        return text
+
+    def summary_json(self, topic: str) -> dict[str, Any]:
+        return {
+            "topic": topic,
+            "lines": self.read,
+            "emptyLines": self.skipped,
+            "acknowledged": self.acknowledged,
+            "failed": self.failed,
+            "complete": not self.interrupted and self.stopped_by is None,
+        }
+
+    def _send(self, line: bytes) -> None:
+        if not line:
+            self.skipped += 1
+            return
+        try:
+            [answer] = self._producer.submit_each([self._parse(line)])
+        except TubeError as error:
+            self._failed(self.read, error)
+        else:
+            self._open.append((self.read, answer))
+
+    def _settle(self, at_most: int) -> None:
+        """Take answers, in order, until at most so many messages are open. Every message has its own time limit."""
+        while self._open and (len(self._open) > at_most or self._open[0][1].done()):
+            number, answer = self._open.popleft()
+            error = answer.exception()
+            if error is None:
+                self.acknowledged += 1
+            elif isinstance(error, TubeError):
+                self._failed(number, error)
+            else:
+                raise error
+
+    def _failed(self, number: int, error: TubeError) -> None:
+        self.failed += 1
+        if self.failed <= _TOLD:
+            self._tell(f"line {number:,}: {error}")
+        elif self.failed == _TOLD + 1:
+            self._tell("further failed lines are only counted")
+        if exit_code(error) is ExitCode.UNREACHABLE:
+            self.stopped_by = error
+
+
+@contextlib.contextmanager
+def progress_on(sending: Sending, *, show: bool) -> Iterator[None]:
+    """While the block runs, a terminal shows how many messages were acknowledged."""
+    if not show:
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    class Line:
+        def __rich__(self) -> Text:
+            return Text(f"{sending.acknowledged:,} of {sending.read:,} lines acknowledged, {sending.failed:,} failed")
+
+    with Live(Line(), console=Console(stderr=True), refresh_per_second=4, transient=True):
+        yield

@@ -1,0 +1,1 @@
+"""`tubeclient server`: the embedded cluster, as a process."""

@@ -1,0 +1,1 @@
+"""`tubeclient topics`: the topics of a cluster."""

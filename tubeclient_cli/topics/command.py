@@ -1,0 +1,225 @@
+"""`tubeclient topics`: its arguments. Imports nothing heavy until a command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
+
+if TYPE_CHECKING:
+    from tubeclient.admin import Admin, DeployedTopic
+
+__all__ = ["topics_app"]
+
+_TOKEN_VARIABLE = "TUBECLIENT_MODIFY_TOKEN"
+
+topics_app = typer.Typer(
+    name="topics",
+    help="Show, create and alter the topics of a cluster.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+_TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file with the masters' confModAuthToken, which changes need. Default: the environment variable "
+        f"{_TOKEN_VARIABLE}. It is never printed.",
+    ),
+]
+_Wait = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait until all brokers have loaded the change; Apache's take up to 35 s. 0: do not wait.",
+    ),
+]
+
+
+@topics_app.command("list")
+def list_topics(master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+    """List the topics of a cluster, with their brokers and partitions.
+
+    Example:
+
+      tubeclient topics list --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("topics list"):
+        from tubeclient_cli.topics.display import print_topics, topic_json
+
+        found = _admin(master_servers, option).topics()
+        if json:
+            print_json({"topics": [topic_json(topic) for topic in found]})
+        else:
+            print_topics(table_console(), found)
+
+
+@topics_app.command("show")
+def show_topic(topic: _Topic, master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+    """Show a topic's brokers, stores and partitions, and the messages that its brokers hold.
+
+    Example:
+
+      tubeclient topics show clicks --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("topics show"):
+        from tubeclient_cli.topics.display import print_topic, topic_json
+
+        admin = _admin(master_servers, option)
+        found = _one(admin, topic)
+        bounds = admin.store_bounds([topic])
+        if json:
+            print_json(topic_json(found, bounds))
+        else:
+            print_topic(table_console(), found, bounds)
+
+
+@topics_app.command("create")
+def create_topic(
+    topic: _Topic,
+    master_servers: Masters,
+    stores: Annotated[int, typer.Option(metavar="N", min=1, help="Stores on each broker.")] = 1,
+    partitions: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions of each store.")] = 1,
+    token_file: _TokenFile = None,
+    wait: _Wait = 60,
+    option: FurtherOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Create a topic on all brokers in service, and wait until they have loaded it.
+
+    Example:
+
+      tubeclient topics create clicks --stores 2 --partitions 4 \\
+        --master-servers 10.0.0.1:8715 --token-file /etc/tubemq/token
+    """
+    with clear_errors("topics create"):
+        admin = _changing_admin(master_servers, option, token_file)
+        admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
+        _after(admin, topic, "created", wait, _is_wanted(stores, partitions), as_json=json)
+
+
+@topics_app.command("alter")
+def alter_topic(
+    topic: _Topic,
+    master_servers: Masters,
+    stores: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stores on each broker.")] = None,
+    partitions: Annotated[int | None, typer.Option(metavar="N", min=1, help="Partitions of each store.")] = None,
+    publish: Annotated[
+        bool | None, typer.Option("--publish/--no-publish", help="Whether it takes messages.", show_default=False)
+    ] = None,
+    subscribe: Annotated[
+        bool | None, typer.Option("--subscribe/--no-subscribe", help="Whether it can be read.", show_default=False)
+    ] = None,
+    token_file: _TokenFile = None,
+    wait: _Wait = 60,
+    option: FurtherOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Change a topic on all its brokers, and wait until they have loaded it.
+
+    A topic can grow, but not shrink.
+
+    Example:
+
+      tubeclient topics alter clicks --partitions 8 \\
+        --master-servers 10.0.0.1:8715 --token-file /etc/tubemq/token
+    """
+    with clear_errors("topics alter"):
+        given = {"stores": stores, "partitions": partitions, "publish": publish, "subscribe": subscribe}
+        if all(value is None for value in given.values()):
+            raise ConfigurationError("nothing is to be changed; give --stores, --partitions, --publish or --subscribe")
+        admin = _changing_admin(master_servers, option, token_file)
+        before = _one(admin, topic)
+        for wanted, what in ((stores, "stores"), (partitions, "partitions_per_store")):
+            most = max(getattr(on, what) for on in before.on_brokers)
+            if wanted is not None and wanted < most:
+                raise ConfigurationError(
+                    f"topic {topic} has {most} {what.split('_')[0]}{' per store' * (what != 'stores')}, and a topic "
+                    f"cannot shrink to {wanted}"
+                )
+        admin.alter_topic(
+            topic,
+            stores=stores,
+            partitions_per_store=partitions,
+            accepts_publish=publish,
+            accepts_subscribe=subscribe,
+        )
+        _after(admin, topic, "altered", wait, _is_wanted(stores, partitions, publish, subscribe), as_json=json)
+
+
+def _admin(master_servers: str, option: list[str] | None) -> Admin:
+    from tubeclient.admin import Admin
+
+    return Admin(settings_of(master_servers, further_options(option, {})))
+
+
+def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
+    import os
+
+    from tubeclient.admin import Admin
+
+    settings = settings_of(master_servers, further_options(option, {}))
+    if token_file is not None:
+        return Admin(settings, modify_token_file=token_file)
+    if not os.environ.get(_TOKEN_VARIABLE):
+        raise ConfigurationError(
+            "changes need the masters' confModAuthToken, of master.ini (of `tubeclient server`: embedded); give a file "
+            f"with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
+        )
+    return Admin(settings, modify_token_env=_TOKEN_VARIABLE)
+
+
+def _one(admin: Admin, name: str) -> DeployedTopic:
+    for topic in admin.topics([name]):
+        return topic
+    raise ConfigurationError(f"the cluster has no topic {name}; `tubeclient topics list` shows what there is")
+
+
+def _is_wanted(
+    stores: int | None, partitions: int | None, publish: bool | None = None, subscribe: bool | None = None
+) -> Callable[[DeployedTopic], bool]:
+    """Whether all brokers have loaded these values; None: any."""
+    wanted = (stores, partitions, publish, subscribe)
+
+    def is_wanted(topic: DeployedTopic) -> bool:
+        return all(
+            on.is_loaded
+            and all(
+                want is None or want == has
+                for want, has in zip(
+                    wanted,
+                    (on.stores, on.partitions_per_store, on.accepts_publish, on.accepts_subscribe),
+                    strict=True,
+                )
+            )
+            for on in topic.on_brokers
+        )
+
+    return is_wanted
+
+
+def _after(
+    admin: Admin, name: str, what: str, wait_s: float, is_wanted: Callable[[DeployedTopic], bool], *, as_json: bool
+) -> None:
+    """Wait until the change is loaded, and tell. Exit code 1 if that takes too long."""
+    from tubeclient_cli.topics.display import topic_json, waited
+
+    topic = waited(lambda: _one(admin, name), is_wanted, wait_s)
+    loaded = is_wanted(topic)
+    if as_json:
+        print_json({**topic_json(topic), "loaded": loaded})
+    elif loaded:
+        typer.echo(f"topic {name} was {what}: {len(topic.partitions())} partitions on {len(topic.on_brokers)} brokers")
+    else:
+        typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
+    if not loaded and wait_s:
+        raise typer.Exit(ExitCode.FAILED)
