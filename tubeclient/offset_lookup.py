@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import tzinfo
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.probe_store import probe_store
+from tubeclient.flows.time_search import FirstMinute, MinuteSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -39,7 +41,7 @@ from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.time_zones import zone_named
 from tubeclient.wire.message_time import MINUTE_MS
 
-__all__ = ["OffsetLook", "OffsetLookup"]
+__all__ = ["FirstTime", "OffsetLook", "OffsetLookup"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +63,16 @@ class OffsetLook(NamedTuple):
     """By broker id, why the bounds of some of its stores are missing."""
     growth: Mapping[StoreKey, StoreGrowth]
     """How the same stores gained partitions, by all looks of this lookup."""
+
+
+class FirstTime(NamedTuple):
+    """The time of a partition's first message in a range."""
+
+    time_ms: int | None
+    """Milliseconds since 1970 at the beginning of the message's minute; None if there is no message, or it is
+    unknown."""
+    failure: TubeError | None = None
+    """Why it is unknown: the broker does not answer, or the message has no time or is bad."""
 
 
 class _Answer(NamedTuple):
@@ -184,22 +196,33 @@ class OffsetLookup(ProcessBound):
         held = self.bounds(view) if bounds is None else bounds
         self._authority.visit_token = view.visit_token
         tasks = [
-            TimeTask(
-                view.broker_of(key),
-                key,
-                held[key.store],
-                timestamp_ms // MINUTE_MS,
-                zone,
-                self._reader_groups,
-                partial(new_client_id, self._reader_groups[0], "times"),
-                self._settings.retry_limit_ms,
-                self._authority,
-                self._bad_messages,
-            )
+            self._time_task(view, key, held[key.store], timestamp_ms // MINUTE_MS, zone)
             for key, timestamp_ms in sorted(timestamps_ms.items())
         ]
-        found = self._workers.map(self._offset_at, tasks)
+        found = self._workers.map(self._searched, tasks)
         return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}
+
+    def first_times(
+        self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"
+    ) -> dict[PartitionKey, FirstTime]:
+        """Return the time of each partition's first message between these offsets, by the times that producers write
+        on messages. If there is none, it may be that of one behind them. `time_zone` is as for `offsets_at`.
+
+        Fetches one pack per partition, and more if long parts of the store have none of the partition's messages.
+        """
+        self.check_process()
+        zone = zone_named(time_zone)
+        self._authority.visit_token = view.visit_token
+
+        def look(key: PartitionKey) -> FirstTime:
+            try:
+                minute = self._searched(self._time_task(view, key, ranges[key], 0, zone), FirstMinute(ranges[key]))
+            except TubeError as error:
+                return FirstTime(None, error)
+            return FirstTime(None if minute is None else minute * MINUTE_MS)
+
+        keys = sorted(ranges)
+        return dict(zip(keys, self._workers.map(look, keys), strict=True))
 
     def close(self) -> None:
         """End threads and connections."""
@@ -210,9 +233,25 @@ class OffsetLookup(ProcessBound):
         for workers in (self._workers, self._silent_workers):
             workers.shutdown(wait=True, cancel_futures=True)
 
-    def _offset_at(self, task: TimeTask) -> int | None:
+    def _time_task(
+        self, view: ClusterView, key: PartitionKey, bounds: StoreBounds, minute: int, zone: tzinfo
+    ) -> TimeTask:
+        return TimeTask(
+            view.broker_of(key),
+            key,
+            bounds,
+            minute,
+            zone,
+            self._reader_groups,
+            partial(new_client_id, self._reader_groups[0], "times"),
+            self._settings.retry_limit_ms,
+            self._authority,
+            self._bad_messages,
+        )
+
+    def _searched(self, task: TimeTask, search: MinuteSearch | None = None) -> int | None:
         runner = FlowRunner(self._pool)
-        look = TimedLook(task, random.Random())
+        look = TimedLook(task, random.Random(), search)
         try:
             return runner.run(look.run())
         finally:

@@ -50,7 +50,7 @@ def past_of(states: Iterable[Sequence[Row]], limit: int) -> GroupPast | None:
             # A row that a later commit did not write is one observation. So is one that got its node added later.
             if taken is not None and len(taken) < limit and not (taken and taken[-1].updated_at == row.updated_at):
                 taken.append(row)
-        if all(len(taken) >= limit for taken in found.values()):
+        if all(len(taken) >= limit for taken in found.values()) or number >= _STATES_PER_COMMIT * limit:
             break
     if key is None:
         return None

@@ -25,6 +25,7 @@ from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
 from tubeclient.flows.effects import call, checked
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.reader import Reader
+from tubeclient.flows.time_search import FirstMinute
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
@@ -68,6 +69,17 @@ class Bench:
         actor = self.start(partition, minute, **more)
         self.simulation.run()
         return found_by(actor)
+
+    def first(self, partition: int, begin: int, end: int) -> Any:
+        """The minute of the first message from entry `begin` up to `end`."""
+        bounds = StoreBounds(begin * ENTRY, end * ENTRY)
+        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
+        task = TimeTask(BROKER, key, bounds, 0, UTC, GROUPS, lambda: f"looker-{next(lives)}")
+        actor = self.simulation.start(whole(TimedLook(task, random.Random(1), FirstMinute(bounds))))
+        self.simulation.run()
+        if actor.error is not None:
+            raise actor.error
+        return actor.result
 
 
 def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
@@ -168,6 +180,17 @@ def test_a_buffer_without_a_message_is_not_the_end(bench: Bench, monkeypatch: py
     monkeypatch.setattr(bench.broker, "handle", handle)
     bench.append([(0, 1)] + [(1, 2)] * 30_000 + [(0, 3)])
     assert bench.find(0, 3) == 1
+
+
+def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:
+    bench.append([(0, 5), (1, 6), (0, 7), (0, None), (1, 3), *[(0, 9)] * 200], 30_000)
+    assert [bench.first(0, begin, 205) for begin in (0, 1, 2, 4)] == [5, 7, 7, 9]
+    assert [bench.first(1, begin, 205) for begin in (0, 2, 5)] == [6, 3, None]
+    assert bench.first(0, 7, 7) is None
+    with pytest.raises(NoMessageTime, match="carries no time"):
+        bench.first(0, 3, 205)
+    bench.store.expire(ENTRY)
+    assert bench.first(0, 0, 205) == 7
 
 
 def test_an_empty_partition_and_one_that_is_all_older(bench: Bench) -> None:

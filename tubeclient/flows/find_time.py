@@ -29,7 +29,7 @@ from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.stay import Stay
-from tubeclient.flows.time_search import TimeSearch
+from tubeclient.flows.time_search import MinuteSearch, TimeSearch
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
@@ -62,21 +62,23 @@ class TimeTask:
 
 
 class TimedLook:
-    """One search. The flow `run()` returns the offset, or None if no message is of that minute or later.
+    """One search. The flow `run()` returns the offset, or None if no message is of that minute or later. With another
+    `search` than by the task's minute, it returns what that one found.
 
     The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
-    def __init__(self, task: TimeTask, rng: random.Random) -> None:
+    def __init__(self, task: TimeTask, rng: random.Random, search: MinuteSearch | None = None) -> None:
         self._task = task
+        self._search = search or TimeSearch(task.bounds, task.minute)
         self._rng = rng
         self._stay = Stay(task.broker, task.partition, task.reader_groups, task.new_client_id, task.authority)
         self._progress_ms = 0.0
         self._furthest = -1  # of the current look, over all tries
 
     def run(self) -> Flow[int | None]:
-        search = TimeSearch(self._task.bounds, self._task.minute)
+        search = self._search
         self._progress_ms = yield Now()
         faults = FaultHistory()
         attempt = 0
@@ -110,7 +112,7 @@ class TimedLook:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
-    def _look(self, search: TimeSearch, offset: int) -> Flow[None]:
+    def _look(self, search: MinuteSearch, offset: int) -> Flow[None]:
         """Tell `search` what is at or after `offset`."""
         answer = yield from self._stay.seek(offset, self._doing)
         if answer.currOffset > offset:

@@ -13,9 +13,57 @@ and nothing else has expired, and a search for a later minute finds no earlier p
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
-__all__ = ["TimeSearch"]
+__all__ = ["FirstMinute", "MinuteSearch", "TimeSearch"]
+
+
+class MinuteSearch(Protocol):
+    """What looks at messages tell their result to. Minutes are since 1970."""
+
+    @property
+    def to_look_at(self) -> int | None:
+        """The offset to look at next. None if the search is over."""
+
+    @property
+    def limit(self) -> int:
+        """How far to look. From this offset on, nothing more needs to be known."""
+
+    @property
+    def found(self) -> int | None:
+        """The result, once the search is over."""
+
+    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
+
+    def saw_nothing(self, looked_at: int) -> None:
+        """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
+
+    def expired(self, min_offset: int) -> None:
+        """Data before `min_offset` has expired."""
+
+
+class FirstMinute:
+    """One look: `found` is the minute of a partition's first message within `bounds`; None if it has none there."""
+
+    def __init__(self, bounds: StoreBounds) -> None:
+        self._begin, self.limit = bounds
+        self.found: int | None = None
+
+    @property
+    def to_look_at(self) -> int | None:
+        return self._begin if self._begin < self.limit else None
+
+    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+        self.found, self._begin = minute, self.limit
+
+    def saw_nothing(self, looked_at: int) -> None:
+        self._begin = self.limit
+
+    def expired(self, min_offset: int) -> None:
+        self._begin = min_offset
 
 
 class TimeSearch:

@@ -1,4 +1,4 @@
-"""Times on a command line."""
+"""Times and lengths of time on a command line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["moment_ms"]
+__all__ = ["duration_ms", "moment_ms"]
 
 _MS: Final = 1_000
 
@@ -26,3 +26,14 @@ def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
     if since.days < 0:
         raise ConfigurationError(f"{where} is {text!r}, which is before 1970; write earliest")
     return int(since.total_seconds() * _MS)
+
+
+def duration_ms(where: str, text: str) -> int:
+    """Milliseconds of a length of time such as 30s, 5m or 2h. `where` is the option's name. ConfigurationError for any
+    other text."""
+    from spark_source.options.parsers import duration_ms as parser
+
+    try:
+        return parser(1)(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{where} {error}") from None

@@ -11,7 +11,7 @@ from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.offset_lookup import FirstTime, OffsetLook, OffsetLookup
 
 __all__ = ["Brokers"]
 
@@ -46,6 +46,19 @@ class Brokers:
     def bounds(self) -> Mapping[StoreKey, StoreBounds]:
         """Each store's bounds, as of the first call."""
         return self.lookup.bounds(self.view)
+
+    @cached_property
+    def look(self) -> OffsetLook:
+        """The bounds of the stores whose brokers answer, as of the first call."""
+        return self.lookup.look(self.view)
+
+    def first_times(self, positions: Mapping[PartitionKey, int], time_zone: str) -> Mapping[PartitionKey, FirstTime]:
+        """When the oldest message behind each position came. For partitions whose broker answered `look`."""
+        ranges = {}
+        for partition, position in positions.items():
+            first, end = self.look.bounds[partition.store]
+            ranges[partition] = StoreBounds(min(max(first, position), end), end)
+        return self.lookup.first_times(self.view, ranges, time_zone=time_zone)
 
     def positions_of(self, consumer_group: str) -> Mapping[PartitionKey, int]:
         """The positions that the brokers keep for a group."""

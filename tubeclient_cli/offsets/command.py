@@ -6,12 +6,14 @@ The commands as typer shows them. Imports nothing heavy until a command runs.
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.moment import duration_ms
 from tubeclient_cli.common.pairs import further_options, pairs
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -49,6 +51,10 @@ _Pattern = Annotated[
 ]
 _Masters = Annotated[
     str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to query the brokers as well.")
+]
+
+_Zone = Annotated[
+    str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
 ]
 
 
@@ -137,6 +143,71 @@ def lag(
 
 
 @offsets_app.command()
+def status(
+    offsets_table: _Table,
+    consumer_group: _Group,
+    master_servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.")],
+    window: Annotated[int, typer.Option(metavar="N", min=2, help="How many of the last commits to judge by.")] = 10,
+    max_silence: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long the group may leave rows unread without a commit, such as 30m (default: as long as the "
+            "last N commits took, at least 5m).",
+        ),
+    ] = None,
+    option: FurtherOptions = None,
+    time_zone: _Zone = "UTC",
+    storage_option: StorageOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Say whether a group is well, by its last commits and what is unread.
+
+    There is no number of rows to choose: a group is judged by how it moves.
+
+      OK       nothing to read, or it keeps pace
+
+      WARN     it moves, but its lag never falls: it is too slow
+
+      REWIND   it went back, and is not yet where it was
+
+      STALL    it commits, but a partition with unread rows stays
+
+      STOP     rows wait, and it does not commit any more
+
+      UNKNOWN  cannot be judged: a broker does not answer
+
+    The group has the worst verdict of its partitions. Exit code 0 is for OK, 1
+    for WARN, REWIND, STALL and STOP. It is 3 if all is OK as far as known, but
+    some partitions cannot be judged.
+    """
+    with clear_errors("offsets status"):
+        from datetime import UTC, datetime, timedelta
+
+        from offsets_store.health import Verdict
+        from tubeclient_cli.offsets import display as display
+        from tubeclient_cli.offsets.status import group_status
+
+        silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
+        table = _table(offsets_table, storage_option)
+        past = table.past(consumer_group, window)
+        if past is None:
+            raise _nothing_kept(table, offsets_table, consumer_group)
+        with _brokers(master_servers, past.group, option) as brokers:
+            assert brokers is not None
+            now = datetime.now(UTC)
+            found = group_status(past, brokers, now, window=window, max_silence=silence, time_zone=time_zone)
+        if json:
+            print_json(display.status_json(found))
+        else:
+            display.print_status(table_console(), found)
+        if found.health.verdict not in (Verdict.OK, Verdict.UNKNOWN):
+            raise typer.Exit(ExitCode.FAILED)
+        if found.health.unjudged:
+            raise typer.Exit(ExitCode.UNREACHABLE)
+
+
+@offsets_app.command()
 def reset(
     offsets_table: _Table,
     consumer_group: _Group,
@@ -152,9 +223,7 @@ def reset(
     topic_pattern: _Pattern = None,
     master_servers: _Masters = None,
     option: FurtherOptions = None,
-    time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
-    ] = "UTC",
+    time_zone: _Zone = "UTC",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -262,4 +331,12 @@ def _nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> Configu
             f"there is no Delta table at {place}; check --offsets-table. The first batch of a query with the option "
             "offsetsTable creates the table"
         )
-    return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; check both names")
+    groups = table.groups()
+    near = difflib.get_close_matches(consumer_group, groups, n=3)
+    if near:
+        advice = f"did you mean {' or '.join(near)}?"
+    elif groups:
+        advice = "check both names"
+    else:
+        advice = "it has no group yet: a query writes to it when it starts"
+    return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; {advice}")

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from offsets_store import GroupCommit, GroupHistory, GroupProgress, Move
+from offsets_store.health import Verdict
 from tubeclient_cli.offsets.lag import GroupLag
 from tubeclient_cli.offsets.reset import Plan
+from tubeclient_cli.offsets.status import GroupStatus
 
 __all__ = [
     "history_json",
@@ -21,7 +23,9 @@ __all__ = [
     "print_lag",
     "print_plan",
     "print_progress",
+    "print_status",
     "progress_json",
+    "status_json",
 ]
 
 _SHOWN_MOVES = 8
@@ -132,6 +136,66 @@ def _moved(commit: GroupCommit) -> str:
     shown = ", ".join(f"{m.partition} {_text(m.start)} -> {_text(m.end)}" for m in commit.moves[:_SHOWN_MOVES])
     more = len(commit.moves) - _SHOWN_MOVES
     return f"{shown} and {more} more partitions" if more > 0 else shown
+
+
+# status
+
+
+def print_status(console: Console, status: GroupStatus) -> None:
+    health = status.health
+    console.print(f"{status.group}: {health.verdict}", soft_wrap=True)
+    told = [one for one in health.partitions if one.verdict is not Verdict.OK]
+    if told:
+        table = _table(
+            "partition", "verdict", "rows behind, at most", "last commit", "why", right=("rows behind, at most",)
+        )
+        for one in sorted(told, key=lambda one: -one.verdict.severity):
+            table.add_row(
+                str(one.partition),
+                one.verdict,
+                _number(one.rows_behind),
+                "-" if one.committed_at is None else _time(one.committed_at),
+                one.why,
+            )
+        console.print(table)
+    well = len(health.partitions) - len(told)
+    console.print(f"partitions that are OK: {well:,} of {len(health.partitions):,}{_behind(status)}", soft_wrap=True)
+    if health.verdict is Verdict.STOP and status.clients is not None:
+        console.print(_who(status.clients), soft_wrap=True)
+    if health.unjudged:
+        console.print(f"partitions that cannot be judged: {len(health.unjudged):,}", soft_wrap=True)
+
+
+def _behind(status: GroupStatus) -> str:
+    rows = status.health.rows_behind
+    return "" if rows is None else f"; the furthest behind has {rows:,} rows to read, at most"
+
+
+def _who(clients: int) -> str:
+    if clients:
+        return f"the master lists {clients:,} of the group's clients: it runs, but completes nothing"
+    return "the master lists no client of the group: it has ended, or was killed"
+
+
+def status_json(status: GroupStatus) -> dict[str, Any]:
+    return {
+        "consumerGroup": status.group.consumer_group,
+        "topicSet": status.group.topic_set,
+        "verdict": status.health.verdict,
+        "clients": status.clients,
+        "unjudged": [str(partition) for partition in status.health.unjudged],
+        "partitions": [
+            {
+                "partition": str(one.partition),
+                "verdict": one.verdict,
+                "why": one.why,
+                "rowsBehindAtMost": one.rows_behind,
+                "nextOffset": one.next_offset,
+                "committedAt": None if one.committed_at is None else one.committed_at.isoformat(),
+            }
+            for one in status.health.partitions
+        ],
+    }
 
 
 # lag

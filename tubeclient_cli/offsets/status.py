@@ -1,0 +1,97 @@
+"""Whether a group is well: its commits in the table, and what the brokers have for it now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from offsets_store import GroupKey
+from offsets_store.health import WINDOW, GroupHealth, GroupPast, PartitionHealth, Unread, Verdict, judge, unread_in
+from tubeclient.errors import TubeError
+from tubeclient.keys import PartitionKey
+
+if TYPE_CHECKING:
+    from tubeclient_cli.offsets.brokers import Brokers
+
+__all__ = ["GroupStatus", "group_status"]
+
+_MESSAGE_TIME_STEP: Final = timedelta(minutes=1)
+"""Messages have the minute of their time."""
+
+_ASKS_FOR_TIMES: Final = frozenset({Verdict.STOP, Verdict.STALL, Verdict.UNKNOWN})
+"""Verdicts that the time of the oldest unread message may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """The verdict on a group, and who holds it."""
+
+    group: GroupKey
+    health: GroupHealth
+    clients: int | None
+    """The group's clients that the master knows, Spark queries among them; None if its web port did not tell."""
+
+
+def group_status(
+    past: GroupPast,
+    brokers: Brokers,
+    now: datetime,
+    *,
+    window: int = WINDOW,
+    max_silence: timedelta | None = None,
+    time_zone: str = "UTC",
+) -> GroupStatus:
+    """Judge a group. `time_zone` is that of the producers' clocks; `judge` documents the rest.
+
+    A broker that does not answer leaves its partitions UNKNOWN. Raises TubeError if no broker answers.
+    """
+    bounds = brokers.look.bounds
+    listed = set(brokers.view.partitions())
+
+    def verdict(partition: PartitionKey, unread: Unread | None) -> PartitionHealth:
+        seen = past.positions[partition]
+        return judge(partition, seen, unread, now, window=window, max_silence=max_silence)
+
+    found = {}
+    for partition, seen in past.positions.items():
+        known = bool(seen) and partition in listed and partition.store in bounds
+        found[partition] = verdict(
+            partition, unread_in(bounds[partition.store], seen[-1].next_offset) if known else None
+        )
+    doubtful = {
+        partition: one.next_offset
+        for partition, one in found.items()
+        if one.verdict in _ASKS_FOR_TIMES and one.rows_behind and one.next_offset is not None
+    }
+    if doubtful:
+        for partition, (time_ms, failure) in brokers.first_times(doubtful, time_zone).items():
+            if failure is not None:
+                found[partition] = _because(found[partition], failure)
+            elif time_ms is None:  # what is behind belongs to other partitions of the store
+                found[partition] = verdict(partition, Unread(0))
+            else:
+                came = datetime.fromtimestamp(time_ms / 1000, UTC) + _MESSAGE_TIME_STEP
+                found[partition] = verdict(partition, Unread(found[partition].rows_behind or 0, min(came, now)))
+    silent = brokers.look.silent
+    for partition, one in found.items():
+        if one.next_offset is not None and one.rows_behind is None:
+            why = (
+                f"broker {partition.broker_id} gave no answer: {silent[partition.broker_id]}"
+                if partition.broker_id in silent
+                else f"the master does not list it: broker {partition.broker_id} is away, or the topic was deleted"
+            )
+            found[partition] = one._replace(why=why)
+    return GroupStatus(past.group, GroupHealth.of(found.values()), _clients(brokers))
+
+
+def _because(one: PartitionHealth, failure: TubeError) -> PartitionHealth:
+    """A partition that could only be judged by the time of a message, which is unknown."""
+    return one._replace(why=f"{one.why}: {failure}") if one.verdict is Verdict.UNKNOWN else one
+
+
+def _clients(brokers: Brokers) -> int | None:
+    try:
+        return len(brokers.consumers())
+    except TubeError:
+        return None
