@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc $(STAMPS)/prometheus ## Make .venv and fetch what the targets below need
+setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc $(STAMPS)/prometheus $(STAMPS)/chromium ## Make .venv and fetch what the targets below need
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
@@ -37,8 +37,8 @@ chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything ar
 test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs some in one process
 	$(BIN)/python -m pytest $(PARALLEL) --durations 20 $(PYTEST_ARGS)
 
-test-fast: $(STAMPS)/packages $(STAMPS)/protoc $(STAMPS)/prometheus ## Run the tests that need neither Spark nor Apache's servers
-	$(BIN)/python -m pytest $(PARALLEL) --durations 20 -m "not spark and not apache" $(PYTEST_ARGS)
+test-fast: $(STAMPS)/packages $(STAMPS)/protoc $(STAMPS)/prometheus ## Run the tests that need neither Spark, Apache's servers nor a browser
+	$(BIN)/python -m pytest $(PARALLEL) --durations 20 -m "not spark and not apache and not browser" $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Check for likely mistakes and for the common style
 	$(BIN)/ruff check .
@@ -96,6 +96,11 @@ $(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tools/maven_jars.
 
 $(STAMPS)/kafka: $(STAMPS)/packages bench/kafka_jars.py tools/maven_jars.py
 	$(BIN)/python -m bench.kafka_jars
+	@touch $@
+
+# The tests of the dashboard look at it with a browser.
+$(STAMPS)/chromium: $(STAMPS)/packages tools/install_chromium.sh
+	@tools/install_chromium.sh
 	@touch $@
 
 $(STAMPS)/protoc: $(STAMPS)/packages tools/generate_proto.py

@@ -116,6 +116,8 @@ DEV = [
     "pre-commit>=4,<5",  # runs the linters before a commit
     "build>=1.2,<2",  # makes the wheel
     "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
+    # Drives the machine's Chromium, to test the dashboard as a user sees it. It downloads no browser.
+    "playwright>=1.49,<2",
     # What moto serves with; its extra "server" brings forty packages more, for other services.
     "flask>=3,<4",
     "flask-cors>=5",
@@ -153,7 +155,8 @@ setup(
     # With this mapping an editable install is one path entry. Spark finds data sources by listing the path's modules,
     # and would not see a package that an import hook provides.
     package_dir={"": "."},
-    package_data={"": ["py.typed", "*.proto", "*.pyi"]},
+    # The page of the dashboard, with uPlot and its licence.
+    package_data={"": ["py.typed", "*.proto", "*.pyi"], "tubeclient_cli.dashboard": ["page/*"]},
     include_package_data=False,
     install_requires=CORE,
     extras_require={

@@ -13,7 +13,7 @@ from offsets_store.errors import RunAlive, display_uri
 from offsets_store.group_writer import TableAccess
 from offsets_store.health.judgement import WINDOW
 from offsets_store.health.past import GroupPast, past_of
-from offsets_store.history import GroupHistory, history_of, rows_at_sequence, states_of
+from offsets_store.history import GroupHistory, TableCommit, history_of, rows_at_sequence, states_of
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of, waiting_in
 from offsets_store.run import OffsetsRun
@@ -67,6 +67,11 @@ class OffsetsTable:
     def exists(self) -> bool:
         """Whether the Delta table exists; the first write creates it."""
         return bool(self._past().commits(1))
+
+    def commits(self, limit: int) -> list[TableCommit]:
+        """The table's last commits of all groups, newest first, at most `limit`; [] if there is no table. Reads the log
+        only; `at_version` has the rows after a commit."""
+        return self._past().commits(limit)
 
     def latest(self, key: GroupKey) -> GroupProgress | None:
         """The progress of exactly this group and topic set; None if there is none."""

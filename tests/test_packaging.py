@@ -113,6 +113,13 @@ def test_the_wheel_holds_the_sources_and_types_of_the_wire_messages(names: list[
             assert f"tubeclient/wire/proto/{name}{ending}" in names
 
 
+def test_the_wheel_holds_the_page_of_the_dashboard_with_the_licence_of_its_charts(names: list[str]) -> None:
+    page = ROOT / "tubeclient_cli" / "dashboard" / "page"
+    files = {path.relative_to(ROOT).as_posix() for path in page.iterdir()}
+    assert {name for name in names if "/page/" in name} == files
+    assert any(name.endswith("uPlot-LICENSE") for name in files)
+
+
 def test_the_wheel_holds_licence_and_notice(names: list[str]) -> None:
     for name in ("LICENSE", "NOTICE"):
         assert any(path.endswith(f".dist-info/licenses/{name}") for path in names)
@@ -375,11 +382,23 @@ FOLDERS = {
         "offsets": {"common"},
         "plan": {"common"},
         "bad_records": {"common", "ingest"},
+        "dashboard": {"common", "bad_records"},
         "server": {"common"},
         "topics": {"common"},
         "produce": {"common"},
         "consume": {"common"},
-        "app": {"common", "ingest", "offsets", "plan", "bad_records", "server", "topics", "produce", "consume"},
+        "app": {
+            "common",
+            "ingest",
+            "offsets",
+            "plan",
+            "bad_records",
+            "server",
+            "topics",
+            "produce",
+            "consume",
+            "dashboard",
+        },
     },
 }
 """Which others each folder or file of a package may import."""

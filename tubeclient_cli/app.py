@@ -14,6 +14,7 @@ from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.common.terminal import show_exit_codes
 from tubeclient_cli.consume.command import consume
+from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.plan.command import plan
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.add_typer(bad_records_app)
 app.add_typer(offsets_app)
 app.add_typer(topics_app)
+app.command()(dashboard)
 app.command()(ingest)
 app.command()(plan)
 app.command()(produce)

@@ -114,7 +114,8 @@ def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
     query = QueryBuilder().register("letters", table)
 
     def rows(sql: str) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = pa.table(query.execute(sql).read_all()).to_pylist()
+        # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process while a store is slow.
+        found: list[dict[str, object]] = pa.RecordBatchReader.from_stream(query.execute(sql)).read_all().to_pylist()
         return found
 
     chosen = _where(choice)

@@ -1,0 +1,112 @@
+"""What the server gives to whom."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tubeclient_cli.dashboard.world import facts, group, key, read
+from tubeclient_cli.dashboard.server import PageServer, is_own_host
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    some = facts(group(read(key(0), 3, 10)))
+    with PageServer(("127.0.0.1", 0), lambda wait_s: some, ["dash.example"]) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join(30)
+
+
+def ask(
+    server: PageServer, path: str, method: str = "GET", host: str = "localhost"
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    try:
+        connection.request(method, path, headers={"Host": host})
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def test_the_page_and_all_that_it_names_are_served_here(server: PageServer) -> None:
+    status, headers, page = ask(server, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert b"uPlot" in page
+    for path in server.files:
+        status, _, body = ask(server, path)
+        assert status == 200
+        assert body
+
+
+def test_nothing_names_another_place() -> None:
+    folder = Path(__file__).parents[3] / "tubeclient_cli" / "dashboard" / "page"
+    for path in folder.iterdir():
+        if not path.name.startswith("uPlot"):
+            text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+            assert "//" not in text.replace("// ", "").replace("/*", ""), path.name
+
+
+def test_every_answer_forbids_scripts_and_requests_elsewhere(server: PageServer) -> None:
+    for path in ("/", "/data.json", "/nothere"):
+        policy = ask(server, path)[1]["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+
+
+def test_data_are_the_model_and_partitions_can_be_searched(server: PageServer) -> None:
+    status, headers, body = ask(server, "/data.json?group=")
+    assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")
+    assert json.loads(body)["groups"][0]["rowsBehind"] == 7
+    status, _, body = ask(server, "/partitions.json?group=clicks_etl%20on%20clicks&text=1:clicks")
+    assert (status, json.loads(body)["found"]) == (200, 1)
+    assert ask(server, "/partitions.json?group=unknown")[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_can_be_written(server: PageServer, method: str) -> None:
+    status, headers, _ = ask(server, "/data.json", method)
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_head_is_an_answer_without_a_body(server: PageServer) -> None:
+    status, headers, body = ask(server, "/", "HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize("path", ["/../setup.py", "/command.py", "/page/main.js", "/%2e%2e/facts.py", "//etc/passwd"])
+def test_only_the_pages_files_are_served(server: PageServer, path: str) -> None:
+    assert ask(server, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("header", "own"),
+    [
+        ("localhost:8717", True),
+        ("127.0.0.1:9", True),
+        ("[::1]:8717", True),
+        ("10.1.2.3", True),
+        ("LOCALHOST", True),
+        ("dash.example:1", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example:8717", False),
+        ("", False),
+        ("[", False),
+        (None, False),
+    ],
+)
+def test_a_foreign_host_is_refused(server: PageServer, header: str | None, own: bool) -> None:
+    assert is_own_host(header, ["dash.example"]) is own
+    if header:
+        assert ask(server, "/data.json", host=header)[0] == (200 if own else 421)

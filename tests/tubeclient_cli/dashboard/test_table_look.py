@@ -1,0 +1,89 @@
+"""The history of groups, read from a real table a few commits at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from offsets_store import GroupKey, GroupProgress, OffsetsTable
+from tests.tubeclient_cli.dashboard.world import key, read
+from tubeclient_cli.dashboard.table_look import TableLook
+
+CLICKS = GroupKey("clicks_etl", ["clicks"])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> OffsetsTable:
+    return OffsetsTable(str(tmp_path / "offsets"))
+
+
+def write(table: OffsetsTable, *rows: int, group: GroupKey = CLICKS) -> None:
+    run = table.open_run(group, 1, force=True)
+    for number in rows:
+        run.record([read(key(0, topic=group.topics[0]), number, 100)])
+
+
+def test_a_table_that_is_not_there_has_no_groups(table: OffsetsTable) -> None:
+    assert TableLook(table)() == ()
+    assert (table.groups(), table.commits(5)) == ([], [])
+
+
+def test_each_group_has_its_own_commits_newest_first(table: OffsetsTable) -> None:
+    write(table, 10, 15)
+    write(table, 1, group=GroupKey("other", ["views"]))
+    write(table, 40)
+    clicks, other = TableLook(table, history_s=60)()
+    assert table.groups() == ["clicks_etl", "other"]
+    assert [(commit.rows_read, commit.rows_behind, commit.new_run) for commit in clicks.commits] == [
+        (25, 60, True),
+        (5, 85, False),
+        (0, 90, False),
+    ]
+    assert [commit.rows_read for commit in other.commits] == [0]
+    assert not clicks.reads_on
+
+
+def test_commits_of_other_topics_of_the_group_are_left_out(table: OffsetsTable) -> None:
+    write(table, 10, 20)
+    write(table, 5, group=GroupKey("clicks_etl", ["views"]))
+    clicks, views = TableLook(table, history_s=60)()
+    assert [commit.rows_read for commit in clicks.commits] == [10, 0]
+    assert [commit.rows_read for commit in views.commits] == [0]
+
+
+def test_only_the_wanted_groups_are_read(table: OffsetsTable) -> None:
+    write(table, 10)
+    write(table, 1, group=GroupKey("other", ["views"]))
+    assert [facts.progress.group for facts in TableLook(table, ["other", "unknown"])()] == [
+        GroupKey("other", ["views"])
+    ]
+
+
+def test_old_commits_are_read_bit_by_bit_and_none_twice(table: OffsetsTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(table, 1, 2, 3, 4)
+    read_versions: list[int] = []
+    at_version = OffsetsTable.at_version
+
+    def counted(self: OffsetsTable, key: GroupKey, version: int) -> GroupProgress | None:
+        read_versions.append(version)
+        return at_version(self, key, version)
+
+    monkeypatch.setattr(OffsetsTable, "at_version", counted)
+    seconds = iter(range(1_000))
+    look = TableLook(table, history_s=1, clock_s=lambda: next(seconds))
+    lengths = []
+    for _ in range(5):
+        [facts] = look()
+        lengths.append((len(facts.commits), facts.reads_on))
+    assert lengths == [(1, True), (2, True), (3, True), (4, False), (4, False)]
+    assert len(read_versions) <= 8
+    write(table, 9)
+    [facts] = look()
+    assert [commit.rows_read for commit in facts.commits] == [5, 1, 1, 1, 0]
+
+
+def test_no_more_commits_than_asked_for(table: OffsetsTable) -> None:
+    write(table, 1, 2, 3, 4)
+    [facts] = TableLook(table, most_commits=2, history_s=60)()
+    assert [commit.rows_read for commit in facts.commits] == [1, 1]

@@ -1,0 +1,1 @@
+"""`tubeclient dashboard`: one page about groups, their partitions and the brokers."""

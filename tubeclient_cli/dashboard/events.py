@@ -1,0 +1,103 @@
+"""What happened to a group, newest first: its commits as sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tubeclient_cli.dashboard.facts import CommitFacts
+
+__all__ = ["events_json"]
+
+_MOST: Final = 60
+_RESET: Final = "(offsets reset)"
+
+
+def events_json(commits: Sequence[CommitFacts]) -> list[dict[str, Any]]:
+    """Events of a group's commits (newest first): `kind` is one of read, back, reset, run, nodes, partitions.
+
+    Commits that only read on are one event together, until something else happens.
+    """
+    found: list[dict[str, Any]] = []
+    reading: list[CommitFacts] = []
+    for commit in commits:
+        told = [*_told(commit)]
+        if commit.partitions_moved:
+            if told and reading:
+                found.append(_read(reading))
+                reading = []
+            reading.append(commit)
+        if told:
+            if reading:
+                found.append(_read(reading))
+                reading = []
+            found += told
+        if len(found) >= _MOST:
+            return found[:_MOST]
+    if reading:
+        found.append(_read(reading))
+    return found[:_MOST]
+
+
+def _told(commit: CommitFacts) -> list[dict[str, Any]]:
+    """What is worth a line of its own."""
+    told = []
+    if _RESET in commit.client_version:
+        told.append(_event(commit, "reset", f"`tubeclient offsets reset` moved {_count(_moves(commit), 'partition')}"))
+    elif commit.partitions_back:
+        told.append(
+            _event(
+                commit,
+                "back",
+                f"{_count(commit.partitions_back, 'partition')} went back, by {commit.rows_back:,} rows at most: these "
+                "rows are read again",
+            )
+        )
+    if commit.new_run and _RESET not in commit.client_version:
+        began = datetime.fromtimestamp(commit.run_epoch / 1000, UTC)
+        told.append(
+            _event(
+                commit,
+                "run",
+                f"a new run with {_count(commit.source_count, 'node')}, begun {began:%Y-%m-%d %H:%M:%S} UTC, release "
+                f"{commit.client_version}",
+            )
+        )
+    if commit.changed_nodes:
+        moves = "; ".join(
+            f"{count:,} from node {_node(before)} to node {_node(after)}" for before, after, count in commit.changes
+        )
+        more = "" if sum(change[2] for change in commit.changes) == commit.changed_nodes else "; and others"
+        why = f" ({commit.reason})" if commit.reason else ""
+        text = f"{_count(commit.changed_nodes, 'partition')} got another node: {moves}{more}{why}"
+        told.append(_event(commit, "nodes", text))
+    if commit.taken_over:
+        told.append(_event(commit, "nodes", f"{_count(commit.taken_over, 'partition')} had backlog taken over"))
+    if commit.entered or commit.left:
+        parts = [f"{_count(commit.entered, 'partition')} came"] if commit.entered else []
+        parts += [f"{_count(commit.left, 'partition')} left"] if commit.left else []
+        told.append(_event(commit, "partitions", " and ".join(parts)))
+    return told
+
+
+def _read(commits: Sequence[CommitFacts]) -> dict[str, Any]:
+    rows = sum(commit.rows_read for commit in commits)
+    text = f"{_count(len(commits), 'commit')} read {rows:,} rows at most"
+    return {**_event(commits[0], "read", text), "since": commits[-1].at_ms, "rows": rows}
+
+
+def _event(commit: CommitFacts, kind: str, text: str) -> dict[str, Any]:
+    return {"at": commit.at_ms, "since": commit.at_ms, "sequence": commit.sequence, "kind": kind, "text": text}
+
+
+def _moves(commit: CommitFacts) -> int:
+    return commit.partitions_moved + commit.partitions_back
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _node(number: int | None) -> str:
+    return "none" if number is None else str(number)

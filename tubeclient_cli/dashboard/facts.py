@@ -1,0 +1,124 @@
+"""What the dashboard knows at one moment: values without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from offsets_store import GroupProgress
+from offsets_store.health import GroupPast
+from tubeclient.admin import BrokerState, GroupMember
+from tubeclient.keys import StoreBounds, StoreKey, TopicLayout
+
+__all__ = ["BrokerFacts", "ClusterFacts", "CommitFacts", "Facts", "GroupFacts", "LetterFacts", "ReasonFacts", "Source"]
+
+
+class CommitFacts(NamedTuple):
+    """One commit of a group, as the page shows it. Times are milliseconds since 1970."""
+
+    version: int
+    at_ms: int
+    sequence: int
+    run_epoch: int
+    client_version: str
+    source_count: int
+    rows_behind: int | None
+    """Upper bound over all stores; None if the end of a partition was unknown."""
+    rows_read: int
+    """Upper bound of what lies between this commit and the one before."""
+    partitions_moved: int
+    rows_back: int
+    """Upper bound of what will be read again because positions went back."""
+    partitions_back: int
+    changed_nodes: int
+    """Partitions that have another node than before."""
+    changes: tuple[tuple[int | None, int | None, int], ...]
+    """The most frequent of them: node before, node after, partitions."""
+    reason: str | None
+    """The table's reason of the most frequent change."""
+    taken_over: int
+    """Partitions whose backlog was read by several nodes."""
+    entered: int
+    """Partitions that the commit before did not have."""
+    left: int
+    """Partitions that only the commit before had."""
+    new_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One group and topic set."""
+
+    progress: GroupProgress
+    commits: tuple[CommitFacts, ...]
+    """Newest first, without gaps."""
+    past: GroupPast | None = None
+    """What the verdict goes by. None if the group's newest run reads other topics."""
+    reads_on: bool = False
+    """Whether older commits are still to be read."""
+
+
+class BrokerFacts(NamedTuple):
+    """One broker of the master's list; `failure` says why it gave no answer."""
+
+    state: BrokerState
+    failure: str | None
+    answered_in_ms: int | None
+    stores: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What masters and brokers say."""
+
+    brokers: tuple[BrokerFacts, ...]
+    layouts: tuple[TopicLayout, ...]
+    ends: Mapping[StoreKey, StoreBounds]
+    """The bounds of the stores' indexes, of the brokers that answered. Stores never written to are missing."""
+    members: Mapping[str, tuple[GroupMember, ...]]
+    """The clients of each group that has any at the master."""
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """The brokers that should answer and did not."""
+        return frozenset(broker.state.info.broker_id for broker in self.brokers if broker.failure is not None)
+
+
+class ReasonFacts(NamedTuple):
+    """How many bad records of a group have a reason."""
+
+    consumer_group: str
+    state: str
+    reason: str
+    records: int
+    newest_ms: int
+
+
+class LetterFacts(NamedTuple):
+    """What a dead-letter table has."""
+
+    records: int
+    reasons: tuple[ReasonFacts, ...]
+
+
+class Source(NamedTuple):
+    """One thing that the dashboard looks at, and how that went."""
+
+    name: str
+    place: str
+    as_of_ms: int | None
+    """When the data that is shown was read; None if there is none."""
+    failure: str | None
+    """Why there is nothing newer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All of it. None: not looked at, or nothing came yet."""
+
+    now_ms: int
+    sources: tuple[Source, ...]
+    groups: tuple[GroupFacts, ...] | None
+    cluster: ClusterFacts | None
+    letters: LetterFacts | None
