@@ -86,10 +86,13 @@ def test_a_broker_that_stops_reading_holds_up_no_other(cluster: EmbeddedTubeMQ, 
     assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
 
 
+@pytest.mark.parametrize("fails", [False, True])
 def test_a_message_whose_time_is_over_before_there_is_a_connection_is_not_sent(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
+    """If an attempt failed before, the error says why."""
     connecting, may_connect = threading.Event(), threading.Event()
+    met: list[Exception] = []
 
     def connect(*args: Any, **more: Any) -> Connection:
         connecting.set()
@@ -98,15 +101,21 @@ def test_a_message_whose_time_is_over_before_there_is_a_connection_is_not_sent(
 
     with Producer(settings) as producer:
         producer.publish(["clicks"])
-        monkeypatch.setattr(pool, "Connection", connect)
-        late = producer.submit("clicks", b"late", timeout_ms=500)
-        over = time.monotonic() + 0.5
+        if fails:
+            monkeypatch.setattr(pool, "Connection", once(ConnectError("no port"), connect, lambda *_: True, met))
+        else:
+            monkeypatch.setattr(pool, "Connection", connect)
+        late = producer.submit("clicks", b"late", timeout_ms=800)
+        over = time.monotonic() + 0.8
         assert connecting.wait(30)
         wait_for(lambda: time.monotonic() > over, "the end of its time")
         may_connect.set()
-        with pytest.raises(DeadlineExceeded, match="topic clicks after 1 attempts: it waited too long in the queue"):
+        said = f"topic clicks after {1 + fails} attempts: it waited too long in the queue"
+        with pytest.raises(DeadlineExceeded, match=said) as caught:
             late.result(30)
+        assert str(caught.value).endswith("; the attempt before: no port") == fails
         assert producer.send("clicks", b"x")
+    assert len(met) == fails
     assert bodies(cluster) == {b"x": 1}
 
 
@@ -152,7 +161,7 @@ def test_what_never_works_is_told_at_the_end(settings: ClientSettings, monkeypat
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         monkeypatch.setattr(Connection, "submit_many", submit_many)
-        with pytest.raises(DeadlineExceeded, match=r"attempts: sending to \S+ failed: MemoryError\('no room'"):
+        with pytest.raises(DeadlineExceeded, match=r"attempts: .*sending to \S+ failed: MemoryError\('no room'"):
             producer.send("clicks", b"x", timeout_ms=500)
         monkeypatch.undo()
 

@@ -236,7 +236,8 @@ class Outbox:
         timely = [parcel for parcel in parcels if parcel.sending.deadline > now]
         for sending, key, _ in parcels:
             if sending.deadline <= now:
-                sending.fault = DeadlineExceeded(f"it waited too long in the queue to {key}")
+                before = "" if sending.fault is None else f"; the attempt before: {sending.fault}"
+                sending.fault = DeadlineExceeded(f"it waited too long in the queue to {key}{before}")
                 self._give_up(sending)
         if not timely:
             return
