@@ -362,8 +362,8 @@ FOLDERS = {
         "cluster": {"offsets", "options"},
         "plan": {"offsets", "options"},
         "progress": {"offsets", "options", "cluster", "plan"},
-        "read": {"options", "cluster", "plan"},
-        "write": {"boundary", "engine", "options", "cluster"},
+        "read": {"options", "plan"},
+        "write": {"boundary", "engine", "options"},
         "stream": {"boundary", "engine", "offsets", "options", "cluster", "plan", "progress", "read"},
         "source": {"boundary", "engine", "options", "read", "write", "stream"},
     },
@@ -387,6 +387,7 @@ FOLDERS = {
         "topics": {"common"},
         "produce": {"common"},
         "consume": {"common"},
+        "groups": {"common"},
         "app": {
             "common",
             "ingest",
@@ -398,6 +399,7 @@ FOLDERS = {
             "produce",
             "consume",
             "dashboard",
+            "groups",
         },
     },
 }

@@ -15,6 +15,7 @@ from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.common.terminal import show_exit_codes
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
+from tubeclient_cli.groups.command import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.plan.command import plan
@@ -33,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bad_records_app)
+app.add_typer(groups_app)
 app.add_typer(offsets_app)
 app.add_typer(topics_app)
 app.command()(dashboard)

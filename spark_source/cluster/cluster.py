@@ -11,7 +11,6 @@ from typing import Literal, Protocol
 from spark_source.cluster.membership import Membership
 from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
 from spark_source.offsets.timestamps import TimeLookup
-from spark_source.options.access import AccessOptions, check_here, credentials, tls_settings
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
@@ -28,7 +27,6 @@ __all__ = [
     "PositionBooks",
     "TubeCluster",
     "check_scope",
-    "client_settings",
     "default_node_count",
 ]
 
@@ -126,22 +124,6 @@ class TubeCluster:
                 condition="MASTER_UNREACHABLE",
             ) from error
         return [name for name in names if self._subscription.reads_topic(name)]
-
-
-def client_settings(options: AccessOptions) -> ClientSettings:
-    """Return the client settings; the same for planner and tasks, reads and writes.
-
-    ConfigurationError: a file or variable that the options name does not exist on this machine.
-    """
-    check_here(options)
-    return ClientSettings(
-        options.master_servers,
-        master_web_port=options.master_web_port,
-        rpc_timeout_ms=options.rpc_timeout_ms,
-        retry_limit_ms=options.retry_limit_ms,
-        credentials=credentials(options),
-        tls=tls_settings(options),
-    )
 
 
 def check_scope(subscription: Subscription, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:

@@ -17,6 +17,7 @@ from spark_source.options.option import option, optional, options_of, required
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
+from tubeclient.settings import ClientSettings
 from tubeclient.tls_settings import TlsSettings
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "asks_for_tls",
     "check_access",
     "check_here",
+    "client_settings",
     "credentials",
     "tls_settings",
     "uses_tls",
@@ -226,3 +228,19 @@ def _one_of(options: AccessOptions, names: tuple[str, ...]) -> str | None:
     if len(given) > 1:
         raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
     return given[0] if given else None
+
+
+def client_settings(options: AccessOptions) -> ClientSettings:
+    """Return the client settings; the same for planner and tasks, reads and writes.
+
+    ConfigurationError: a file or variable that the options name does not exist on this machine.
+    """
+    check_here(options)
+    return ClientSettings(
+        options.master_servers,
+        master_web_port=options.master_web_port,
+        rpc_timeout_ms=options.rpc_timeout_ms,
+        retry_limit_ms=options.retry_limit_ms,
+        credentials=credentials(options),
+        tls=tls_settings(options),
+    )

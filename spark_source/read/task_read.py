@@ -33,7 +33,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     stopped the reader for `retryLimit`.
     """
     # Imported here, because the planner loads this module too and does not need them.
-    from spark_source.cluster.cluster import client_settings
+    from spark_source.options.access import client_settings
     from spark_source.read.arrow import PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
     from spark_source.read.kept_messages import KeptMessages

@@ -41,7 +41,8 @@ class TubeBatchReader(DataSourceReader):
 
     @as_one_line()
     def partitions(self) -> Sequence[InputPartition]:
-        from spark_source.cluster.cluster import TubeCluster, client_settings
+        from spark_source.cluster.cluster import TubeCluster
+        from spark_source.options.access import client_settings
         from spark_source.progress.progress_table import ProgressTable
 
         with contextlib.closing(ProgressTable(self._options)) as progress:

@@ -88,7 +88,8 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planning(self) -> StreamPlanner:
         if self._planner is None:
             # Imported here: tasks load this module too and do not need most of it.
-            from spark_source.cluster.cluster import TubeCluster, client_settings
+            from spark_source.cluster.cluster import TubeCluster
+            from spark_source.options.access import client_settings
             from spark_source.progress.progress_table import ProgressTable
             from spark_source.stream.planner import StreamPlanner
             from spark_source.stream.planner_process import set_up_planner_process

@@ -43,7 +43,7 @@ def write_rows(
     before any row of its batch is sent, and the producer's error if a message is not delivered within `retryLimit`.
     """
     # Imported here, because the driver loads this module too and does not need them.
-    from spark_source.cluster.cluster import client_settings
+    from spark_source.options.access import client_settings
     from spark_source.write.in_flight import MAX_MESSAGES, InFlight
     from tubeclient import Producer
 

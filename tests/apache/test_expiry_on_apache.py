@@ -11,8 +11,9 @@ from typing import Final
 
 import pytest
 
-from spark_source.cluster.cluster import TubeCluster, client_settings
+from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from spark_source.cluster.cluster import TubeCluster, client_settings
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_task

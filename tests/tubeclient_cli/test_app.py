@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.tubeclient_cli.clusters import ClusterCommands
 from tubeclient_cli.app import app
+
+HEAVY = {"pyspark", "py4j", "delta", "deltalake", "pyarrow", "pandas", "numpy", "aiohttp", "asyncio", "offsets_store"}
+"""Each takes longer to import than everything that a look at a cluster needs."""
+
+IMPORTS = """
+import json, sys
+from tubeclient_cli.app import app
+try:
+    app(sys.argv[1:])
+finally:
+    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules} | {
+        ".".join(name.split(".")[:2]) for name in sys.modules})))
+"""
 
 
 @pytest.mark.parametrize(
@@ -30,3 +51,40 @@ def test_help_and_version_are_worth_reading() -> None:
     for words in ("--offsets-table", "storage-options", "Ctrl-C", "tubeclient ingest --master-servers"):
         assert words in result.output
     assert CliRunner().invoke(app, ["--version"]).output.startswith("pyspark-tubeclient ")
+
+
+def imported(*words: str) -> set[str]:
+    """The top packages, and their parts, that a command imports."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert imported("--help") & (HEAVY | {"google.protobuf", "spark_source", "ssl"}) == set()
+
+
+def test_a_look_at_a_cluster_imports_neither_spark_nor_the_protocol(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
+        found = imported("topics", "list", *ClusterCommands.of(tube).where)
+    assert found & (HEAVY | {"google.protobuf", "rich.markdown"}) == set()
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}])
+def test_without_a_terminal_there_are_no_escapes(tmp_path: Path, environment: dict[str, str]) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
+        text = ClusterCommands.of(tube).text("topics", "list", env=environment)
+    assert "clicks" in text
+    assert "\x1b" not in text
+
+
+def test_a_shell_completes_the_names_of_commands() -> None:
+    words = {"_TUBECLIENT_COMPLETE": "complete_bash", "COMP_WORDS": "tubeclient to", "COMP_CWORD": "1"}
+    assert CliRunner().invoke(app, [], prog_name="tubeclient", env=words).output == "topics\n"

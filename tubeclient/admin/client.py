@@ -9,7 +9,6 @@ from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from tubeclient.access import authority_of
 from tubeclient.admin.answers.master import refusals, to_group, to_groups
 from tubeclient.admin.answers.model import (
     BrokerState,
@@ -22,13 +21,8 @@ from tubeclient.admin.answers.model import (
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
-from tubeclient.first_offsets import FirstOffsets
-from tubeclient.group import fetch_view
-from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
-from tubeclient.loaded_files import loaded_files
 from tubeclient.names import checked_reader_groups, group_name, reader_groups_of, topic_name, topic_names
-from tubeclient.net.pool import ConnectionPool
 from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings
 
@@ -253,6 +247,13 @@ class Admin:
         expired = {store.topic for store, files in served.items() if files.data_min > 0}
         if not expired:
             return bounds
+        # Web calls alone need none of TubeMQ's protocol, whose import takes longer than they do.
+        from tubeclient.access import authority_of
+        from tubeclient.first_offsets import FirstOffsets
+        from tubeclient.group import fetch_view
+        from tubeclient.identity import new_client_id
+        from tubeclient.net.pool import ConnectionPool
+
         view = fetch_view(self._settings, sorted(expired), self._reader_groups)
         with closing(ConnectionPool(self._settings)) as pool:
             client_ids = partial(new_client_id, self._reader_groups[0], "admin")
@@ -319,6 +320,8 @@ class Admin:
 
     def _files(self, broker: BrokerState, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
         """The files of these stores of one broker; TubeError while it is starting."""
+        from tubeclient.loaded_files import loaded_files
+
         place = broker.info if self._settings.tls is None else broker.info._replace(port=broker.tls_port)
         return loaded_files(self._web(broker).files, place, stores, self._settings)
 

@@ -80,6 +80,7 @@ def retry(
     reason: PartOfReason = None,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
+    json: AsJson = False,
 ) -> None:
     """Parse a job's bad records again, and move those that are good now to the target.
 
@@ -115,6 +116,9 @@ def retry(
             raise typer.Exit(ExitCode.FAILED) from None
         finally:
             end_session(spark)
+        if json:
+            print_json({"moved": retried.moved, "stillBad": retried.still_bad})
+            return
         others = "" if reason is None else "; those with other reasons were not tried"
         typer.echo(
             f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} were moved to the target,"

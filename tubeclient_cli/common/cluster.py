@@ -21,7 +21,7 @@ Masters = Annotated[
 def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettings:
     """The client's settings from the source's options of connections, given with `--option`. ConfigurationError for an
     option that is not one of them."""
-    from spark_source.cluster.cluster import client_settings
+    from spark_source.options.access import client_settings
     from spark_source.options.given import access_options
 
     return client_settings(access_options({**options, "masterServers": master_servers}))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["number", "table_of"]
+    from tubeclient.keys import PartitionKey
+
+__all__ = ["number", "spans", "table_of"]
 
 
 def table_of(
@@ -29,6 +31,7 @@ def table_of(
             justify="right" if column in right else "left",
             overflow="fold",
             min_width=width if column in keys else None,
+            no_wrap=column in keys,
         )
     for cells in filled:
         found.add_row(*cells)
@@ -38,3 +41,14 @@ def table_of(
 def number(value: int | None) -> str:
     """As people write it."""
     return "unknown" if value is None else f"{value:,}"
+
+
+def spans(keys: Iterable[PartitionKey]) -> list[str]:
+    """Short texts for sorted partitions: neighbours on one broker as `1:clicks:0-3`."""
+    found: list[tuple[PartitionKey, int]] = []
+    for key in keys:
+        if found and (first := found[-1][0])[:2] == key[:2] and found[-1][1] + 1 == key.partition_id:
+            found[-1] = first, key.partition_id
+        else:
+            found.append((key, key.partition_id))
+    return [str(first) if first.partition_id == last else f"{first}-{last}" for first, last in found]

@@ -131,15 +131,22 @@ def exit_code(error: BaseException | None) -> ExitCode:
 @contextlib.contextmanager
 def clear_errors(command: str) -> Iterator[None]:
     """Print errors of the user, a table, Spark or the cluster as one line, and exit with their code."""
-    from offsets_store.errors import OffsetsTableError
     from tubeclient.conditions import said
-    from tubeclient.errors import TubeError
 
     try:
         yield
-    except (TubeError, OffsetsTableError, Unreachable) as error:
+    except _told() as error:
         typer.echo(f"tubeclient {command}: {said(error)}", err=True)
         raise typer.Exit(exit_code(error)) from None
+
+
+def _told() -> tuple[type[Exception], ...]:
+    """Errors whose text is for the user."""
+    from tubeclient.errors import TubeError
+
+    # Its import takes long, and without it there is no error of it.
+    tables = sys.modules.get("offsets_store.errors")
+    return (TubeError, Unreachable) if tables is None else (TubeError, Unreachable, tables.OffsetsTableError)
 
 
 def show_exit_codes(app: typer.Typer) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from spark_source.cluster.cluster import client_settings
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, BrokerState, RunStatus
 from tubeclient.admin.broker import BrokerWeb

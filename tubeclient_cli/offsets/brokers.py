@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from offsets_store import GroupKey
-from spark_source.cluster.cluster import TubeCluster, client_settings
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey

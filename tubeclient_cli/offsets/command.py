@@ -35,7 +35,8 @@ _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-patter
 
 offsets_app = typer.Typer(
     name="offsets",
-    help="Show how far groups have read, in an offsets table, and move them.",
+    help="Show how far groups have read, in an offsets table, and move them there. For the positions that brokers keep "
+    "there is `tubeclient groups`.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,9 +10,10 @@ from rich.table import Table
 
 from tubeclient.assignment import Changes, balance
 from tubeclient.keys import PartitionKey
+from tubeclient_cli.common.tables import spans
 from tubeclient_cli.plan.preview import StrategyPlan
 
-__all__ = ["plan_json", "print_plans", "spans"]
+__all__ = ["plan_json", "print_plans"]
 
 _BAR_CELLS = 30
 _SHOWN_NODES = 24
@@ -69,17 +70,6 @@ def _moved(found: Changes | str) -> str:
     if found.new:
         text += f", {found.new:,} are new"
     return text + (f", {found.gone:,} are gone" if found.gone else "")
-
-
-def spans(keys: Iterable[PartitionKey]) -> list[str]:
-    """Short texts for sorted partitions: neighbours on one broker as `1:clicks:0-3`."""
-    found: list[tuple[PartitionKey, int]] = []
-    for key in keys:
-        if found and (first := found[-1][0])[:2] == key[:2] and found[-1][1] + 1 == key.partition_id:
-            found[-1] = first, key.partition_id
-        else:
-            found.append((key, key.partition_id))
-    return [str(first) if first.partition_id == last else f"{first}-{last}" for first, last in found]
 
 
 def _which(keys: Sequence[PartitionKey]) -> str:

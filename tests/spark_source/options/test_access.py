@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_tubeclient import DefaultSource
-from spark_source.cluster.cluster import client_settings
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.task_read import read_task

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from spark_source.cluster.cluster import TubeCluster, client_settings
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import GroupKey, OffsetsTable
-from spark_source.cluster.cluster import TubeCluster, client_settings
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner

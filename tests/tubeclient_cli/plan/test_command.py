@@ -19,7 +19,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient.settings import parse_master_servers
 from tubeclient.wire.methods import Method
 from tubeclient_cli.app import app
-from tubeclient_cli.plan.display import spans
+from tubeclient_cli.common.tables import spans
 
 
 @pytest.fixture(scope="module")

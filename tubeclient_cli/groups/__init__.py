@@ -1,0 +1,1 @@
+"""`tubeclient groups`: consumer groups at the master and the brokers."""

@@ -1,0 +1,233 @@
+"""`tubeclient groups`: its arguments. Imports nothing heavy until a command runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
+
+if TYPE_CHECKING:
+    from tubeclient.admin import Admin
+
+__all__ = ["groups_app"]
+
+groups_app = typer.Typer(
+    name="groups",
+    help="Show consumer groups and the positions that brokers keep of them, and move these. For those in an offsets "
+    "table there is `tubeclient offsets`.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+_Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)]
+_Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="NAME",
+        help="Only this topic; may be given several times. Default: all in which the group has positions.",
+    ),
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@groups_app.command("list")
+def list_groups(master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+    """List the groups with clients online: consumers, and queries of Spark.
+
+    Example:
+
+      tubeclient groups list --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("groups list"):
+        from tubeclient_cli.groups.display import groups_json, print_groups
+
+        found = _admin(master_servers, option).groups()
+        if json:
+            print_json(groups_json(found))
+        else:
+            print_groups(table_console(), found)
+
+
+@groups_app.command("show")
+def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+    """Show which client, or node, of a group has which partitions, as the master knows it.
+
+    Clients report with their heartbeats, so what is shown may be some seconds
+    old.
+
+    Example:
+
+      tubeclient groups show clicks_etl --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("groups show"):
+        from tubeclient_cli.groups.display import group_json, print_group
+
+        admin = _admin(master_servers, option)
+        found = admin.group(group)
+        partitions = [key for topic in admin.topics(found.topics) for key in topic.partitions()] if found.topics else []
+        if json:
+            print_json(group_json(found, partitions))
+        else:
+            print_group(table_console(), found, partitions)
+
+
+@groups_app.command()
+def lag(
+    group: _Group, master_servers: Masters, topic: _Topics = None, option: FurtherOptions = None, json: AsJson = False
+) -> None:
+    """Show a group's positions at the brokers, and how many rows are behind.
+
+    A store's partitions share its index, so the rows of one partition are an
+    upper bound. Brokers save positions every 5 s. A query of Spark with an
+    offsets table is ahead of what it tells brokers: `offsets lag` shows it.
+
+    Example:
+
+      tubeclient groups lag clicks_etl --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("groups lag"):
+        from tubeclient_cli.groups.display import lag_json, print_lag
+
+        found = _admin(master_servers, option).group_offsets(group, topic or [])
+        if json:
+            print_json(lag_json(found))
+        else:
+            print_lag(table_console(), found)
+
+
+@groups_app.command()
+def move(
+    group: _Group,
+    master_servers: Masters,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, or JSON from partitions to offsets, as in "
+            '{"1:clicks:0": 2800}: partitions that are not named stay.',
+        ),
+    ],
+    topic: _Topics = None,
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
+    ] = "UTC",
+    dry_run: _DryRun = False,
+    force: Annotated[bool, typer.Option("--force", help="Move a group that has clients online.")] = False,
+    yes: _Yes = False,
+    option: FurtherOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Move the positions that brokers keep of a group.
+
+    For consumers, and for queries that begin with startingOffsets=group and
+    have no offsets table. A query with a checkpoint goes on from that, and one
+    with an offsets table from the table: `offsets reset` moves it.
+
+    A group with clients online is refused. With --force its consumers go on
+    at the new positions; what they have in flight is dropped.
+
+    Example:
+
+      tubeclient groups move clicks_etl --to 2026-11-21T10:31Z --dry-run \\
+        --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("groups move"):
+        from tubeclient.time_zones import zone_named
+        from tubeclient_cli.common.places import parse_place
+        from tubeclient_cli.groups.display import moves_json, print_moves
+        from tubeclient_cli.groups.moving import planned
+
+        _check_asks(json, yes, dry_run)
+        zone = zone_named(time_zone)
+        spec = parse_place(to, "--to", zone)
+        settings = settings_of(master_servers, further_options(option, {}))
+        admin = _admin(master_servers, option)
+        if not (dry_run or force):
+            _check_offline(admin, group, "--force moves it anyway")
+        moves = planned(settings, admin, group, topic or [], spec, zone.key)
+        if not json:
+            print_moves(table_console(), group, moves, dry_run=dry_run)
+        changed = bool(moves) and not dry_run
+        if changed:
+            _ask(f"Move group {group}?", yes)
+            admin.set_offsets(group, {key: after for key, _, after in moves})
+        if json:
+            print_json(moves_json(group, moves, changed))
+        elif changed:
+            typer.echo(f"group {group} was moved at the brokers")
+
+
+@groups_app.command()
+def clone(
+    group: _Group,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The group that gets the positions.")],
+    master_servers: Masters,
+    topic: _Topics = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    option: FurtherOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Give another group the positions that brokers keep of a group.
+
+    Positions of TARGET in other topics stay. TARGET must have no clients
+    online.
+
+    Example:
+
+      tubeclient groups clone clicks_etl clicks_trial --dry-run \\
+        --master-servers 10.0.0.1:8715
+    """
+    with clear_errors("groups clone"):
+        from tubeclient_cli.groups.display import moves_json, print_moves
+        from tubeclient_cli.groups.moving import cloned
+
+        _check_asks(json, yes, dry_run)
+        if group == target:
+            raise ConfigurationError(f"group {group} is also the target; name another group")
+        admin = _admin(master_servers, option)
+        if not dry_run:
+            _check_offline(admin, target, "clone to another one")
+        moves = cloned(admin, group, target, topic or [])
+        if not json:
+            print_moves(table_console(), target, moves, dry_run=dry_run)
+        changed = bool(moves) and not dry_run
+        if changed:
+            _ask(f"Give group {target} these positions?", yes)
+            admin.clone_offsets(group, target, topic or [])
+        if json:
+            print_json(moves_json(target, moves, changed))
+        elif changed:
+            typer.echo(f"group {target} has the positions of {group} at the brokers")
+
+
+def _admin(master_servers: str, option: list[str] | None) -> Admin:
+    from tubeclient.admin import Admin
+
+    return Admin(settings_of(master_servers, further_options(option, {})))
+
+
+def _check_asks(json: bool, yes: bool, dry_run: bool) -> None:
+    if json and not (dry_run or yes):
+        raise ConfigurationError("--json does not prompt; add --yes to move the group, or --dry-run")
+
+
+def _check_offline(admin: Admin, group: str, otherwise: str) -> None:
+    if members := admin.group(group).members:
+        raise ConfigurationError(
+            f"group {group} has {len(members)} clients online, {members[0].client_id} among them; stop them, or "
+            f"{otherwise}"
+        )
+
+
+def _ask(question: str, yes: bool) -> None:
+    if not yes and not typer.confirm(question, err=True):
+        typer.echo("nothing was changed", err=True)
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,140 @@
+"""Output of `tubeclient groups`: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient_cli.common.tables import number, spans, table_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tubeclient.admin import GroupDetail, GroupMember, GroupOffsets, GroupSummary
+    from tubeclient_cli.groups.moving import PositionMove
+
+__all__ = [
+    "group_json",
+    "groups_json",
+    "lag_json",
+    "moves_json",
+    "print_group",
+    "print_groups",
+    "print_lag",
+    "print_moves",
+]
+
+
+def print_groups(console: Console, groups: Sequence[GroupSummary]) -> None:
+    if not groups:
+        console.print("no group has clients online", soft_wrap=True)
+        return
+    rows = [(group.name, str(group.members), ", ".join(sorted(group.topics))) for group in groups]
+    console.print(table_of(("group", "clients", "topics"), rows, keys=("group",), right=("clients",)))
+
+
+def groups_json(groups: Sequence[GroupSummary]) -> dict[str, Any]:
+    return {"groups": [{"group": one.name, "clients": one.members, "topics": sorted(one.topics)} for one in groups]}
+
+
+def print_group(console: Console, group: GroupDetail, partitions: Sequence[PartitionKey]) -> None:
+    if not group.members:
+        console.print(
+            f"group {group.name} has no clients online; `groups lag` shows its positions at the brokers", soft_wrap=True
+        )
+        return
+    console.print(f"{group.name}: {_balance(group)}, topics {', '.join(sorted(group.topics))}", soft_wrap=True)
+    for topic, tags in sorted(group.filters.items()):
+        console.print(f"{topic} is filtered by the tags {', '.join(sorted(tags))}", soft_wrap=True)
+    rows = [
+        (
+            "-" if member.node_id is None else str(member.node_id),
+            str(len(member.partitions)),
+            ", ".join(spans(member.partitions)) or "none",
+            f"{member.client_id} at {member.host}{' over TLS' * member.over_tls}",
+        )
+        for member in group.members
+    ]
+    console.print(table_of(("node", "partitions", "which", "client"), rows, right=("node", "partitions")))
+    if free := _free(group.members, partitions):
+        console.print(f"held by nobody: {', '.join(spans(free))}", soft_wrap=True)
+
+
+def group_json(group: GroupDetail, partitions: Sequence[PartitionKey]) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "kind": str(group.kind),
+        "topics": sorted(group.topics),
+        "filters": {topic: sorted(tags) for topic, tags in sorted(group.filters.items())},
+        "clients": [
+            {
+                "clientId": member.client_id,
+                "host": member.host,
+                "overTls": member.over_tls,
+                "sourceCount": member.source_count,
+                "nodeId": member.node_id,
+                "partitions": [str(key) for key in member.partitions],
+            }
+            for member in group.members
+        ],
+        "heldByNobody": [str(key) for key in _free(group.members, partitions)],
+    }
+
+
+def print_lag(console: Console, found: GroupOffsets) -> None:
+    numbers = ("position", "in flight", "end", "rows behind, at most")
+    rows = [
+        (str(one.partition), number(one.committed), number(one.in_flight), number(one.end), number(one.rows_behind))
+        for one in found.positions
+    ]
+    console.print(table_of(("partition", *numbers), rows, keys=("partition",), right=numbers))
+    console.print(f"rows behind in all, at most: {found.rows_behind:,}")
+
+
+def lag_json(found: GroupOffsets) -> dict[str, Any]:
+    return {
+        "group": found.group,
+        "rowsBehindAtMost": found.rows_behind,
+        "partitions": [
+            {
+                "partition": str(one.partition),
+                "position": one.committed,
+                "inFlightBytes": one.in_flight,
+                "end": one.end,
+                "rowsBehindAtMost": one.rows_behind,
+            }
+            for one in found.positions
+        ],
+    }
+
+
+def print_moves(console: Console, group: str, moves: Sequence[PositionMove], *, dry_run: bool) -> None:
+    if not moves:
+        console.print(f"group {group} has these positions already, nothing moves", soft_wrap=True)
+        return
+    console.print(f"{group}{', a dry run' if dry_run else ''}:", soft_wrap=True)
+    numbers = ("from", "to", "rows, at most")
+    rows = []
+    for key, before, after in moves:
+        count = 0 if before is None else (after - before) // INDEX_ENTRY_BYTES
+        said = f"{abs(count):,} {'skipped' if count > 0 else 'again'}" if count else ""
+        rows.append((str(key), "none" if before is None else number(before), number(after), said))
+    console.print(table_of(("partition", *numbers), rows, keys=("partition",), right=numbers))
+
+
+def moves_json(group: str, moves: Sequence[PositionMove], changed: bool) -> dict[str, Any]:
+    return {
+        "group": group,
+        "changed": changed,
+        "moves": [{"partition": str(key), "from": before, "to": after} for key, before, after in moves],
+    }
+
+
+def _balance(group: GroupDetail) -> str:
+    counts = {member.source_count for member in group.members} - {None}
+    return f"{len(group.members)} clients" + (f" of {counts.pop()} nodes" if len(counts) == 1 else "")
+
+
+def _free(members: Sequence[GroupMember], partitions: Sequence[PartitionKey]) -> list[PartitionKey]:
+    return sorted(set(partitions).difference(*(member.partitions for member in members)))
