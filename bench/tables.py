@@ -51,13 +51,11 @@ def _about(results: Results) -> str:
 
 def _target_line(verdict: Verdict) -> str:
     target = verdict.target
-    goal = "" if target.goal is None else f"{'at least' if target.at_least else 'at most'} {_ratio(target.goal)} "
+    goal = f"{'at least' if target.at_least else 'at most'} {_ratio(target.goal)}"
     if verdict.value is None:
-        return f"| {target.name} | {goal}| | not measured |"
-    word = "" if target.goal is None else "reached " if verdict.reached else "missed "
-    if verdict.reason and word == "missed ":
-        word = f"missed: {verdict.reason} "
-    return f"| {target.name} | {goal}| {_ratio(verdict.value)} | {word}|"
+        return f"| {target.name} | {goal} | | not measured |"
+    word = "reached" if verdict.reached else f"missed: {verdict.reason}" if verdict.reason else "missed"
+    return f"| {target.name} | {goal} | {_ratio(verdict.value)} | {word} |"
 
 
 def _ratio(value: float) -> str:

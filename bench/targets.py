@@ -18,8 +18,7 @@ class Target(NamedTuple):
     name: str
     figure: Callable[[Medians], float]
     """KeyError: something that it needs was not measured."""
-    goal: float | None
-    """None: the figure is for comparison."""
+    goal: float
     at_least: bool = True
     """False: at most."""
 
@@ -38,7 +37,7 @@ class Verdict(NamedTuple):
 
     @property
     def reached(self) -> bool:
-        if self.value is None or self.target.goal is None:
+        if self.value is None:
             return False
         return self.value >= self.target.goal if self.target.at_least else self.value <= self.target.goal
 

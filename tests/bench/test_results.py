@@ -81,13 +81,6 @@ def test_a_goal_is_a_least_or_a_most(value: float, at_least: bool, reached: bool
     assert Verdict(Target("some", lambda _: value, 1.0, at_least), value).reached is reached
 
 
-def test_a_figure_without_a_goal_is_shown_without_a_verdict() -> None:
-    results = make_results()
-    results.add("inlong/decode", "ours", "records/s of one core", [1_000_000])
-    results.add("inlong/java", "Java's", "records/s of one core", [4_000_000])
-    assert "| the same over Apache's InLongMsg in Java, one thread | | 0.25 | |\n" in tables(results)
-
-
 def test_every_target_is_computed_from_what_a_run_measures() -> None:
     """With all keys at 1 each ratio is 1, whatever it is of."""
     places = [layout.key for layout in LAYOUTS]
