@@ -53,10 +53,10 @@ def ingest(tube: EmbeddedTubeMQ, folder: Path, *more: str, trigger: str = "1s") 
 
 
 @contextlib.contextmanager
-def started(tube: EmbeddedTubeMQ, folder: Path, *, batches: int) -> Iterator[Child]:
+def started(tube: EmbeddedTubeMQ, folder: Path, *more: str, batches: int) -> Iterator[Child]:
     """The job, once so many batches are complete; it is killed in the end, and nothing of it may be left."""
     progress = folder / "progress.jsonl"
-    job = ingest(tube, folder)
+    job = ingest(tube, folder, *more)
     with none_left(job.mark):
         try:
 

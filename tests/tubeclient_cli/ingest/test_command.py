@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +50,16 @@ def once_there_is_a_jvm(job: Child) -> bool:
     return any("org.apache.spark.deploy.SparkSubmit" in process.command for process in marked(job.mark))
 
 
+def served(job: Child, name: str) -> float:
+    """A metric of the job's query, from the address that it printed."""
+    found = re.search(r"^metrics at (http://127\.0\.0\.1:\d+/metrics)$", job.log.read_text(), re.MULTILINE)
+    assert found, job.tail()
+    with urllib.request.urlopen(found[1], timeout=10) as answer:
+        text = answer.read().decode()
+    [value] = re.findall(rf'^tubeclient_query_{name}{{query="ingest clicks_etl"}} (\S+)$', text, re.MULTILINE)
+    return float(value)
+
+
 @pytest.mark.parametrize(
     ("number", "when"),
     [(signal.SIGINT, at_first), (signal.SIGTERM, at_first), (signal.SIGTERM, once_there_is_a_jvm)],
@@ -85,9 +98,15 @@ def test_a_signal_ends_the_job_cleanly(tube: EmbeddedTubeMQ, tmp_path: Path, sen
     assert DeltaTable(str(tmp_path / "table")).count() == 50
 
 
-def test_a_group_signal_in_a_batch_waits_for_its_end(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
-    with started(tube, tmp_path, batches=3) as job:
+def test_a_group_signal_in_a_batch_waits_for_its_end_and_metrics_are_served_until_then(
+    tube: EmbeddedTubeMQ, tmp_path: Path
+) -> None:
+    with started(tube, tmp_path, "--metrics-port", "0", batches=3) as job:
         hold_next_batch(tube, tmp_path)
+        assert served(job, "rows_total") == 50
+        assert served(job, "batches_total") == 3
+        assert served(job, "rows_behind") == 0
+        assert time.time() - 600 < served(job, "last_batch_timestamp_seconds") <= time.time()
         os.killpg(job.pid, signal.SIGTERM)
         tube.broker_faults().answer_delay_ms = 0
         assert job.wait(60) == 0, job.tail()
