@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from tubeclient.keys import PartitionKey
 
-__all__ = ["number", "spans", "table_of"]
+__all__ = ["number", "print_table", "spans", "table_of"]
 
 
 def table_of(
@@ -25,17 +26,76 @@ def table_of(
     found = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     filled = [tuple(map(Text, row)) for row in rows]
     for place, column in enumerate(columns):
-        width = max((cell.cell_len for cells in filled for cell in (cells[place],)), default=0)
+        longest = max((line[place].cell_len for line in filled), default=0)
         found.add_column(
             column,
             justify="right" if column in right else "left",
             overflow="fold",
-            min_width=width if column in keys else None,
-            no_wrap=column in keys,
+            # Rich would narrow every column that has no width.
+            width=max(longest, *map(len, column.split())) if column in keys else None,
         )
     for cells in filled:
         found.add_row(*cells)
     return found
+
+
+def print_table(
+    console: Console,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    keys: Collection[str] = (),
+    right: Collection[str] = (),
+    less: Sequence[str] = (),
+) -> None:
+    """Print a table that fits the terminal. Texts fold. Columns of `less` are left out, the first one first, until
+    columns of `keys` and `right` fit unbroken. Without a terminal, lines are as long as they are, and have all
+    columns."""
+    from rich.measure import Measurement
+
+    left, kept = [*columns], [list(row) for row in rows]
+    if not console.is_terminal:
+        console.print(_plain(left, kept, right), markup=False, soft_wrap=True)
+        return
+    unlimited = console.options.update_width(_NO_LIMIT)
+    table = table_of(left, kept, right=right)
+    if Measurement.get(console, unlimited, table).maximum <= console.width:
+        console.print(table)
+        return
+    out: list[str] = []
+    while True:
+        table = table_of(left, kept, keys={*keys, *right}, right=right)
+        fits = Measurement.get(console, unlimited, table).minimum <= console.width
+        if fits or len(out) == len(less):
+            break
+        out.append(less[len(out)])
+        place = left.index(out[-1])
+        for cells in (left, *kept):
+            del cells[place]
+    if fits:
+        console.print(table)
+    else:  # the terminal breaks the lines, and nothing is lost
+        console.print(_plain(left, kept, right), markup=False, soft_wrap=True)
+    if out:
+        console.print(f"left out, as the terminal is too narrow: {', '.join(out)}; --json has them", soft_wrap=True)
+
+
+_NO_LIMIT = 100_000
+
+
+def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]) -> str:
+    """The table's lines, two blanks between columns."""
+    lines = [columns, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+
+    def aligned(line: Sequence[str]) -> str:
+        cells = (
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for cell, column, width in zip(line, columns, widths, strict=True)
+        )
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(aligned, lines))
 
 
 def number(value: int | None) -> str:

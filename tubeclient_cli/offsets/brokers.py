@@ -53,11 +53,13 @@ class Brokers:
         """The bounds of the stores whose brokers answer, as of the first call."""
         return self.lookup.look(self.view)
 
-    def first_times(self, positions: Mapping[PartitionKey, int], time_zone: str) -> Mapping[PartitionKey, FirstTime]:
-        """When the oldest message behind each position came. For partitions whose broker answered `look`."""
+    def first_times(
+        self, positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds], time_zone: str
+    ) -> Mapping[PartitionKey, FirstTime]:
+        """When the oldest message behind each position came. `bounds` are those of their stores."""
         ranges = {}
         for partition, position in positions.items():
-            first, end = self.look.bounds[partition.store]
+            first, end = bounds[partition.store]
             ranges[partition] = StoreBounds(min(max(first, position), end), end)
         return self.lookup.first_times(self.view, ranges, time_zone=time_zone)
 

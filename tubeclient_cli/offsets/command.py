@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -115,6 +117,17 @@ def lag(
     offsets_table: _Table,
     consumer_group: _Group,
     master_servers: _Masters = None,
+    max_lag: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Exit with 1 if more rows are left to read than this.")
+    ] = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Exit with 1 if the oldest unread message is older than this, such as 30m; needs --master-servers.",
+        ),
+    ] = None,
+    time_zone: _Zone = "UTC",
     option: FurtherOptions = None,
     storage_option: StorageOptions = None,
     json: AsJson = False,
@@ -124,11 +137,17 @@ def lag(
     With --master-servers as of now, otherwise as of the group's last commit. A
     store's partitions share its index, so the rows of one partition are an
     upper bound. A store counts by its partition that is furthest behind.
+
+    Probes and alerts can use --max-lag and --max-age; each topic set that the
+    group reads counts by itself. `status` needs no bound.
     """
     with clear_errors("offsets lag"):
         from tubeclient_cli.offsets import display as display
-        from tubeclient_cli.offsets.lag import lag_at_commit, lag_now
+        from tubeclient_cli.offsets.lag import exceeded, lag_at_commit, lag_now, oldest_unread
 
+        age = None if max_age is None else timedelta(milliseconds=duration_ms("--max-age", max_age))
+        if age is not None and master_servers is None:
+            raise ConfigurationError("--max-age asks the brokers for their messages; add --master-servers")
         table = _table(offsets_table, storage_option)
         found = table.all_latest(consumer_group)
         if not found:
@@ -136,11 +155,20 @@ def lag(
         lags = []
         for progress in found:
             with _brokers(master_servers, progress.group, option) as brokers:
-                lags.append(lag_at_commit(progress) if brokers is None else lag_now(progress, brokers))
+                one = lag_at_commit(progress) if brokers is None else lag_now(progress, brokers)
+                if age is not None and brokers is not None:
+                    one = replace(one, oldest=oldest_unread(one, brokers, time_zone))
+                lags.append(one)
+        now = datetime.now(UTC)
+        above = [(one.topic_set, why) for one in lags if (why := exceeded(one, max_lag, age, now)) is not None]
         if json:
             print_json(display.lag_json(consumer_group, lags))
         else:
             display.print_lag(table_console(), lags)
+        for topic_set, why in above:
+            typer.echo(f"{topic_set}: {why}", err=True)
+        if above:
+            raise typer.Exit(ExitCode.FAILED)
 
 
 @offsets_app.command()
@@ -183,8 +211,6 @@ def status(
     some partitions cannot be judged.
     """
     with clear_errors("offsets status"):
-        from datetime import UTC, datetime, timedelta
-
         from offsets_store.health import Verdict
         from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.status import group_status

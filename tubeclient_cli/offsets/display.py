@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from offsets_store import GroupCommit, GroupHistory, GroupProgress, Move
 from offsets_store.health import Verdict
+from tubeclient_cli.common.tables import number, print_table
 from tubeclient_cli.offsets.lag import GroupLag
 from tubeclient_cli.offsets.reset import Plan
 from tubeclient_cli.offsets.status import GroupStatus
@@ -42,19 +42,22 @@ def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
             soft_wrap=True,
         )
         numbers = ("last batch from", "next offset", "end at commit", "rows behind, at most")
-        table = _table("partition", *numbers, "read by node", "why", right=numbers)
-        for row in progress.partitions:
-            table.add_row(
+        rows = [
+            (
                 str(row.partition),
-                _number(row.start_offset),
-                _number(row.next_offset),
-                _number(row.end_offset),
-                _number(row.lag),
+                number(row.start_offset),
+                number(row.next_offset),
+                number(row.end_offset),
+                number(row.lag),
                 ", ".join(f"{part.node_id} to {part.end_offset:,}" for part in row.readers) or _text(row.node_id),
                 _text(row.reason),
             )
-        console.print(table)
-        console.print(f"rows behind at the commit, at most: {_number(progress.rows_behind)}")
+            for row in progress.partitions
+        ]
+        columns = ("partition", *numbers, "read by node", "why")
+        less = ("why", "last batch from", "read by node", "end at commit")
+        print_table(console, columns, rows, keys=("partition",), right=numbers, less=less)
+        console.print(f"rows behind at the commit, at most: {number(progress.rows_behind)}")
 
 
 def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[str, Any]:
@@ -92,9 +95,8 @@ def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[s
 
 
 def print_history(console: Console, found: GroupHistory) -> None:
-    table = _table("commit", "version", "time", "run", "by", "moved", right=())
-    for commit in found.commits:
-        table.add_row(
+    rows = [
+        (
             _text(commit.sequence),
             str(commit.version),
             _time(commit.committed_at),
@@ -102,7 +104,10 @@ def print_history(console: Console, found: GroupHistory) -> None:
             commit.client_version or commit.operation,
             f"{commit.topic_set}: {_moved(commit)}",
         )
-    console.print(table)
+        for commit in found.commits
+    ]
+    columns = ("commit", "version", "time", "run", "by", "moved")
+    print_table(console, columns, rows, keys=("commit", "version", "time", "run"), less=("version", "by", "run"))
     if found.cut:
         console.print("older commits are not kept any more")
 
@@ -146,21 +151,23 @@ def print_status(console: Console, status: GroupStatus) -> None:
     console.print(f"{status.group}: {health.verdict}", soft_wrap=True)
     told = [one for one in health.partitions if one.verdict is not Verdict.OK]
     if told:
-        table = _table(
-            "partition", "verdict", "rows behind, at most", "last commit", "why", right=("rows behind, at most",)
-        )
-        for one in sorted(told, key=lambda one: -one.verdict.severity):
-            table.add_row(
+        rows = [
+            (
                 str(one.partition),
                 one.verdict,
-                _number(one.rows_behind),
+                number(one.rows_behind),
                 "-" if one.committed_at is None else _time(one.committed_at),
                 one.why,
             )
-        console.print(table)
+            for one in sorted(told, key=lambda one: -one.verdict.severity)
+        ]
+        behind = "rows behind, at most"
+        columns = ("partition", "verdict", behind, "last commit", "why")
+        keys = ("partition", "verdict", "last commit")
+        print_table(console, columns, rows, keys=keys, right=(behind,), less=("last commit", behind))
     well = len(health.partitions) - len(told)
     console.print(f"partitions that are OK: {well:,} of {len(health.partitions):,}{_behind(status)}", soft_wrap=True)
-    if health.verdict is Verdict.STOP and status.clients is not None:
+    if status.clients is not None:
         console.print(_who(status.clients), soft_wrap=True)
     if health.unjudged:
         console.print(f"partitions that cannot be judged: {len(health.unjudged):,}", soft_wrap=True)
@@ -205,18 +212,18 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
     for lag in lags:
         as_of = "now" if lag.as_of is None else f"the group's last commit, {_time(lag.as_of)}; brokers were not asked"
         console.print(f"{lag.topic_set}, as of {as_of}", soft_wrap=True)
-        table = _table("partition", "next offset", "end", "rows behind, at most")
-        for row in lag.partitions:
-            table.add_row(
-                str(row.partition), _number(row.next_offset), _number(row.end_offset), _number(row.rows_behind)
-            )
-        console.print(table)
+        numbers = ("next offset", "end", "rows behind, at most")
+        rows = [
+            (str(row.partition), number(row.next_offset), number(row.end_offset), number(row.rows_behind))
+            for row in lag.partitions
+        ]
+        print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers, less=("end",))
         if lag.stores is not None:
-            stores = _table("store", "rows behind, at most")
-            for store, rows in sorted(lag.stores.items()):
-                stores.add_row(str(store), _number(rows))
-            console.print(stores)
-        console.print(f"rows behind in all, at most: {_number(lag.rows_behind)}")
+            stores = [(str(store), number(behind)) for store, behind in sorted(lag.stores.items())]
+            print_table(console, ("store", numbers[2]), stores, keys=("store",), right=numbers[2:])
+        console.print(f"rows behind in all, at most: {number(lag.rows_behind)}")
+        if lag.oldest is not None:
+            console.print(f"oldest unread message: {_time(lag.oldest.at)}, of {lag.oldest.partition}", soft_wrap=True)
         if lag.expired:
             console.print(f"unread rows that the brokers no longer hold, at most: {lag.expired:,}")
 
@@ -231,6 +238,7 @@ def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:
                 "asked": "brokers" if lag.as_of is None else "table",
                 "rowsBehindAtMost": lag.rows_behind,
                 "rowsExpiredAtMost": lag.expired,
+                "oldestUnreadAt": None if lag.oldest is None else lag.oldest.at.isoformat(),
                 "stores": None if lag.stores is None else {str(key): rows for key, rows in sorted(lag.stores.items())},
                 "partitions": [
                     {
@@ -257,12 +265,13 @@ def print_plan(console: Console, plan: Plan, *, dry_run: bool) -> None:
         console.print(f"{plan.key} has these positions already, nothing moves", soft_wrap=True)
         return
     console.print(f"{plan.key}{', a dry run' if dry_run else ''}:", soft_wrap=True)
-    table = _table("partition", "from", "to", "rows, at most")
+    rows = []
     for move in plan.moves:
-        end = "unknown: read from its beginning" if move.end is None else _number(move.end)
-        rows = "" if move.rows is None else f"{abs(move.rows):,} {'skipped' if move.rows > 0 else 'again'}"
-        table.add_row(str(move.partition), _number(move.start), end, rows)
-    console.print(table)
+        end = "unknown: read from its beginning" if move.end is None else number(move.end)
+        count = "" if move.rows is None else f"{abs(move.rows):,} {'skipped' if move.rows > 0 else 'again'}"
+        rows.append((str(move.partition), number(move.start), end, count))
+    numbers = ("from", "to", "rows, at most")
+    print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
     console.print(f"in all, at most: {plan.rows_again:,} rows are read again, {plan.rows_skipped:,} are skipped")
 
 
@@ -285,19 +294,6 @@ def plan_json(plan: Plan, to: str, changed: bool, refusal: Exception | None) -> 
 
 def _moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:
     return [{"partition": str(m.partition), "from": m.start, "to": m.end, "rowsAtMost": m.rows} for m in moves]
-
-
-def _table(*columns: str, right: Sequence[str] | None = None) -> Table:
-    table = Table()
-    for number, column in enumerate(columns):
-        numeric = number > 0 if right is None else column in right
-        # Cut nothing: users copy keys and offsets.
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    return table
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
 
 
 def _text(value: object) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from offsets_store import GroupProgress
+from tubeclient.errors import ConfigurationError, NoMessageTime
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey, rows_behind_by_store
 
 if TYPE_CHECKING:
     from tubeclient_cli.offsets.brokers import Brokers
 
-__all__ = ["GroupLag", "PartitionLag", "lag_at_commit", "lag_now"]
+__all__ = ["GroupLag", "OldestUnread", "PartitionLag", "exceeded", "lag_at_commit", "lag_now", "oldest_unread"]
+
+_MESSAGE_TIME_STEP = timedelta(minutes=1)
+"""Messages have the minute of their time."""
 
 
 class PartitionLag(NamedTuple):
@@ -23,6 +27,14 @@ class PartitionLag(NamedTuple):
     end_offset: int | None
     rows_behind: int | None
     """Upper bound: the partitions of a store share its index."""
+
+
+class OldestUnread(NamedTuple):
+    """The oldest message that the group has not read."""
+
+    partition: PartitionKey
+    at: datetime
+    """UTC, the minute that its producer wrote on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,9 @@ class GroupLag:
     """Upper bound of the rows behind; None if the end of a partition is unknown."""
     expired: int = 0
     """Upper bound of the unread rows that the brokers no longer hold."""
+
+    oldest: OldestUnread | None = None
+    """Only if it was asked for and there is one."""
 
     @property
     def rows_behind(self) -> int | None:
@@ -72,3 +87,40 @@ def lag_now(progress: GroupProgress, brokers: Brokers) -> GroupLag:
     firsts = {partition: held[partition].min_offset for partition in held.keys() & known.keys()}
     expired = sum(rows_behind_by_store(firsts, known).values())
     return GroupLag(progress.group.topic_set, None, rows, rows_behind_by_store(ends, begins), expired)
+
+
+def oldest_unread(lag: GroupLag, brokers: Brokers, time_zone: str) -> OldestUnread | None:
+    """The oldest message that is left to read, by the times that producers write on messages; None if there is none.
+
+    Looks at the first unread message of each partition. ConfigurationError if one has no time; other errors of
+    `OffsetLookup.first_times`.
+    """
+    behind = {row.partition: row.next_offset or 0 for row in lag.partitions if row.rows_behind}
+    found = []
+    for partition, (time_ms, failure) in brokers.first_times(behind, brokers.bounds, time_zone).items():
+        if isinstance(failure, NoMessageTime):
+            raise ConfigurationError(f"--max-age goes by the times of messages: {failure}. Use --max-lag instead")
+        if failure is not None:
+            raise failure
+        if time_ms is not None:
+            found.append(OldestUnread(partition, datetime.fromtimestamp(time_ms / 1000, UTC)))
+    return min(found, key=lambda one: one.at, default=None)
+
+
+def exceeded(lag: GroupLag, max_lag: int | None, max_age: timedelta | None, now: datetime) -> str | None:
+    """Which bound the lag exceeds, as a sentence's part; None if none. ConfigurationError if the lag is unknown.
+
+    A message counts as no older than the end of its minute.
+    """
+    if max_lag is not None:
+        if lag.rows_behind is None:
+            raise ConfigurationError(
+                "--max-lag needs the ends of all partitions, and the last commit has not all of them; add "
+                "--master-servers"
+            )
+        if lag.rows_behind > max_lag:
+            return f"{lag.rows_behind:,} rows behind, more than --max-lag {max_lag:,}"
+    if max_age is not None and lag.oldest is not None and now - lag.oldest.at - _MESSAGE_TIME_STEP > max_age:
+        at = lag.oldest.at.isoformat(sep=" ", timespec="minutes")
+        return f"the oldest unread message is of {at}, older than --max-age allows"
+    return None

@@ -30,7 +30,8 @@ class GroupStatus:
     group: GroupKey
     health: GroupHealth
     clients: int | None
-    """The group's clients that the master knows, Spark queries among them; None if its web port did not tell."""
+    """The group's clients that the master knows, Spark queries among them. Asked only after a STOP; None otherwise, and
+    if the master's web port did not tell."""
 
 
 def group_status(
@@ -65,7 +66,7 @@ def group_status(
         if one.verdict in _ASKS_FOR_TIMES and one.rows_behind and one.next_offset is not None
     }
     if doubtful:
-        for partition, (time_ms, failure) in brokers.first_times(doubtful, time_zone).items():
+        for partition, (time_ms, failure) in brokers.first_times(doubtful, bounds, time_zone).items():
             if failure is not None:
                 found[partition] = _because(found[partition], failure)
             elif time_ms is None:  # what is behind belongs to other partitions of the store
@@ -82,7 +83,8 @@ def group_status(
                 else f"the master does not list it: broker {partition.broker_id} is away, or the topic was deleted"
             )
             found[partition] = one._replace(why=why)
-    return GroupStatus(past.group, GroupHealth.of(found.values()), _clients(brokers))
+    health = GroupHealth.of(found.values())
+    return GroupStatus(past.group, health, _clients(brokers) if health.verdict is Verdict.STOP else None)
 
 
 def _because(one: PartitionHealth, failure: TubeError) -> PartitionHealth:

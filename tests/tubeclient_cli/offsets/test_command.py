@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, PartitionProgress, PartRead
+from tests.spark_source.feed import Feed
+from tests.tubeclient_cli.offsets.query import minutes_ago
 from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands, at
 from tubeclient.keys import PartitionKey
 
@@ -118,6 +125,89 @@ def test_lag_asks_the_brokers(offsets: OffsetsCommands) -> None:
     assert "\n1:clicks:10000 28 280 8\n1:clicks:10001 unknown 280 8\n" in text
     assert "\nrows behind in all, at most: 17\n" in text
     assert "unread rows that the brokers no longer hold, at most: 1" in text
+
+
+def test_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
+    offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 56, D: 280}))  # 9 and 8 rows
+    assert offsets.run("lag", "--max-lag", "17", *offsets.cluster).exit_code == 0
+    done = offsets.run("lag", "--json", "--max-lag", "16", *offsets.cluster)
+    assert (done.exit_code, done.stderr) == (1, "clicks: 17 rows behind, more than --max-lag 16\n")
+    assert '"rowsBehindAtMost": 17' in done.stdout
+    assert offsets.run("lag", "--max-lag", "16").exit_code == 1
+    offsets.table.open_run(KEY, 2, force=True).record(at({A: 28}, None))
+    assert "add --master-servers" in offsets.error("lag", "--max-lag", "5")
+
+
+def test_lag_older_than_a_bound_is_exit_code_1(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
+        feed = Feed.create(tube, "clicks", stores=2, partitions=1)
+        offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
+        for minutes in (90, 30):
+            feed.send(2, time=minutes_ago(minutes))
+        offsets.table.open_run(KEY, 2).record(at({A: 28, C: 56}))
+        # The oldest message is read; of the other partition, all are.
+        assert offsets.run("lag", "--max-age", "31m", *offsets.cluster).exit_code == 0
+        done = offsets.run("lag", "--max-age", "20m", *offsets.cluster)
+        assert done.exit_code == 1
+        assert "\noldest unread message: 20" in done.stdout
+        assert done.stderr.startswith("clicks: the oldest unread message is of 20")
+        found = json.loads(offsets.run("lag", "--json", "--max-age", "20m", *offsets.cluster).stdout)
+        assert datetime.fromisoformat(found["topicSets"][0]["oldestUnreadAt"]).strftime("%Y%m%d%H%M") == minutes_ago(30)
+        assert "--max-age asks the brokers for their messages" in offsets.error("lag", "--max-age", "20m")
+        feed.send(2, time="")
+        offsets.table.open_run(KEY, 2, force=True).record(at({A: 56, C: 56}))
+        said = offsets.error("lag", "--max-age", "20m", *offsets.cluster)
+    assert said.startswith("--max-age goes by the times of messages: the message with id ")
+    assert said.endswith("carries no time. Use --max-lag instead")
+
+
+def test_keys_and_numbers_are_whole_at_80_columns(offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit is left out, and is said."""
+    far = 123_456_789 * 28
+    shared = (PartRead(1, 0, 56), PartRead(0, 56, far))
+    run = offsets.table.open_run(KEY, 2)
+    run.record([PartitionProgress(C, far, 2 * far, 1, 0, shared, "modulo; backlog taken over"), *at({A: 28})])
+
+    def shown(command: str, width: int) -> str:
+        out = StringIO()
+        monkeypatch.setattr(
+            "tubeclient_cli.offsets.command.table_console",
+            lambda: Console(file=out, width=width, force_terminal=True, color_system=None, highlight=False),
+        )
+        assert offsets.run(command).exit_code == 0
+        # Lines of text are as long as they are; those of tables fit.
+        assert all(len(line) <= width for line in out.getvalue().splitlines() if not re.search("[a-z] [a-z]", line))
+        return out.getvalue()
+
+    narrow, wide = shown("show", 80), shown("show", 200)
+    for text in (narrow, wide):
+        for whole in ("1:clicks:10000", "3,456,790,092", "6,913,580,184", "123,456,789"):
+            assert whole in text
+    assert "backlog taken over" in wide
+    assert "left out, as the terminal is too narrow: why" in narrow
+    assert "left out" not in wide
+    assert "1:clicks:10000" in shown("lag", 60)
+    history = shown("history", 80)
+    assert "1:clicks:10000" in history
+    assert f"{run.epoch}" in shown("history", 120)
+    assert "left out, as the terminal is too narrow: version" in history
+
+
+def test_without_a_terminal_a_table_is_lines_of_any_length(
+    offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = {PartitionKey(1, "clicks", number): 28 for number in range(8)}
+    offsets.table.open_run(KEY, 2).record(at(many))
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    [head, line] = offsets.run("history").stdout.splitlines()
+    assert head.split() == ["commit", "version", "time", "run", "by", "moved"]
+    assert line.endswith(", ".join(f"{key} - -> 28" for key in many))
+    text = offsets.run("show").stdout
+    assert text.isascii()
+    assert all(line == line.rstrip() for line in text.splitlines())
+    [first, *_] = [line for line in text.splitlines() if line.startswith("1:clicks:0 ")]
+    assert first.split() == ["1:clicks:0", "unknown", "28", "280", "9", "0", "-"]
 
 
 def test_lag_without_brokers_is_that_of_the_last_commit_and_says_so(offsets: OffsetsCommands) -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -22,6 +27,8 @@ from tubeclient.keys import PartitionKey
 from tubeclient.settings import parse_master_servers
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "group-status.md").read_text(encoding="utf-8")
 DAY_S = 24 * 60 * MINUTE_S
 # Ten commits, ten seconds apart, and a moment.
 RECENT_S = 101
@@ -244,3 +251,29 @@ def test_partitions_of_a_broker_that_is_down_cannot_be_judged_and_the_others_are
         assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "STOP")
         tube.stop_broker(1, clean=False)
         assert "cannot connect to " in bench.error("status", *quick, code=3)
+
+
+def test_the_lines_for_cron_and_probes_do_what_the_page_says(bench: Bench, tmp_path: Path) -> None:
+    [cron] = re.findall(r"^    \*/5 \* \* \* \* (.*)$", PAGE, re.MULTILINE)
+    [probe] = re.findall(r"- >-\n(.*?)\n  periodSeconds", PAGE, re.DOTALL)
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "tubeclient"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tubeclient_cli.app "$@"\n')
+    command.chmod(0o755)
+
+    def run(line: str) -> tuple[int, str]:
+        line = " ".join(line.split()).replace("/lake/_offsets", bench.offsets.uri)
+        line = line.replace("--master-servers 10.0.0.1:8715", shlex.join(bench.offsets.cluster))
+        environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            ["sh", "-c", line], capture_output=True, text=True, timeout=60, env=environment, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    bench.feed.send(8, time=minutes_ago(90))
+    query = bench.query(40 * MINUTE_S)
+    query.batch(2)
+    assert run(probe) == (1, "")
+    assert ": STOP\n" in run(cron)[1]
+    query.batch(after_s=20 * MINUTE_S)
+    assert (run(probe), run(cron)) == ((0, ""), (0, ""))
