@@ -383,6 +383,7 @@ FOLDERS = {
         "plan": {"common"},
         "bad_records": {"common", "ingest"},
         "dashboard": {"common", "bad_records"},
+        "doctor": {"common", "ingest"},
         "server": {"common"},
         "topics": {"common"},
         "produce": {"common"},
@@ -390,6 +391,7 @@ FOLDERS = {
         "groups": {"common"},
         "app": {
             "common",
+            "doctor",
             "ingest",
             "offsets",
             "plan",

@@ -56,6 +56,14 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Executors run another Python version than the driver.",
         "Set PYSPARK_PYTHON to a Python of the driver's version, at the same path on all machines.",
     ),
+    "JAVA_NOT_USABLE": Condition(
+        "Java is missing, or too old for Spark.", "Install JDK 17 or newer, and set JAVA_HOME to it."
+    ),
+    "JARS_NOT_FOUND": Condition(
+        "Spark could not get jars, such as Delta's.",
+        "Let the machine reach a Maven repository (`spark.jars.repositories`), or give the jars with `spark.jars`.",
+    ),
+    "SPARK_NOT_STARTED": Condition("Spark did not start.", "Read its log, which the text names."),
     # The cluster
     "MASTER_UNREACHABLE": Condition(
         "No master answered.", "Check masterServers, the network, and that a master runs there."

@@ -15,6 +15,7 @@ from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.common.terminal import show_exit_codes
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
+from tubeclient_cli.doctor.command import doctor
 from tubeclient_cli.groups.command import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
@@ -43,6 +44,7 @@ app.command()(plan)
 app.command()(produce)
 app.command()(consume)
 app.command()(server)
+app.command()(doctor)
 show_exit_codes(app)
 
 

@@ -92,7 +92,8 @@ class Job:
             "spark-master": self._spark_url,
         }
         confs = {**SPARK, **delta_confs(), "spark.eventLog.dir": self.events.as_uri()}
-        command = [sys.executable, "-m", "tubeclient_cli.app", "ingest"]
+        # Its log is to have all that Spark writes, for who looks into a failed run.
+        command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--verbose"]
         command += [part for name, value in settings.items() for part in (f"--{name}", value)]
         command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]
         command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]

@@ -17,6 +17,8 @@ from tubeclient.extras import brought_by
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tubeclient_cli.common.spark_log import SparkLog
+
 __all__ = ["REDACTION_REGEX", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 REDACTION_REGEX = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
@@ -46,11 +48,13 @@ _LOCAL_CONFS = {
 }
 
 
-def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) -> SparkSession:
+def make_session(
+    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None
+) -> SparkSession:
     """Start a session on `master` (None: all cores of this machine), or use spark-submit's.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does.
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there.
     """
     with brought_by("spark"):
         from pyspark.sql import SparkSession
@@ -72,11 +76,11 @@ def make_session(app_name: str, master: str | None, confs: Mapping[str, str]) ->
     for name, value in confs.items():
         builder = builder.config(name, value)
     if not submitted:
-        _start_jvm(builder)
+        _start_jvm(builder, log)
     return builder.getOrCreate()
 
 
-def _start_jvm(builder: SparkSession.Builder) -> None:
+def _start_jvm(builder: SparkSession.Builder, log: SparkLog | None) -> None:
     """Start Spark's JVM in a session of its own, unless one runs already.
 
     Terminals, `timeout` and many service managers signal the whole process group. Then only this process gets the
@@ -88,7 +92,8 @@ def _start_jvm(builder: SparkSession.Builder) -> None:
 
     if SparkContext._gateway is None:
         conf = SparkConf(loadDefaults=False).setAll([(name, str(value)) for name, value in builder._options.items()])
-        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        output = {} if log is None else {"stdout": log, "stderr": log}
+        gateway = launch_gateway(conf, {"start_new_session": True, **output})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 

@@ -12,7 +12,8 @@ import typer
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs, spark_confs
-from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code
+from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json
+from tubeclient_cli.ingest.json_events import JsonEvents, error_event
 
 __all__ = ["ingest"]
 
@@ -180,6 +181,12 @@ def ingest(
     ] = "127.0.0.1",
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each event: begin, batch, done, stopped, error.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show all that Spark writes. Default: warnings of the source.")
+    ] = False,
 ) -> None:
     """Write a group's topics to a Delta table, each message once.
 
@@ -231,8 +238,10 @@ def ingest(
         overrides["format_options"] = pairs("--format-option", format_option)
         confs = spark_confs(conf)
         metrics = None if metrics_port is None else (metrics_host, metrics_port)
-        code = _ingest(settings, overrides, progress_file, metrics, spark_master, confs)
+        code = _ingest(settings, overrides, progress_file, metrics, spark_master, confs, as_json, verbose)
     except ConfigurationError as error:
+        if as_json:
+            print_json(error_event(said(error)))
         typer.echo(f"tubeclient ingest: {said(error)}", err=True)
         raise typer.Exit(ExitCode.USAGE) from None
     raise typer.Exit(code)
@@ -245,6 +254,8 @@ def _ingest(
     metrics_at: tuple[str, int] | None,
     master: str | None,
     confs: dict[str, str],
+    as_json: bool,
+    verbose: bool,
 ) -> int:
     import contextlib
 
@@ -254,65 +265,73 @@ def _ingest(
 
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-    from rich.console import Console
 
     from offsets_store import OffsetsTableError
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
+    from tubeclient_cli.common.spark_log import SparkLog, start_failure
     from tubeclient_cli.ingest.advice import short_cause, with_advice
-    from tubeclient_cli.ingest.display import Display, summary_line
+    from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.job import run_ingest
     from tubeclient_cli.ingest.progress import ProgressFile
 
-    console = Console()
+    display: Display | JsonEvents = JsonEvents() if as_json else Display()
     metrics = None
     if metrics_at is not None:
         from tubeclient_cli.ingest.metrics import IngestMetrics
 
         metrics = IngestMetrics(settings, *metrics_at)
-        console.print(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics", highlight=False, soft_wrap=True)
+        display.say(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics")
     stop = threading.Event()
     _stop_on_signals(stop)
     hush_py4j(while_set=stop)
-    console.print(_STARTING, highlight=False, soft_wrap=True)
+    display.say(_STARTING)
     spark = None
-    try:
+    with contextlib.ExitStack() as until_end:
+        log = None if verbose else until_end.enter_context(SparkLog())
         try:
-            spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs)
-        except KeyboardInterrupt:  # raised by the session's SIGINT handler, before ours is back
-            console.print(_ENDED_BEFORE, highlight=False, soft_wrap=True)
-            return 0
-        # Again: the session installed a SIGINT handler that cancels the running batch.
-        _stop_on_signals(stop)
-        with contextlib.ExitStack() as stack:
-            shown = stack.enter_context(Display(console))
-            written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
+            try:
+                spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs, log)
+            except KeyboardInterrupt:  # raised by the session's SIGINT handler, before ours is back
+                display.stopped(_ENDED_BEFORE)
+                return 0
+            # Again: the session installed a SIGINT handler that cancels the running batch.
+            _stop_on_signals(stop)
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(display)
+                written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
 
-            def on_batch(event: Any) -> None:
-                shown.show(event)
-                if written is not None:
-                    written.write(event)
-                if metrics is not None:
-                    metrics.batch(event)
+                def on_batch(event: Any) -> None:
+                    display.show(event)
+                    if written is not None:
+                        written.write(event)
+                    if metrics is not None:
+                        metrics.batch(event)
 
-            def on_idle(at: str) -> None:
-                if metrics is not None:
-                    metrics.looked(at)
+                def on_idle(at: str) -> None:
+                    if metrics is not None:
+                        metrics.looked(at)
 
-            summary = run_ingest(spark, settings, on_batch, stop, shown.start, on_idle)
-    except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
-        if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
-            console.print(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK, highlight=False, soft_wrap=True)
-            return 0
-        typer.echo(f"tubeclient ingest: {with_advice(short_cause(said(error)))}", err=True)
-        if isinstance(error, OffsetsTableError):
-            return exit_code(error)
-        return ExitCode.UNREACHABLE if spark is None else ExitCode.FAILED
-    finally:
-        if spark is not None:
-            end_session(spark)
-        if metrics is not None:
-            metrics.close()
-    console.print(summary_line(summary), highlight=False, soft_wrap=True)
+                summary = run_ingest(spark, settings, on_batch, stop, display.start, on_idle)
+        except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
+            if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
+                display.stopped(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK)
+                return 0
+            why = start_failure(log.text()) if spark is None and log is not None else None
+            cause = why or with_advice(short_cause(said(error)))
+            if log is not None:
+                log.keep()
+                typer.echo(f"Spark's output is in {log.path}", err=True)
+            display.failed(cause)
+            until_end.callback(typer.echo, f"tubeclient ingest: {cause}", err=True)
+            if isinstance(error, OffsetsTableError):
+                return exit_code(error)
+            return ExitCode.UNREACHABLE if spark is None else ExitCode.FAILED
+        finally:
+            if spark is not None:
+                end_session(spark)
+            if metrics is not None:
+                metrics.close()
+    display.end(summary)
     return 0
 
 

@@ -23,8 +23,8 @@ class Display:
     """Shows batches as they complete: a log gets a line every five seconds, a terminal one line with a bar. The bar is
     full when nothing is left to read."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console = console or Console()
         self._next_plain = 0.0
         self._batches = 0
         self._live: Progress | None = None
@@ -44,9 +44,24 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, highlight=False, soft_wrap=True)
+
     def start(self, text: str) -> None:
         """Print where the job begins."""
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self.say(text)
+
+    def stopped(self, text: str) -> None:
+        """Print how a job ended that was stopped outside of its batches."""
+        self.say(text)
+
+    def failed(self, cause: str) -> None:
+        """Nothing: the command's last line, on standard error, has the cause."""
+
+    def end(self, summary: IngestSummary) -> None:
+        """Print the last line of a run."""
+        self.say(summary_line(summary))
 
     def show(self, event: BatchEvent) -> None:
         """Show a completed batch."""
@@ -61,7 +76,7 @@ class Display:
             self._live.update(self._task, description=text, completed=event.total_rows, total=known)
         elif time.monotonic() >= self._next_plain:
             self._next_plain = time.monotonic() + _PLAIN_EVERY_SECONDS
-            self._console.print(text, highlight=False, soft_wrap=True)
+            self.say(text)
 
 
 def summary_line(summary: IngestSummary) -> str:

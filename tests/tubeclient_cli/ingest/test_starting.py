@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from typer.testing import CliRunner, Result
 
 from tubeclient_cli.app import app
+from tubeclient_cli.common.spark_log import SparkLog
 
 STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars\n"
 
@@ -39,8 +41,14 @@ def java_ended_too() -> NoReturn:
     no_java()
 
 
-def run(monkeypatch: pytest.MonkeyPatch, folder: Path, start: Callable[[], NoReturn], *more: str) -> Result:
-    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: start())
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    start: Callable[[], NoReturn],
+    *more: str,
+    session: Callable[..., NoReturn] | None = None,
+) -> Result:
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", session or (lambda *_: start()))
     places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
     names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
     return CliRunner().invoke(app, ["ingest", *names, *places, *more])
@@ -59,8 +67,34 @@ def test_a_signal_that_ends_spark_before_it_is_up_is_a_clean_end(
 def test_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = run(monkeypatch, tmp_path, no_java)
     assert (done.exit_code, done.stdout) == (3, STARTING), done
-    assert done.stderr.startswith("tubeclient ingest: [JAVA_GATEWAY_EXITED] ")
-    assert done.stderr.count("\n") == 1
+    where, last = done.stderr.splitlines()
+    assert last.startswith("tubeclient ingest: [JAVA_GATEWAY_EXITED] ")
+    log = Path(where.removeprefix("Spark's output is in "))
+    assert log.is_file()
+    log.unlink()
+
+
+def test_events_for_programs_are_json_to_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done = run(monkeypatch, tmp_path, no_java, "--json", "--verbose")
+    first, last = map(json.loads, done.stdout.splitlines())
+    assert (done.exit_code, first["event"]) == (3, "starting"), done
+    assert (last["event"], last["condition"]) == ("error", "JAVA_GATEWAY_EXITED")
+    assert done.stderr == f"tubeclient ingest: {last['text']}\n"
+    wrong = run(monkeypatch, tmp_path, no_java, "--json", "--trigger", "soon")
+    [only] = map(json.loads, wrong.stdout.splitlines())
+    assert (wrong.exit_code, only["event"], only["condition"]) == (2, "error", "INVALID_SETTING")
+
+
+def test_why_java_did_not_start_is_read_from_its_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(_name: str, _master: object, _confs: object, log: SparkLog) -> NoReturn:
+        os.write(log.fileno(), b"JAVA_HOME is not set\n")
+        no_java()
+
+    done = run(monkeypatch, tmp_path, no_java, session=fail)
+    assert done.exit_code == 3, done
+    where, last = done.stderr.splitlines()
+    assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] there is no Java.")
+    Path(where.removeprefix("Spark's output is in ")).unlink()
 
 
 def test_sparks_setting_of_the_time_zone_is_not_a_second_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""What of Spark's output a user sees."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import wait_for
+from tubeclient_cli.common.spark_log import SparkLog, is_for_users, start_failure
+
+IVY = """
+:: loading settings :: url = jar:file:/spark/jars/ivy-2.5.3.jar!/org/apache/ivy/core/settings/ivysettings.xml
+:: problems summary ::
+:::: WARNINGS
+\t\tmodule not found: io.delta#delta-spark_4.2_2.13;4.4.0
+:::: ERRORS
+\tServer access error at url https://repo1.maven.org/maven2/x.pom (java.net.UnknownHostException: repo1.maven.org)
+:: USE VERBOSE OR DEBUG MESSAGE LEVEL FOR MORE DETAILS
+Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: io.delta#delta-spark_4.2_2.13;4.4.0: no]
+"""
+
+
+def test_jars_that_cannot_be_fetched_are_named_with_ivys_reason() -> None:
+    said = start_failure(IVY)
+    assert said is not None
+    assert said.startswith(
+        "[JARS_NOT_FOUND] Spark cannot get io.delta#delta-spark_4.2_2.13;4.4.0 (java.net.UnknownHost"
+    )
+    assert "repo1.maven.org). Let this machine reach a Maven repository" in said
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("JAVA_HOME is not set\n", "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17"),
+        ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] JAVA_HOME names a"),
+        (
+            "Error: LinkageError occurred\njava.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
+            "[JAVA_NOT_USABLE] this Java is too old",
+        ),
+        ("Error: Could not reserve enough space for 99G object heap", "[SPARK_NOT_STARTED] Java gets less memory"),
+    ],
+)
+def test_a_java_that_cannot_run_spark_is_told(output: str, said: str) -> None:
+    assert (start_failure(output) or "").startswith(said)
+
+
+def test_an_unknown_reason_is_not_guessed() -> None:
+    assert start_failure("Exception in thread main: something new") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-23 19:00:00,123 WARNING spark_source.stream.planner: failOnDataLoss is false, going on: x",
+        "2026-11-23 19:00:00,123 ERROR offsets_store.run: no",
+        "failOnDataLoss is false, node 1 went on without at most 3 messages in 1 ranges",
+        "node 3 kept 2 bad messages as rows. The first: x",
+    ],
+)
+def test_warnings_of_the_source_are_for_users(line: str) -> None:
+    assert is_for_users(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-23 19:00:00,123 INFO spark_source.stream.planner: batch planned",
+        "26/11/23 19:00:00 ERROR MicroBatchExecution: Query [id = 1] terminated with error",
+        "\tat org.apache.spark.Foo",
+        ":: loading settings :: url = jar:file",
+        "",
+    ],
+)
+def test_other_lines_are_for_the_file(line: str) -> None:
+    assert not is_for_users(line)
+
+
+def test_a_childs_output_is_in_the_file_and_its_warnings_are_shown() -> None:
+    shown: list[str] = []
+    code = "import sys; print('noise'); print('node 1 kept 2 bad messages as rows', file=sys.stderr)"
+    with SparkLog(shown.append) as log:
+        subprocess.run([sys.executable, "-c", code], stdout=log.fileno(), stderr=log.fileno(), check=True, timeout=60)
+        wait_for(lambda: shown, "the warning")
+        logging.getLogger("py4j.clientserver").warning("a trace of Py4J")
+        assert "noise" in log.text()
+        assert "a trace of Py4J" in log.text()
+    assert shown == ["node 1 kept 2 bad messages as rows"]
+    assert not log.path.exists()
+
+
+def test_the_file_of_a_failed_run_stays() -> None:
+    with SparkLog() as log:
+        log.keep()
+    assert log.path.exists()
+    log.path.unlink()

@@ -1,0 +1,142 @@
+"""The output of Spark's JVM in a file, so that a terminal shows what its user needs.
+
+Spark and Ivy write a hundred lines at each start, and hundreds more of Java's traces when a batch fails.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["SparkLog", "is_for_users", "start_failure"]
+
+_LOOK_SECONDS: Final = 0.5
+_MOST_BYTES: Final = 1_000_000
+"""Of the log's end, in which a reason is looked for."""
+
+
+class SparkLog:
+    """A new file for the output of the JVM and of its Python processes; their warnings are shown as they come.
+
+    As a context manager. The file is removed at the end, unless `keep` was called.
+    """
+
+    def __init__(self, show: Callable[[str], object] = lambda line: print(line, file=sys.stderr, flush=True)) -> None:
+        number, name = tempfile.mkstemp(prefix="tubeclient-", suffix=".log")
+        os.close(number)
+        self.path = Path(name)
+        self._show = show
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="spark-log", daemon=True)
+        self._output = self.path.open("ab", buffering=0)
+        self._handler = logging.FileHandler(self.path)
+        self._keep = False
+
+    def fileno(self) -> int:
+        """For a child process's standard output and error."""
+        return self._output.fileno()
+
+    def keep(self) -> None:
+        """Leave the file for the user."""
+        self._keep = True
+
+    def text(self) -> str:
+        """The end of the file."""
+        with self.path.open("rb") as file:
+            file.seek(max(0, self.path.stat().st_size - _MOST_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+
+    def __enter__(self) -> Self:
+        # Py4J logs the traces of each call that fails.
+        logger = logging.getLogger("py4j")
+        logger.addHandler(self._handler)
+        logger.propagate = False
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(timeout=10 * _LOOK_SECONDS)
+        logger = logging.getLogger("py4j")
+        logger.removeHandler(self._handler)
+        logger.propagate = True
+        self._handler.close()
+        self._output.close()
+        if not self._keep:
+            self.path.unlink(missing_ok=True)
+
+    def _follow(self) -> None:
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            rest, ended = "", False
+            while not ended:
+                ended = self._ended.wait(_LOOK_SECONDS)
+                *lines, rest = (rest + file.read()).split("\n")
+                for line in filter(is_for_users, lines):
+                    self._show(line)
+
+
+def is_for_users(line: str) -> bool:
+    """Whether a line of the JVM's output is a warning or an error of this project's Python processes."""
+    return _WARNING.search(line) is not None
+
+
+def start_failure(text: str) -> str | None:
+    """Why Spark did not start, from its output: one sentence with a name. None if the output does not say."""
+    for pattern, sentence in _REASONS:
+        if (found := pattern.search(text)) is not None:
+            return sentence.format(*(group or "" for group in found.groups()))
+    if _UNRESOLVED.search(text) is None:
+        return None
+    jars = ", ".join(dict.fromkeys(_JAR.findall(text))) or "jars"
+    reasons = [reason for one in _NETWORK.findall(text) for reason in one if reason]
+    why = f" ({reasons[0].strip()})" if reasons else ""
+    return (
+        f"[JARS_NOT_FOUND] Spark cannot get {jars}{why}. Let this machine reach a Maven repository, name one that it "
+        "reaches with --conf spark.jars.repositories=URL, or name copies of the jars with --conf spark.jars=PATH,..."
+    )
+
+
+# The planner's log has time, level and name. Tasks have no log of their own: Python writes their warnings as they are.
+_WARNING: Final = re.compile(
+    r"^[\d-]+ [\d:,]+ (?:WARNING|ERROR|CRITICAL) (?:spark_source|tubeclient|offsets_store)\b"
+    r"|^failOnDataLoss is false|^node \d+ kept \d+ bad messages"
+)
+_NEEDS_JAVA: Final = "Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
+_REASONS: Final = (
+    (re.compile(r"JAVA_HOME is not set"), f"[JAVA_NOT_USABLE] there is no Java. {_NEEDS_JAVA}"),
+    (
+        re.compile(r"Unable to locate a Java Runtime|(?m:^.*java: (?:command )?not found$)"),
+        f"[JAVA_NOT_USABLE] there is no Java. {_NEEDS_JAVA}",
+    ),
+    (
+        re.compile(r"line \d+: (\S*/bin/java): No such file"),
+        f"[JAVA_NOT_USABLE] JAVA_HOME names a folder without {{0}}. {_NEEDS_JAVA}",
+    ),
+    (
+        re.compile(r"UnsupportedClassVersionError|class file version [\d.]+, this version of the Java"),
+        f"[JAVA_NOT_USABLE] this Java is too old. {_NEEDS_JAVA}",
+    ),
+    (
+        re.compile(
+            r"Could not reserve enough space|insufficient memory for the Java Runtime|Invalid maximum heap size"
+        ),
+        "[SPARK_NOT_STARTED] Java gets less memory than it was told to take; lower --conf spark.driver.memory",
+    ),
+)
+_UNRESOLVED: Final = re.compile(r"unresolved dependenc", re.IGNORECASE)
+_JAR: Final = re.compile(r"unresolved dependency: ([\w.#;-]+)")
+_NETWORK: Final = re.compile(
+    r"Server access error[^\n]*\(([^()\n]+)\)|((?:java\.net|javax\.net)\.\w+(?:\.\w+)*: [^\n()]+)"
+)

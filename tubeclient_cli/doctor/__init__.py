@@ -1,0 +1,1 @@
+"""`tubeclient doctor`."""

@@ -1,0 +1,94 @@
+"""The cluster as this machine reaches it: masters, brokers, their web ports, and what the group may read."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from tubeclient.conditions import said
+from tubeclient.errors import TubeError
+from tubeclient_cli.common.terminal import ExitCode, exit_code
+from tubeclient_cli.doctor.finding import Finding, good, note, problem
+
+if TYPE_CHECKING:
+    from tubeclient.settings import ClientSettings
+
+__all__ = ["CONNECT_SECONDS", "check_cluster", "judge_reach", "reach"]
+
+CONNECT_SECONDS: Final = 3.0
+_THREADS: Final = 16
+_WEB: Final = "without it, offsets are looked up by the protocol, which is slower, and subscribePattern does not work"
+
+
+def check_cluster(settings: ClientSettings, options: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:
+    """The findings. Appends each broker's address to `addresses`, for the executors.
+
+    `options` are the source's; without consumerGroup and subscribe the layout is not checked.
+    """
+    from tubeclient.admin import Admin
+
+    yield from judge_reach("master", reach(settings.master_servers), "", needs_all=False)
+    try:
+        brokers = [broker for broker in Admin(settings).brokers() if broker.is_in_service]
+        yield good("master's web port", f"{settings.master_web_port} lists {len(brokers)} brokers in service")
+    except TubeError as error:
+        brokers = []
+        yield note("master's web port", str(error), f"check --option masterWebPort=PORT; {_WEB}")
+    if "consumerGroup" in options:
+        yield from _check_layout(options, addresses)
+    addresses += [one.info.address for one in brokers if one.info.address not in addresses and not settings.tls]
+    yield from judge_reach("broker", reach(addresses), "")
+    webs = judge_reach("broker's web port", reach(one.web_address for one in brokers), "")
+    yield from (one if one.is_ok else note(one.check, one.text, _WEB) for one in webs)
+
+
+def _check_layout(options: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:
+    from spark_source.cluster.cluster import TubeCluster, check_scope, client_settings
+    from spark_source.options.given import parse_options
+
+    parsed = parse_options(options)
+    check = f"topics of group {parsed.consumer_group}"
+    try:
+        view = TubeCluster(client_settings(parsed), parsed).fetch_view()
+        check_scope(parsed, view)
+    except TubeError as error:
+        yield problem(check, said(error), "do what the text says", exit_code(error))
+        return
+    partitions = view.partitions()
+    addresses += sorted({view.broker_of(key).address for key in partitions} - set(addresses))
+    topics = ", ".join(sorted({key.topic for key in partitions}))
+    yield good(check, f"its reader groups may read {topics or 'nothing'}: {len(partitions)} partitions")
+
+
+def reach(addresses: Iterable[str]) -> dict[str, str | None]:
+    """Why a connection to each "host:port" failed; None if it did not. At most 3 s each, 16 at a time."""
+    wanted = list(addresses)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return dict(zip(wanted, pool.map(_fault, wanted), strict=True))
+
+
+def judge_reach(
+    check: str, faults: Mapping[str, str | None], where: str, *, needs_all: bool = True
+) -> Iterator[Finding]:
+    """`where` says from where the connections were tried, "" for this machine."""
+    bad = {address: fault for address, fault in faults.items() if fault is not None}
+    reached = [address for address in faults if address not in bad]
+    if reached:
+        yield good(check, f"{', '.join(reached)} reached{where}")
+    for address, fault in bad.items():
+        if reached and not needs_all:
+            yield note(check, f"{address} not reached{where}: {fault}", "the others serve meanwhile")
+        else:
+            action = f"start the {check.partition(' ')[0]}, correct the address, or open the network to it"
+            yield problem(check, f"{address} not reached{where}: {fault}", action, ExitCode.UNREACHABLE)
+
+
+def _fault(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

@@ -1,0 +1,121 @@
+"""The executors' Pythons: versions, packages, and which brokers they reach. Judged on the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tubeclient_cli.common.terminal import ExitCode
+from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, judge_reach
+from tubeclient_cli.doctor.finding import Finding, good, problem
+from tubeclient_cli.doctor.machine import PACKAGES, importlib_requires, judge_packages, versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_executors", "judge_executors", "probe_text"]
+
+_MOST_TASKS: Final = 16
+_JOB_SECONDS: Final = 90.0
+
+# A text, because Spark pickles a function of this package by its name, which executors without the package do not find.
+_PROBE: Final = """
+def probe(_):
+    import json, socket, sys
+    from importlib.metadata import PackageNotFoundError, version
+    def version_of(name):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return None
+    def fault_of(address):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
+        except OSError as error:
+            return error.strerror or str(error)
+    def imports(name):
+        try:
+            __import__(name)
+        except ImportError:
+            return False
+        return True
+    yield json.dumps({
+        "host": socket.gethostname(),
+        "python": list(sys.version_info[:2]),
+        "executable": sys.executable,
+        "packages": {name: version_of(name) for name in PACKAGES},
+        "imports": imports("spark_source.source"),
+        "faults": {address: fault_of(address) for address in ADDRESSES},
+    })
+"""
+
+
+def check_executors(spark: SparkSession, addresses: Sequence[str]) -> Iterator[Finding]:
+    """The findings of a Spark job with a task for each core, at most 16; ended after 90 s."""
+    context = spark.sparkContext
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(probe_text(addresses), space)  # the text above, with no user's text but quoted addresses
+    count = min(context.defaultParallelism, _MOST_TASKS)
+    reports: list[str] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            reports.extend(context.parallelize(range(count), count).mapPartitions(space["probe"]).collect())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="doctor-executors", daemon=True)
+    thread.start()
+    thread.join(_JOB_SECONDS)
+    if thread.is_alive():
+        with contextlib.suppress(Exception):
+            context.cancelAllJobs()
+        yield problem(
+            "executors",
+            f"no answer within {_JOB_SECONDS:.0f} s",
+            "look at Spark's master: are there workers with free cores and memory?",
+            ExitCode.UNREACHABLE,
+        )
+    elif errors:
+        from tubeclient_cli.ingest.advice import short_cause
+
+        yield problem(
+            "executors", short_cause(str(errors[0])), "set PYSPARK_PYTHON to a Python that all executors have"
+        )
+    else:
+        yield from judge_executors([json.loads(text) for text in reports], sys.version_info[:2])
+
+
+def probe_text(addresses: Sequence[str]) -> str:
+    """The source of the function that tasks run."""
+    names = {"SECONDS": CONNECT_SECONDS, "PACKAGES": list(PACKAGES), "ADDRESSES": list(addresses)}
+    return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _PROBE
+
+
+def judge_executors(reports: Sequence[Mapping[str, Any]], driver: tuple[int, int]) -> Iterator[Finding]:
+    """`reports` are what the probe gave; one for each host and Python is judged. `driver` is the driver's Python."""
+    for report in {(one["host"], one["executable"]): one for one in reports}.values():
+        where = f" on executor {report['host']}"
+        python = tuple(report["python"])
+        text = f"{'.'.join(map(str, python))}, {report['executable']}"
+        if python != driver:
+            action = f"set PYSPARK_PYTHON to a Python {'.'.join(map(str, driver))} that all executors have"
+            yield problem(f"Python{where}", text, action)
+        else:
+            yield good(f"Python{where}", text)
+        if not report["imports"]:
+            yield problem(
+                f"packages{where}",
+                f"{report['executable']} cannot import pyspark-tubeclient",
+                "install it there, or set PYSPARK_PYTHON to a Python that has it",
+            )
+        # What the driver lacks, it says itself.
+        wanted = {name: version for name, version in report["packages"].items() if versions().get(name) is not None}
+        yield from judge_packages(wanted, importlib_requires(), where)
+        yield from judge_reach("broker", report["faults"], f" from executor {report['host']}")
