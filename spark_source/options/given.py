@@ -111,7 +111,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 def _parse(option: Option, name: str, text: str) -> Any:
     try:
         return option.parse(text)
-    except ConfigurationError:
+    except ConfigurationError as error:
+        error.condition = "INVALID_OPTION_VALUE"
         raise  # its text names the option
     except ValueError as error:
         if option.secret:

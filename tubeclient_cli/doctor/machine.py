@@ -131,9 +131,7 @@ def judge_jars(found: Sequence[str], wanted: str | None) -> Finding:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return (
-        tuple(int(part) for part in re.match(r"\d+(?:\.\d+)*", version)[0].split(".")) if version[:1].isdigit() else ()
-    )
+    return tuple(map(int, re.findall(r"\d+", re.sub(r"[^\d.].*", "", version))))
 
 
 def _java() -> tuple[str | None, str]:

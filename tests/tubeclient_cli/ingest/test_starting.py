@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -104,3 +106,22 @@ def test_sparks_setting_of_the_time_zone_is_not_a_second_way(monkeypatch: pytest
         "tubeclient ingest: [INVALID_SETTING] "
         "--conf spark.sql.session.timeZone has a setting of its own, time-zone; set it there\n"
     )
+
+
+def test_a_spark_that_does_not_start_writes_to_the_file_alone(tmp_path: Path) -> None:
+    """The command as a process, with a Spark that fails as without Java."""
+    script = tmp_path / "bin" / "spark-submit"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho noise on output\necho JAVA_HOME is not set >&2\nexit 1\n")
+    script.chmod(0o755)
+    names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
+    places = ["--target", str(tmp_path / "table"), "--checkpoint", str(tmp_path / "checkpoint")]
+    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", *names, *places, "--conf", "spark.jars.packages="]
+    environment = {**os.environ, "SPARK_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (3, STARTING), done
+    where, last = done.stderr.splitlines()
+    assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] there is no Java.")
+    log = Path(where.removeprefix("Spark's output is in "))
+    assert log.parent == tmp_path
+    assert log.read_text() == "noise on output\nJAVA_HOME is not set\n"
