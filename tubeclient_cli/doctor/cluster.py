@@ -45,7 +45,8 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], addresse
 
 
 def _check_layout(options: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:
-    from spark_source.cluster.cluster import TubeCluster, check_scope, client_settings
+    from spark_source.cluster.cluster import TubeCluster, check_scope
+    from spark_source.options.access import client_settings
     from spark_source.options.given import parse_options
 
     parsed = parse_options(options)
