@@ -22,17 +22,13 @@ def events_json(commits: Sequence[CommitFacts]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     reading: list[CommitFacts] = []
     for commit in commits:
-        told = [*_told(commit)]
+        told = _told(commit)
+        if told and reading:
+            found.append(_read(reading))
+            reading = []
+        found += told
         if commit.partitions_moved:
-            if told and reading:
-                found.append(_read(reading))
-                reading = []
             reading.append(commit)
-        if told:
-            if reading:
-                found.append(_read(reading))
-                reading = []
-            found += told
         if len(found) >= _MOST:
             return found[:_MOST]
     if reading:
@@ -56,14 +52,10 @@ def _told(commit: CommitFacts) -> list[dict[str, Any]]:
         )
     if commit.new_run and _RESET not in commit.client_version:
         began = datetime.fromtimestamp(commit.run_epoch / 1000, UTC)
-        told.append(
-            _event(
-                commit,
-                "run",
-                f"a new run with {_count(commit.source_count, 'node')}, begun {began:%Y-%m-%d %H:%M:%S} UTC, release "
-                f"{commit.client_version}",
-            )
-        )
+        # Where only a listener writes, the run has no number.
+        since = f", begun {began:%Y-%m-%d %H:%M:%S} UTC" if commit.run_epoch else ""
+        text = f"a new run with {_count(commit.source_count, 'node')}{since}, release {commit.client_version}"
+        told.append(_event(commit, "run", text))
     if commit.changed_nodes:
         moves = "; ".join(
             f"{count:,} from node {_node(before)} to node {_node(after)}" for before, after, count in commit.changes

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from offsets_store import GroupProgress
 from offsets_store.health import GroupPast
 from tubeclient.admin import BrokerState, GroupMember
 from tubeclient.keys import StoreBounds, StoreKey, TopicLayout
 
-__all__ = ["BrokerFacts", "ClusterFacts", "CommitFacts", "Facts", "GroupFacts", "LetterFacts", "ReasonFacts", "Source"]
+__all__ = [
+    "TABLE",
+    "BrokerFacts",
+    "ClusterFacts",
+    "CommitFacts",
+    "Facts",
+    "GroupFacts",
+    "LetterFacts",
+    "ReasonFacts",
+    "Source",
+]
+
+TABLE: Final = "offsets table"
+"""The name of the source that groups come from."""
 
 
 class CommitFacts(NamedTuple):
@@ -122,3 +135,12 @@ class Facts:
     groups: tuple[GroupFacts, ...] | None
     cluster: ClusterFacts | None
     letters: LetterFacts | None
+
+    @property
+    def table_at_ms(self) -> int:
+        """The moment that groups are judged at: while the offsets table cannot be read, when it was read last. What
+        the groups committed since then is not known, so their silence since then means nothing."""
+        for source in self.sources:
+            if source.name == TABLE and source.failure is not None and source.as_of_ms is not None:
+                return source.as_of_ms
+        return self.now_ms

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from offsets_store import OffsetsTable
 from offsets_store.errors import display_uri, scrub
 from tubeclient_cli.dashboard.cluster_look import ClusterLook
-from tubeclient_cli.dashboard.facts import ClusterFacts, Facts, GroupFacts, LetterFacts, ReasonFacts
+from tubeclient_cli.dashboard.facts import TABLE, ClusterFacts, Facts, GroupFacts, LetterFacts, ReasonFacts
 from tubeclient_cli.dashboard.looks import Look
 from tubeclient_cli.dashboard.table_look import TableLook
 
@@ -44,7 +44,7 @@ class Gatherer:
         self._storage_options = storage_options
         table = OffsetsTable(offsets_table, storage_options)
         self.table: Look[tuple[GroupFacts, ...]] = Look(
-            "offsets table",
+            TABLE,
             display_uri(offsets_table),
             TableLook(table, groups, most_commits=most_commits, history_s=history_s),
             self._explain,

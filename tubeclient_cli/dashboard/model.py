@@ -71,7 +71,7 @@ class _Group:
         self._states = partition_states(group, facts.cluster)
         self.name = group_name(group)
         self.rows_behind = rows_behind(self._states)
-        self.verdict: GroupVerdict = judge_group(group, self._states, facts.cluster, facts.now_ms)
+        self.verdict: GroupVerdict = judge_group(group, self._states, facts.cluster, facts.table_at_ms)
 
     def overview(self) -> dict[str, Any]:
         progress = self._group.progress
@@ -140,6 +140,8 @@ def _headline(groups: list[_Group], facts: Facts) -> dict[str, str]:
     if silent:
         more = f" and {len(silent) - 1:,} more do" if len(silent) > 1 else " does"
         told += f" Broker {silent[0]}{more} not answer."
+    if facts.table_at_ms < facts.now_ms:
+        told = f"When the table could last be read: {told}"
     worst = Verdict.WARN if silent and not sick else verdict
     return {"verdict": worst, "text": told}
 

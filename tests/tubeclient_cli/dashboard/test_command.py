@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,6 +123,23 @@ def test_a_store_that_never_answers_neither_hangs_the_dashboard_nor_shows_its_se
     assert look_at.source.failure
     if look == "--bad-records":
         assert document["groups"] or dashboard_json(gatherer.facts(0))["groups"]
+
+
+def test_it_serves_at_the_printed_address_until_ctrl_c(uri: str) -> None:
+    command = [sys.executable, "-m", "tubeclient_cli.app", "dashboard", "--offsets-table", uri, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+            assert found is not None
+            with urllib.request.urlopen(f"{found[0]}data.json", timeout=60) as answer:
+                sources = json.load(answer)["sources"]
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert sources[0]["name"] == "offsets table"
+    assert (process.returncode, said) == (0, "ended\n")
 
 
 def test_options_of_the_cluster_need_the_cluster(uri: str) -> None:

@@ -27,8 +27,11 @@ def test_what_happens_between_parts_them() -> None:
 
 
 def test_a_commit_that_reads_and_changes_tells_both_once() -> None:
-    events = told(commit(rows_read=9), commit(rows_read=5, taken_over=1), commit(rows_read=7))
-    assert [kind for kind, _ in events] == ["read", "read", "nodes", "read"]
+    assert told(commit(rows_read=9), commit(rows_read=5, taken_over=1), commit(rows_read=7)) == [
+        ("read", "1 commit read 9 rows at most"),
+        ("nodes", "1 partition had backlog taken over"),
+        ("read", "2 commits read 12 rows at most"),
+    ]
 
 
 def test_resets_rewinds_runs_and_partitions() -> None:
@@ -37,8 +40,9 @@ def test_resets_rewinds_runs_and_partitions() -> None:
     ]
     [(kind, text)] = told(commit(partitions_back=1, rows_back=1200))
     assert (kind, text) == ("back", "1 partition went back, by 1,200 rows at most: these rows are read again")
-    [(kind, text)] = told(commit(new_run=True, run_epoch=0))
-    assert (kind, text) == ("run", "a new run with 2 nodes, begun 1970-01-01 00:00:00 UTC, release 0.1.0")
+    [(kind, text)] = told(commit(new_run=True, run_epoch=86_400_000))
+    assert (kind, text) == ("run", "a new run with 2 nodes, begun 1970-01-02 00:00:00 UTC, release 0.1.0")
+    assert told(commit(new_run=True, run_epoch=0)) == [("run", "a new run with 2 nodes, release 0.1.0")]
     assert told(commit(entered=2, left=1)) == [("partitions", "2 partitions came and 1 partition left")]
 
 

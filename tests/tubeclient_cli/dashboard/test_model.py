@@ -92,3 +92,14 @@ def test_a_silent_broker_is_a_warning_although_all_groups_are_well() -> None:
 def test_groups_that_are_well_are_counted() -> None:
     other = group(read(key(0), 10, 10), name="other")
     assert dashboard_json(facts(WELL, other))["headline"] == {"verdict": "OK", "text": "2 groups are well."}
+
+
+def test_a_table_that_cannot_be_read_does_not_make_groups_silent() -> None:
+    minute_ms = 60_000
+    table = Source("offsets table", "s3://lake/o", NOW_MS - 30 * minute_ms, "no answer for 1800 s")
+    some = group(read(key(0), 3, 10), at_ms=NOW_MS - 31 * minute_ms)
+    found = dashboard_json(Facts(NOW_MS, (table,), (some,), None, None))
+    assert found["groups"][0]["verdict"] == "OK"
+    assert found["headline"]["text"].startswith("When the table could last be read: ")
+    fresh = Facts(NOW_MS, (table._replace(as_of_ms=NOW_MS, failure=None),), (some,), None, None)
+    assert dashboard_json(fresh)["groups"][0]["verdict"] == "STOP"

@@ -60,16 +60,31 @@ def test_only_the_wanted_groups_are_read(table: OffsetsTable) -> None:
     ]
 
 
-def test_old_commits_are_read_bit_by_bit_and_none_twice(table: OffsetsTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(table, 1, 2, 3, 4)
-    read_versions: list[int] = []
+@pytest.fixture
+def read_versions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The versions of tables that are read from now on."""
+    found: list[int] = []
     at_version = OffsetsTable.at_version
 
-    def counted(self: OffsetsTable, key: GroupKey, version: int) -> GroupProgress | None:
-        read_versions.append(version)
+    def noted(self: OffsetsTable, key: GroupKey, version: int) -> GroupProgress | None:
+        found.append(version)
         return at_version(self, key, version)
 
-    monkeypatch.setattr(OffsetsTable, "at_version", counted)
+    monkeypatch.setattr(OffsetsTable, "at_version", noted)
+    return found
+
+
+def test_commits_of_other_groups_are_not_read(table: OffsetsTable, read_versions: list[int]) -> None:
+    write(table, 1)
+    write(table, 1, 2, 3, group=GroupKey("other", ["views"]))
+    write(table, 5)
+    [facts] = TableLook(table, ["clicks_etl"], history_s=60)()
+    assert [commit.rows_read for commit in facts.commits] == [4, 0]
+    assert sorted(read_versions) == [0, 1, 5]
+
+
+def test_old_commits_are_read_bit_by_bit_and_none_twice(table: OffsetsTable, read_versions: list[int]) -> None:
+    write(table, 1, 2, 3, 4)
     seconds = iter(range(1_000))
     look = TableLook(table, history_s=1, clock_s=lambda: next(seconds))
     lengths = []

@@ -43,7 +43,7 @@ export class Chart {
       cursor: { sync: { key: SYNC }, drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
-        { ...axis, values: (_, ticks) => timeTicks(ticks) },
+        { ...axis, size: 34, values: (_, ticks) => timeTicks(ticks) },
         { ...axis, size: 62, values: (_, ticks) => ticks.map(brief) },
       ],
       series: [

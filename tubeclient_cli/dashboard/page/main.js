@@ -142,7 +142,7 @@ function drawDetail(group, detail) {
     ["Partitions", count(group.partitions)],
     ["Nodes", count(group.nodes)],
     ["Clients at the master", group.clients === null ? "–" : count(group.clients)],
-    ["Run since", moment(group.runEpoch, model.now)],
+    ["Run since", group.runEpoch === 0 ? "–" : moment(group.runEpoch, model.now)],
   ];
   by("figures").replaceChildren(...figures.map(([title, value]) => element(
     "div", {}, element("dt", {}, title), element("dd", {}, value),
