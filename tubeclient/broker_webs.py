@@ -208,10 +208,8 @@ class BrokerWebs:
         self.check_place(broker)
         web = self.of(broker)
         if web is None:
-            reason = f" ({self._failure})" if self._failure is not None else ""
-            raise ConnectError(
-                f"broker {broker} {what_for} over HTTP only, but its web port is unknown{reason}; check masterWebPort"
-            )
+            reason = f": {self._failure}" if self._failure is not None else "; check masterWebPort"
+            raise ConnectError(f"broker {broker} {what_for} over HTTP only, but its web port is unknown{reason}")
         return web
 
 

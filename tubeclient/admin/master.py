@@ -33,8 +33,8 @@ class MasterWeb:
     def ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
         """Return `to_value` of the answer.
 
-        Raises RemoteError if the active master refuses. If no master answers, raises the error of the only one, or a
-        TransportError with the reasons of all.
+        Raises RemoteError if the active master refuses. If no master answers, raises a TransportError with the reasons
+        of all, or the ProtocolError or StandbyMaster of the only one.
         """
         failures: list[TubeError] = []
         for address in self.addresses:
@@ -44,11 +44,12 @@ class MasterWeb:
             except (TransportError, ProtocolError, StandbyMaster) as error:
                 _log.debug("no help with %s from master %s: %s", method, address, type(error).__name__)
                 failures.append(error)
-        if len(failures) == 1:
+        if len(failures) == 1 and not isinstance(failures[0], TransportError):
             raise failures[0]
         raise TransportError(
-            f"no master answered {method}: {'; '.join(map(str, failures))}", condition="MASTER_UNREACHABLE"
-        )
+            f"no master answered {method}: {'; '.join(map(str, failures))}; check masterServers and masterWebPort",
+            condition="MASTER_UNREACHABLE",
+        ) from failures[0]
 
     def brokers(self) -> list[BrokerState]:
         """All brokers in the master's configuration, sorted by id."""
