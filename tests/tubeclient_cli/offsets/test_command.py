@@ -153,6 +153,9 @@ def test_lag_older_than_a_bound_is_exit_code_1(tmp_path: Path) -> None:
         assert done.stderr.startswith("clicks: the oldest unread message is of 20")
         found = json.loads(offsets.run("lag", "--json", "--max-age", "20m", *offsets.cluster).stdout)
         assert datetime.fromisoformat(found["topicSets"][0]["oldestUnreadAt"]).strftime("%Y%m%d%H%M") == minutes_ago(30)
+        # Of several partitions, the oldest message counts.
+        offsets.table.open_run(KEY, 2, force=True).record(at({A: 28, C: 0}))
+        assert offsets.run("lag", "--max-age", "60m", *offsets.cluster).exit_code == 1
         assert "--max-age asks the brokers for their messages" in offsets.error("lag", "--max-age", "20m")
         feed.send(2, time="")
         offsets.table.open_run(KEY, 2, force=True).record(at({A: 56, C: 56}))

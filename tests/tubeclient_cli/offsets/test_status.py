@@ -29,6 +29,7 @@ from tubeclient.settings import parse_master_servers
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "group-status.md").read_text(encoding="utf-8")
+KEY = GroupKey(GROUP, ["clicks"])
 DAY_S = 24 * 60 * MINUTE_S
 # Ten commits, ten seconds apart, and a moment.
 RECENT_S = 101
@@ -200,6 +201,13 @@ def test_a_query_that_completes_no_first_batch_has_stopped(bench: Bench) -> None
     query = bench.query(20 * MINUTE_S)
     query.begin()
     assert bench.verdicts(code=1) == [("STOP", "no commit for 20 min while 1 rows wait")] * 2
+
+
+def test_a_partition_that_the_master_does_not_list_cannot_be_judged(bench: Bench) -> None:
+    bench.offsets.table.open_run(KEY, 1).record(at({A: 0, PartitionKey(1, "clicks", 7): 0}, 0))
+    (verdict, _), (unlisted, why) = bench.verdicts(code=3)
+    assert (verdict, unlisted) == ("OK", "UNKNOWN")
+    assert why == "the master does not list it: broker 1 is away, or the topic was deleted"
 
 
 def test_a_group_without_partitions_is_well(bench: Bench) -> None:
