@@ -269,7 +269,9 @@ def test_a_restart_over_data_that_expired_before_its_index(
     feed.send(250)
     for store_id in range(2):
         feed.tube.expire_data(feed.topic, 100 * ENTRY, store_id=store_id)
-    with pytest.raises(Exception, match=rf"DataLoss: partition 1:{feed.topic}:\d+ should be read from \d+, but the"):
+    with pytest.raises(
+        Exception, match=rf"\[DATA_LOSS\] partition 1:{feed.topic}:\d+ should be read from \d+, but the"
+    ):
         run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
     assert sink.all == feed.sent[:50]
 
@@ -283,7 +285,7 @@ def test_loss_ends_the_query_or_is_counted(delta_spark: SparkSession, plain_feed
     assert 0 < low <= 40
     sink = Batches()
     frame = stream(delta_spark, feed.options(startingOffsets=begin))
-    with pytest.raises(Exception, match=rf"DataLoss: partition 1:{feed.topic}:0 should be read from 0, but the"):
+    with pytest.raises(Exception, match=rf"\[DATA_LOSS\] partition 1:{feed.topic}:0 should be read from 0, but the"):
         run_available(frame, tmp_path / "checkpoint", sink)
     assert sink.runs == 0
     feed.wait_until_free()

@@ -138,7 +138,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(
         family.tube.delete_topic(goes.topic)
         if fail:
             wait_for(query.exception, "the query to end")
-            lost = rf"DataLoss: partition 1:{goes.topic}:0 should be read from 280, but .* Set failOnDataLoss=false"
+            lost = rf"\[DATA_LOSS\] partition 1:{goes.topic}:0 should be read from 280, but .* Set failOnDataLoss=false"
             with pytest.raises(Exception, match=lost):
                 query.awaitTermination(1)
         else:

@@ -90,7 +90,7 @@ def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Be
 
     letters = str(bench.folder / "letters")
     send(bench, 19, 2)
-    with pytest.raises(StreamingQueryException, match=r"TooManyBadRecords: 2 of 21 records of batch 0 are bad"):
+    with pytest.raises(StreamingQueryException, match=r"\[TOO_MANY_BAD_RECORDS\] 2 of 21 records of batch 0 are bad"):
         bench.run(bad_records=letters, max_bad_records="5%")
     assert not DeltaTable.is_deltatable(bench.settings.target)
     assert letters_of(bench.folder) == []

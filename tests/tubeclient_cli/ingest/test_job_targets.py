@@ -23,7 +23,7 @@ def test_one_checkpoint_with_one_target_then_another_then_the_first(bench: Bench
     bench.send(20)
     bench.run("one")
     bench.send(20)
-    with pytest.raises(StreamingQueryException, match=r"RowsWouldBeMissing: batch 1 .* Is it another table"):
+    with pytest.raises(StreamingQueryException, match=r"\[ROWS_WOULD_BE_MISSING\] batch 1 .* Is it another table"):
         bench.run("one", target=other)
     bench.send(20)
     assert sum(event.rows for event in bench.run("one")) == 40
@@ -37,7 +37,9 @@ def test_a_target_that_was_dropped_is_not_gone_on_with_by_an_old_checkpoint(benc
     bench.run("one")
     shutil.rmtree(bench.settings.target)
     bench.send(20)
-    with pytest.raises(StreamingQueryException, match=r"RowsWouldBeMissing: batch 1 .* Start with a new checkpoint"):
+    with pytest.raises(
+        StreamingQueryException, match=r"\[ROWS_WOULD_BE_MISSING\] batch 1 .* Start with a new checkpoint"
+    ):
         bench.run("one")
     assert sum(event.rows for event in bench.run("two", starting_offsets="earliest")) == 40
     assert bench.repeated_or_missing() == {}
@@ -58,7 +60,9 @@ def test_a_copy_of_the_target_is_gone_on_with_from_where_the_user_says(bench: Be
     for checkpoint in ("one", "two"):
         with pytest.raises(UnknownRows, match=rf"{copy} is a copy of another .* endOffsets in the userMetadata"):
             bench.run(checkpoint)
-    with pytest.raises(StreamingQueryException, match=r"UnknownRows: batch 2 .* is a copy of another .* endOffsets in"):
+    with pytest.raises(
+        StreamingQueryException, match=r"\[TARGET_ROWS_UNKNOWN\] batch 2 .* is a copy of another .* endOffsets in"
+    ):
         bench.run("one", starting_offsets="group")
     copied = DeltaTable(first).history()[-1]
     ends = json.dumps(json.loads(copied["userMetadata"])["tubeclient"]["endOffsets"])
@@ -150,7 +154,7 @@ def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench
     from pyspark.errors import StreamingQueryException
 
     lenient = leave_broker_away(bench)
-    with pytest.raises(StreamingQueryException, match=r"DataLoss: partition 2:clicks:0 .* \(1 more of that broker"):
+    with pytest.raises(StreamingQueryException, match=r"\[DATA_LOSS\] partition 2:clicks:0 .* \(1 more of that broker"):
         bench.run("one")
     assert sum(event.rows for event in bench.run("one", source_options=lenient)) == 20
     assert bench.tube.add_broker() == 2
