@@ -69,11 +69,15 @@ class TubeSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
         from spark_source.read.schema import check_schema
+        from spark_source.stream.refused_reader import RefusedStreamReader
         from spark_source.stream.stream_reader import TubeStreamReader
 
-        options = self._read_options()
-        check_schema(schema, options)
-        options.check_stream(read_limits=HAS_READ_LIMITS)
+        try:
+            options = self._read_options()
+            check_schema(schema, options)
+            options.check_stream(read_limits=HAS_READ_LIMITS)
+        except Exception as error:
+            return RefusedStreamReader(error)
         self._planned = True
         return TubeStreamReader(options)
 

@@ -160,5 +160,15 @@ def test_what_spark_calls_is_behind_the_boundary() -> None:
 
 
 def test_a_schema_of_the_users_is_one_line() -> None:
-    [line] = shown(lambda: DefaultSource(OPTIONS).streamReader(StructType([])))
+    reader = DefaultSource(OPTIONS).streamReader(StructType([]))
+    [line] = shown(reader.initialOffset)
     assert "[FIXED_SCHEMA]" in line
+
+
+def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
+    """At `streamReader` itself Spark would hide it."""
+    source = DefaultSource({**OPTIONS, "endingoffsets": "latest"})
+    reader = source.streamReader(source.schema())
+    for call in (reader.initialOffset, reader.latestOffset, lambda: reader.partitions({}, {})):
+        [line] = shown(call)
+        assert "] endingOffsets belongs to batch reads" in line
