@@ -92,15 +92,16 @@ def test_options_are_checked_when_the_source_is_made() -> None:
 
 def test_another_schema_is_refused() -> None:
     one, other = source(), StructType([StructField("x", LongType())])
-    for make in (one.reader, one.streamReader):
+    for make in (one.reader, lambda schema: one.streamReader(schema).initialOffset()):
         with pytest.raises(ConfigurationError, match="fixed schema"):
             make(other)
     assert one.schema() == source().schema() != source(includeattributes="true").schema()
 
 
 def test_streaming_and_batch_options_are_checked_for_each() -> None:
+    both = source(endingoffsets="latest")
     with pytest.raises(ConfigurationError, match="endingOffsets"):
-        stream_reader(endingoffsets="latest")
+        both.streamReader(both.schema()).initialOffset()
     one = source(startingoffsets="latest")
     with pytest.raises(ConfigurationError, match="must not be latest"):
         one.reader(one.schema())
@@ -149,7 +150,7 @@ def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
         make(rows, True)
     with pytest.raises(ConfigurationError, match="column value has the type bigint"):
         make(StructType([StructField("value", LongType())]), False)
-    for read in (one.schema, lambda: one.reader(rows), lambda: one.streamReader(rows)):
+    for read in (one.schema, lambda: one.reader(rows), lambda: one.streamReader(rows).initialOffset()):
         with pytest.raises(ConfigurationError, match="option topic applies to writes only"):
             read()
     with pytest.raises(ConfigurationError, match="option consumerGroup applies to reads only"):

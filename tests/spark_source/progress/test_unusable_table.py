@@ -172,7 +172,7 @@ def test_a_table_that_is_replaced_under_a_running_query(
     frame = stream(delta_spark, options)
     if mode == "strict":
         said = (
-            r"OffsetsTableError: the query ends because its offsets table could not be written and offsetsTableMode is "
+            r"\] the query ends because its offsets table could not be written and offsetsTableMode is "
             r"strict: \S+/offsets is a file; name a new or empty folder as the offsets table. Nothing is lost: repair "
             r"the table"
         )
