@@ -69,7 +69,7 @@ def test_a_bad_record_ends_the_job_and_nothing_of_its_batch_is_written(bench: Be
     with pytest.raises(Exception, match="USER_RAISED_EXCEPTION") as caught:
         bench.run(records=IDS)
     cause = with_advice(short_cause(str(caught.value)))
-    assert cause.startswith("bad record in topic clicks, partition 1:clicks:0, message id ")
+    assert cause.startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:0, message id ")
     assert ": id is NOT NULL and has no value. Nothing of its batch was written. Correct the format" in cause
     assert "secret" not in cause
     assert DeltaTable(bench.settings.target).version() == version
