@@ -68,11 +68,13 @@ class TubeSource(DataSource):
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
-        from spark_source.read.schema import check_schema
         from spark_source.stream.refused_reader import RefusedStreamReader
-        from spark_source.stream.stream_reader import TubeStreamReader
 
         try:
+            # A package that is missing is told by the reader as well.
+            from spark_source.read.schema import check_schema
+            from spark_source.stream.stream_reader import TubeStreamReader
+
             options = self._read_options()
             check_schema(schema, options)
             options.check_stream(read_limits=HAS_READ_LIMITS)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import io
+import sys
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 from pyspark.sql.types import StructType
@@ -15,6 +17,7 @@ from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
 from spark_source.boundary import as_one_line, main_module, passed_on
 from spark_source.plan.read_task import ReadTask
+from spark_source.stream.refused_reader import RefusedStreamReader
 from spark_source.stream.stream_reader import TubeStreamReader
 from tubeclient.errors import ConfigurationError, DataLoss, TopicNotDeployed
 from tubeclient.extras import brought_by
@@ -169,6 +172,19 @@ def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
     """At `streamReader` itself Spark would hide it."""
     source = DefaultSource({**OPTIONS, "endingoffsets": "latest"})
     reader = source.streamReader(source.schema())
-    for call in (reader.initialOffset, reader.latestOffset, lambda: reader.partitions({}, {})):
+    calls: list[Callable[[], object]] = [
+        reader.initialOffset,
+        cast(RefusedStreamReader, reader).latestOffset,
+        lambda: reader.partitions({}, {}),
+    ]
+    for call in calls:
         [line] = shown(call)
         assert "] endingOffsets belongs to batch reads" in line
+
+
+def test_a_package_that_a_stream_lacks_is_told_at_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = DefaultSource(OPTIONS)
+    schema = source.schema()
+    monkeypatch.setitem(sys.modules, "spark_source.stream.stream_reader", None)
+    reader = source.streamReader(schema)
+    assert "spark_source.stream.stream_reader" in shown(reader.initialOffset)[-1]
