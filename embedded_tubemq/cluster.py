@@ -70,6 +70,16 @@ class EmbeddedTubeMQ:
     ) -> None:
         if brokers < 1:
             raise ConfigurationError(f"a cluster has at least one broker, not {brokers}")
+        last = brokers - 1
+        for whose, port in {
+            "the master's port": master_port,
+            "the master's web port": master_web_port,
+            f"broker {brokers}'s port": broker_port and broker_port + last,
+            "the master's TLS port": tls.master_port if tls is not None else 0,
+            f"broker {brokers}'s TLS port": tls.broker_port + last if tls is not None and tls.broker_port else 0,
+        }.items():
+            if not 0 <= port < 65536:  # the system would take it modulo 65536
+                raise ConfigurationError(f"{whose} {port} is not from 0 to 65535")
         self.data_dir = Path(data_dir)
         self._wanted_topics = list(topics)
         self._clock = clock

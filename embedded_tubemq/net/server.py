@@ -11,6 +11,7 @@ from collections import deque
 from embedded_tubemq.broker.answer_bytes import frame_pieces
 from embedded_tubemq.common.faults import ConnectionFault
 from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.net.listener import listen
 from embedded_tubemq.net.plain_transport import PlainTransport
 from embedded_tubemq.net.rpc import Endpoint, Reply
 from tubeclient.errors import ProtocolError
@@ -20,7 +21,6 @@ __all__ = ["TcpServer"]
 
 _LOG = logging.getLogger("embedded_tubemq")
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
-_BACKLOG = 1024
 _WRITE_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0
 _HANDSHAKE_SECONDS = 5.0
@@ -39,12 +39,8 @@ class TcpServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port. With `port` 0 the system chooses it."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        self._listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-        self._listener.setblocking(False)
-        loop.add_reader(self._listener, self._accept, self._listener)
+        self._listener = await listen(host, port)
+        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
         bound: int = self._listener.getsockname()[1]
         return bound
 
