@@ -9,9 +9,8 @@ must be installed where driver and executors run.
 
 from __future__ import annotations
 
-import typer
-
 from tubeclient_cli.app import ingest
+from tubeclient_cli.common.terminal import script_app
 
 if __name__ == "__main__":
-    typer.run(ingest)
+    script_app(ingest)()

@@ -1,0 +1,92 @@
+"""The mirror's settings; tests/jobs/test_jobs_page.py runs it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from jobs.mirror_topic import MirrorSettings, load_mirror, mirror_topic
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.terminal import script_app
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = ROOT / "conf" / "mirror.toml"
+
+
+def changed(**changes: Any) -> MirrorSettings:
+    return replace(load_mirror(SHIPPED), **changes)
+
+
+def test_the_shipped_settings_are_what_source_and_sink_get() -> None:
+    settings = load_mirror(SHIPPED)
+    assert dict(settings.read()) == {
+        "masterServers": "10.0.0.1:8715",
+        "consumerGroup": "clicks_mirror",
+        "subscribe": "clicks",
+        "masterWebPort": "8080",
+        "sourceCount": "8",
+        "maxOffsetsPerTrigger": "2000000",
+        "startingOffsets": "earliest",
+        "offsetsTable": "/lake/_offsets",
+        "payload": "raw",
+        "badMessages": "fail",
+        "includeAttributes": "true",
+    }
+    assert dict(settings.write()) == {"masterServers": "10.1.0.1:8715", "retryLimit": "60s"}
+    assert settings.trigger_options == {"availableNow": True}
+    assert changed(trigger="10s").trigger_options == {"processingTime": "10000 milliseconds"}
+    at = changed(starting_offsets="2026-11-21T10:31Z").read()
+    assert (at["startingTimestamp"], at["startingOffsetsByTimestampStrategy"]) == ("1795257060000", "latest")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"checkpoint": " "}, "checkpoint is blank"),
+        ({"trigger": "soon"}, "trigger"),
+        ({"starting_offsets": "soon"}, "startingOffsets"),
+        ({"source_options": {"badMessages": "keep"}}, "badMessages is keep, .* needs fail"),
+        ({"source_options": {"includeattributes": "false"}}, "includeAttributes is false, .* needs true"),
+        ({"source_options": {"subscribe": "a"}}, "subscribe has a setting of its own, topics"),
+        ({"source_options": {"endingOffsets": "latest"}}, "endingOffsets belongs to batch reads"),
+        ({"sink_options": {"messageTimeZone": "UTC"}}, r"a setting of its own, messageTimeZone in \[source\]"),
+        ({"sink_options": {"sourceCount": "1"}}, "sourceCount"),
+        ({"to_topic": "not a topic"}, "topic"),
+        ({"storage_options": {"k": "v"}, "offsets_table": None}, "without offsetsTable"),
+    ],
+)
+def test_wrong_settings_are_told(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        changed(**changes)
+
+
+def test_a_topic_is_not_copied_to_itself() -> None:
+    for to_topic in (None, "clicks"):
+        with pytest.raises(ConfigurationError, match=r"both clusters have the master 10\.0\.0\.1:8715, .* without end"):
+            changed(to_master_servers="10.9.0.1:8715,10.0.0.1", to_topic=to_topic)
+    assert changed(to_master_servers="10.0.0.1", to_topic="clicks_copy").write()["topic"] == "clicks_copy"
+
+
+def test_what_is_missing_is_one_line_before_spark_is_started(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.toml"
+    path.write_text('[mirror]\nmaster-servers = "a"\ntopics = ["a"]\n')
+    done = CliRunner().invoke(script_app(mirror_topic), ["--settings", str(path)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    said = f"mirror_topic.py: [INVALID_SETTING] {path}: [mirror] lacks consumer-group, to-master-servers, checkpoint\n"
+    assert done.stderr == said
+
+
+def test_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUBE_PASSWORD", "geheim")
+    secret = '\nauthUser = "etl"\nauthPassword = { env = "TUBE_PASSWORD" }'
+    text = SHIPPED.read_text().replace("\n[source]", f"\n[source]{secret}").replace("\n[sink]", f"\n[sink]{secret}")
+    path = tmp_path / "mirror.toml"
+    path.write_text(text.replace("\n[storage-options]", '\n[storage-options]\nkey = "geheim"'))
+    settings = load_mirror(path)
+    assert settings.read()["authPassword"] == settings.write()["authPassword"] == "geheim"
+    assert settings.read()["storageOption.key"] == "geheim"
+    assert "geheim" not in f"{settings!r}{settings.read()!r}{settings.write()!r}"
