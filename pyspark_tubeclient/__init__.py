@@ -12,7 +12,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from spark_source.source import TubeSource as DefaultSource
+try:
+    from spark_source.source import TubeSource as DefaultSource
+except ModuleNotFoundError as error:
+    if error.name != "pyspark.sql.datasource":
+        raise
+    from importlib.metadata import version
+
+    raise ImportError(
+        f"[NEEDS_NEWER_SPARK] this Python has pyspark {version('pyspark')}, and Python data sources need Spark 4"
+    ) from None
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress

@@ -1,7 +1,7 @@
 """`format("tubeclient")` of `spark.read`, `spark.readStream`, `df.write` and `df.writeStream`.
 
 Spark imports this module when it looks for data sources. A failed import here would break all other sources. So it
-imports only Spark's own classes and `boundary`; the rest is imported when a reader or writer is made.
+imports only Spark's own classes, `boundary` and `sent`; the rest is imported when a reader or writer is made.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_source.boundary import as_one_line
+from spark_source.sent import SentToTasks
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["TubeSource"]
 
 
-class TubeSource(DataSource):
+class TubeSource(SentToTasks, DataSource):
     """The data source `tubeclient`. Its options are those of `spark_source.options`.
 
     The constructor checks each value. Combinations for a read are checked when Spark asks for the schema (in `load`),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from spark_source.cluster.membership import Membership
 from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
@@ -15,6 +15,7 @@ from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
+from tubeclient.flows.message_pack import BadMessages
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
@@ -76,7 +77,7 @@ class TubeCluster:
     """The cluster of `settings`, limited to the topics of `subscription`."""
 
     def __init__(
-        self, settings: ClientSettings, subscription: Subscription, bad_messages: Literal["fail", "keep"] = "fail"
+        self, settings: ClientSettings, subscription: Subscription, bad_messages: BadMessages = "fail"
     ) -> None:
         self._settings = settings
         self._subscription = subscription

@@ -51,6 +51,8 @@ _UNITS_MS: Final = {
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
+_MOST_DAYS: Final = 36_500
+"""Of a length of time: far more would be before the first date, or after the last one."""
 
 
 def text(value: str) -> str:
@@ -161,6 +163,8 @@ def duration_ms(low_ms: int) -> Callable[[str], int]:
             raise ValueError(f"is {value!r}; write a number and a unit, such as 500ms, 10s, 15m, 2h")
         if int(match[1]) * unit < low_ms:
             raise ValueError(f"is {value!r}; the minimum is {low_ms}ms")
+        if int(match[1]) * unit > _MOST_DAYS * _UNITS_MS["d"]:
+            raise ValueError(f"is {value!r}; the maximum is {_MOST_DAYS}d")
         return int(match[1]) * unit
 
     return parse

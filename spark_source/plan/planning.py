@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
-from spark_source.plan.windows import StoreWindows, clamped, window_ends
+from spark_source.plan.windows import StoreWindows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.store_growth import StoreGrowth
 
@@ -81,14 +81,14 @@ def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: 
     begin = growth.begin_of(partition_id) if growth is not None else None
     if begin is None or not others:
         return held.min_offset
-    return clamped(min(begin, max(run.offset for run in others)), held)
+    return held.nearest(min(begin, max(run.offset for run in others)))
 
 
 def _advanced(run: Run, ids: frozenset[int] | None, held: StoreBounds, ends: Mapping[int, int]) -> list[Run]:
     """The run with its partitions in `ids` (None: all) moved to the end of the window that begins at its offset."""
     if ids is not None and ids.isdisjoint(run.ids):
         return [run]
-    end = ends[clamped(run.offset, held)]
+    end = ends[held.nearest(run.offset)]
     if run.offset >= end:
         return [run]
     if ids is None or ids.issuperset(run.ids):

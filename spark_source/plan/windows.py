@@ -16,12 +16,7 @@ from typing import NamedTuple
 from spark_source.plan.sharing import share_rows
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 
-__all__ = ["StoreWindows", "clamped", "window_ends"]
-
-
-def clamped(offset: int, held: StoreBounds) -> int:
-    """The nearest offset that the store holds."""
-    return min(max(offset, held.min_offset), held.max_offset)
+__all__ = ["StoreWindows", "window_ends"]
 
 
 class StoreWindows(NamedTuple):
@@ -35,7 +30,7 @@ class StoreWindows(NamedTuple):
     @classmethod
     def of(cls, offsets: Iterable[int], held: StoreBounds) -> StoreWindows:
         """From the partitions' `offsets`, of which some may be outside of the store's bounds."""
-        return cls(sorted({clamped(offset, held) for offset in offsets}), held.max_offset)
+        return cls(sorted({held.nearest(offset) for offset in offsets}), held.max_offset)
 
     @property
     def rows(self) -> int:

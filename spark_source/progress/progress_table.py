@@ -114,8 +114,8 @@ class ProgressTable:
             return None
         waiting = self._ask(lambda: run.initial_waiting(question))
         _log.warning(
-            "the query begins at the initial offsets that the offsets table keeps, because an earlier run's first "
-            "batch is not known to be complete. To begin elsewhere, %s",
+            "the query begins where its last start did, as the offsets table remembers: it is not known whether the "
+            "first batch was completed then. If the query was started again, all is well. To begin elsewhere, %s",
             self.forget_start,
         )
         return Offsets.of(kept).with_waiting(waiting)

@@ -31,13 +31,17 @@ _SECONDS: Final = Metric(
     "Seconds from a batch's planning to its last commit.",
 )
 _LAST_BATCH: Final = Metric(
-    "tubeclient_query_last_batch_timestamp_seconds", "gauge", _LABELS, "When the last batch was complete, since 1970."
+    "tubeclient_query_last_batch_timestamp_seconds",
+    "gauge",
+    _LABELS,
+    "When the last batch was complete, since 1970. Of `tubeclient ingest` before its first batch: when it started.",
 )
 _LAST_TRIGGER: Final = Metric(
     "tubeclient_query_last_trigger_timestamp_seconds",
     "gauge",
     _LABELS,
-    "When Spark last looked for new rows, whether there were any or not, since 1970.",
+    "When Spark last looked for new rows, whether there were any or not, since 1970. Of `tubeclient ingest` "
+    "before its first look: when it started.",
 )
 _BEHIND: Final = Metric(
     "tubeclient_query_rows_behind",
@@ -52,7 +56,8 @@ _TABLE: Final = Metric(
     "tubeclient_query_offsets_table_timestamp_seconds",
     "gauge",
     _LABELS,
-    "When the group's row in the offsets table was last written, since 1970. Only of `tubeclient ingest`.",
+    "When the group's row in the offsets table was last written, or the job started if that was later, since 1970. "
+    "Only of `tubeclient ingest`.",
 )
 
 QUERY_METRICS: Final = (
@@ -97,6 +102,12 @@ class QueryCounts:
     def __init__(self) -> None:
         self._queries: dict[str, _Query] = {}
 
+    def started(self, query: str, at: float, *, has_table: bool) -> None:
+        """A query that reads from TubeMQ started, seconds since 1970. Its times count from then on, so that one that
+        does nothing at all shows."""
+        present = self._of(query).present
+        present |= dict.fromkeys((_LAST_BATCH, _LAST_TRIGGER, *((_TABLE,) if has_table else ())), at)
+
     def batch(self, query: str, batch: QueryBatch) -> None:
         """A batch is complete."""
         of = self._of(query)
@@ -118,7 +129,8 @@ class QueryCounts:
 
     def table_written(self, query: str, at: float) -> None:
         """The group's row in the offsets table is from then, seconds since 1970."""
-        self._of(query).present[_TABLE] = at
+        present = self._of(query).present
+        present[_TABLE] = max(at, present.get(_TABLE, at))
 
     def ended(self, query: str, *, failed: bool) -> None:
         """The query has ended, so nothing is behind any more; its sums stay."""

@@ -24,7 +24,7 @@ from tubeclient.metrics import families, need_prometheus
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["QueryMetrics", "is_batch"]
+__all__ = ["QueryMetrics", "is_batch", "rows_behind_of"]
 
 
 class QueryMetrics(StreamingQueryListener):
@@ -67,7 +67,7 @@ class QueryMetrics(StreamingQueryListener):
         if not is_batch(progress):
             self.counts.looked(query, began)
             return
-        behind = [_behind(source) for source in sources]
+        behind = [rows_behind_of(source) for source in sources]
         self.counts.batch(
             query,
             QueryBatch(
@@ -95,7 +95,9 @@ def is_batch(progress: Mapping[str, Any]) -> bool:
     return "addBatch" in progress["durationMs"]
 
 
-def _behind(source: Mapping[str, Any]) -> int | None:
+def rows_behind_of(source: Mapping[str, Any]) -> int | None:
+    """The most rows that are left to read after a batch, by a source's part of Spark's progress. None if it does not
+    say: Spark asks for the newest offsets when it plans a batch, and not when it runs one again."""
     end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
     return None if end is None or latest is None else rows_behind(latest, end)
 

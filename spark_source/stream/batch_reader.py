@@ -14,6 +14,7 @@ from spark_source.boundary import as_one_line, passed_on
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
+from spark_source.sent import SentToTasks
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = ["TubeBatchReader", "plan_batch"]
 _log = logging.getLogger(__name__)
 
 
-class TubeBatchReader(DataSourceReader):
+class TubeBatchReader(SentToTasks, DataSourceReader):
     """One read of exact ranges. Opens nothing until Spark asks for partitions."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -16,6 +16,7 @@ from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMi
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
+from spark_source.sent import SentToTasks
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["TubeStreamReader"]
 
 
-class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -75,6 +75,19 @@ print(pyspark_tubeclient.DefaultSource.name())
     assert run_python(code).strip() == "tubeclient"
 
 
+def test_a_spark_without_python_data_sources_is_told_at_the_import() -> None:
+    """As pyspark 3.5, which has no such module. It does not look for data sources by itself."""
+    code = """
+import sys
+sys.modules["pyspark.sql.datasource"] = None
+try:
+    import pyspark_tubeclient
+except ImportError as error:
+    print(error)
+"""
+    assert run_python(code).startswith("[NEEDS_NEWER_SPARK] this Python has pyspark ")
+
+
 def test_planning_does_not_load_arrow() -> None:
     code = """
 import sys
@@ -83,6 +96,19 @@ import spark_source.progress.progress_table, spark_source.write.sink
 print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
 """
     assert run_python(code).strip() == "[]"
+
+
+def test_what_tasks_get_says_where_this_package_is_missing() -> None:
+    one = source()
+    for sent in (one, one.reader(one.schema())):
+        code = f"import pickle; print(type(pickle.loads({pickled(sent)!r})).__name__)"
+        assert run_python(code).strip() == type(sent).__name__
+        # A Python that finds no installed packages.
+        bare = [sys.executable, "-I", "-S", "-c", code]
+        done = subprocess.run(bare, capture_output=True, text=True, timeout=60, check=False)
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("ModuleNotFoundError: [PACKAGE_MISSING] pyspark-tubeclient is not installed in the")
+        assert sys.executable in last
 
 
 def test_options_are_checked_when_the_source_is_made() -> None:
@@ -144,7 +170,7 @@ def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
     make: Any = one.streamWriter if streaming else one.writer
     rows = StructType([StructField("value", StringType())])
     writer = make(rows, False)
-    assert len(pickled(writer)) < 1024
+    assert len(pickled(writer)) < 2048
     assert isinstance(pickle.loads(pickled(writer)), TubeStreamWriter if streaming else TubeBatchWriter)
     with pytest.raises(ConfigurationError, match=r'use (outputMode|mode)\("append"\)'):
         make(rows, True)

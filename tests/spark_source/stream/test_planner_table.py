@@ -30,7 +30,7 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
     assert not caplog.records
     restarted = planner(cluster, offsetsTable=tmp_path)
     assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
-    assert "the query begins at the initial offsets that the offsets table keeps" in caplog.text
+    assert "the query begins where its last start did, as the offsets table remembers" in caplog.text
     # Other starting options, and other partitions, are another question.
     for other, begin in (
         ({"startingOffsets": "earliest"}, {"1:t:0": 0, "1:t:1": 0}),
