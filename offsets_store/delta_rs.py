@@ -221,9 +221,9 @@ class DeltaRsStorage:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        folder = _local_folder(self._uri)
+        folder, place = _local_folder(self._uri), display_uri(self._uri)
         if folder is not None and folder.is_file():
-            raise SchemaMismatch(f"{self._uri} is a file; name a new or empty folder as the offsets table")
+            raise SchemaMismatch(f"{place} is a file; name a new or empty folder as the offsets table")
         try:
             table = DeltaTable(self._uri, storage_options=self._effective_options())
         except TableNotFoundError as error:
@@ -231,7 +231,7 @@ class DeltaRsStorage:
                 raise
             if folder is not None and folder.exists() and not _is_free(folder):
                 raise SchemaMismatch(
-                    f"{self._uri} is not a Delta table and not empty; name a new or empty folder as the offsets table"
+                    f"{place} is not a Delta table and not empty; name a new or empty folder as the offsets table"
                 ) from None
             return None
         self._check_schema(table)

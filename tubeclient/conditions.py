@@ -49,7 +49,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     ),
     # Installation
     "PACKAGE_MISSING": Condition(
-        "A Python package is not installed where it is needed.",
+        "A Python package is not installed where it is needed: on the driver, or on the executor that the text names.",
         "Install it into the Python that the text names, or set PYSPARK_PYTHON to a Python that has it.",
     ),
     "OTHER_PYTHON": Condition(
@@ -60,7 +60,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Java is missing, or too old for Spark.", "Install JDK 17 or newer, and set JAVA_HOME to it."
     ),
     "JARS_NOT_FOUND": Condition(
-        "Spark could not get jars, such as Delta's.",
+        "Spark could not get jars, such as Delta's, or runs without them.",
         "Let the machine reach a Maven repository (`spark.jars.repositories`), or give the jars with `spark.jars`.",
     ),
     "SPARK_NOT_STARTED": Condition("Spark did not start.", "Read its log, which the text names."),

@@ -64,6 +64,10 @@ class StoreBounds(NamedTuple):
     min_offset: int
     max_offset: int
 
+    def nearest(self, offset: int) -> int:
+        """The offset within the bounds that is nearest to `offset`."""
+        return min(max(offset, self.min_offset), self.max_offset)
+
 
 class StoreFiles(NamedTuple):
     """A broker's report about a store's files."""

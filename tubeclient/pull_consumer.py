@@ -96,6 +96,9 @@ class PullConsumer(ClientBalanceConsumer):
         topics_interval_ms: int = 300_000,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        for name in options.keys() - ConsumerOptions.__annotations__.keys():
+            # Python's own error would name the base class.
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
         if membership not in ("fixed", "dynamic"):
             raise ConfigurationError(f"membership must be fixed or dynamic, not {membership!r}")
         self._sharing: Sharing | None = None

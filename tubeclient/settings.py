@@ -19,6 +19,10 @@ def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
     """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS."""
     default = DEFAULT_MASTER_TLS_PORT if tls else DEFAULT_MASTER_PORT
     addresses = []
+    if "@" in text:  # not repeated: what is before it may be a password
+        raise ConfigurationError(
+            f"masterServers has an @; write host:port, as in 10.0.0.1:{default}, and name a user in authUser"
+        )
     for piece in filter(None, (part.strip() for part in text.split(","))):
         match = _ADDRESS.fullmatch(piece)
         if match is None or not 0 < int(match[2] or default) < 65536:

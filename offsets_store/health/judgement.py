@@ -39,6 +39,8 @@ WINDOW: Final = 10
 MIN_SILENCE: Final = timedelta(minutes=5)
 """A group that commits faster than this may still be silent so long before it counts as stopped."""
 
+_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
+
 
 class Verdict(StrEnum):
     """What is said about a partition or a group. The later ones are worse, but for UNKNOWN, which says nothing."""
@@ -114,15 +116,14 @@ class GroupHealth:
 
     partitions: tuple[PartitionHealth, ...]
     """Sorted by partition."""
+    verdict: Verdict
+    """The worst one. Partitions that cannot be judged count only if there are no others."""
 
     @classmethod
     def of(cls, partitions: Iterable[PartitionHealth]) -> GroupHealth:
-        return cls(tuple(sorted(partitions, key=lambda one: one.partition)))
-
-    @property
-    def verdict(self) -> Verdict:
-        """The worst verdict. Partitions that cannot be judged count only if there are no others."""
-        return max((one.verdict for one in self.partitions), key=lambda one: one.severity, default=Verdict.OK)
+        """The verdict on the group of these partitions."""
+        found = tuple(sorted(partitions, key=lambda one: one.partition))
+        return cls(found, max({one.verdict for one in found}, key=lambda one: one.severity, default=Verdict.OK))
 
     @property
     def unjudged(self) -> tuple[PartitionKey, ...]:
@@ -148,8 +149,8 @@ def judge(
     """The verdict on a partition by its last commits `past`, the oldest first, and what is left to read now.
 
     `unread` is None if its broker did not tell. Only the last `window` (2 or more) commits count. `max_silence` None
-    means as long as the window's commits took, but at least `MIN_SILENCE`. Times that lie after `now`, by another
-    clock, count as now.
+    means as long as the window's commits took, but at least `MIN_SILENCE`. Times that lie up to a minute after `now`,
+    by another clock, count as now. After a still later commit silence cannot be told: what would be OK is UNKNOWN.
     """
     if window < 2:
         raise ValueError(f"a window of {window} commits shows no movement; use 2 or more")
@@ -166,6 +167,12 @@ def judge(
     else:
         limit = max(MIN_SILENCE, last.at - seen[0].at) if max_silence is None else max_silence
         verdict, why = _silent(seen, unread, now, limit) or _moves(seen, unread, window)
+        if verdict is Verdict.OK and last.at - now > _CLOCK_DIFFERENCE:
+            verdict = Verdict.UNKNOWN
+            why = (
+                f"the last commit is {_span(last.at - now)} ahead of this machine's clock, so it is unknown for how "
+                "long the group is silent; set both clocks"
+            )
     return PartitionHealth(partition, verdict, why, unread and unread.rows, last.next_offset, last.at)
 
 

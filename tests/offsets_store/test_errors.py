@@ -40,6 +40,15 @@ def test_uris_are_shown_without_their_secrets() -> None:
     assert scrub("cannot reach s3://u:pw@h/p?sig=1", {}, "s3://u:pw@h/p?sig=1") == "cannot reach s3://h/p"
 
 
+def test_a_place_that_is_no_table_is_named_without_user_and_password(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path, tmp_path / "file"):
+        with pytest.raises(SchemaMismatch) as caught:
+            OffsetsTable(f"file://the-user:the-password@{place}", {}).groups()
+        assert str(place) in str(caught.value)
+        assert "the-" not in str(caught.value)
+
+
 def test_superseded_run_survives_a_pickle() -> None:
     error = SupersededRun("g", 1, 2, datetime(2026, 1, 2, tzinfo=UTC))
     copy = pickle.loads(pickle.dumps(error))

@@ -155,6 +155,33 @@ def test_what_was_changed_before_a_broker_stopped_is_named(
     assert {group: positions(cluster, group) for group in after} == after
 
 
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        ("set_position", lambda admin: admin.set_offsets("etl", {FIRST: 0, SECOND: ROW})),
+        ("clone_positions", lambda admin: admin.clone_offsets("etl", "copy")),
+        ("remove_positions", lambda admin: admin.remove_offsets("etl")),
+    ],
+)
+def test_what_was_changed_before_an_interruption_is_told(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, method: str, change: Callable[[Admin], object]
+) -> None:
+    admin.set_offsets("etl", {FIRST: ROW, SECOND: 2 * ROW})
+    original = getattr(BrokerWeb, method)
+
+    def call(web: BrokerWeb, *arguments: object) -> object:
+        if web.broker_id == 2:
+            raise KeyboardInterrupt
+        return original(web, *arguments)
+
+    monkeypatch.setattr(BrokerWeb, method, call)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        change(admin)
+    assert caught.value.__notes__ == [
+        "Done before the interruption: 1:single:0. Not known to be done: 2:single:0",
+    ]
+
+
 def test_many_partitions_are_counted_rather_than_listed(
     cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

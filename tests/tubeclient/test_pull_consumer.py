@@ -256,6 +256,11 @@ def test_impossible_options_are_named(settings: ClientSettings, options: dict[st
         PullConsumer(settings, "etl", ["clicks"], **options)  # type: ignore[arg-type]
 
 
+def test_an_option_that_there_is_not_is_told_of_the_class_that_was_called(settings: ClientSettings) -> None:
+    with pytest.raises(TypeError, match=r"^PullConsumer.__init__\(\) got an unexpected keyword argument 'start'$"):
+        PullConsumer(settings, "etl", ["clicks"], start="latest")  # type: ignore[call-arg]
+
+
 def test_a_plan_is_not_refused_before_the_partitions_are_known(settings: ClientSettings) -> None:
     PullConsumer(settings, "etl", ["clicks"], strategy="config", hints=Hints(plan={FIRST: 0})).close()
 

@@ -8,7 +8,15 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import ConnectError, ProtocolError, RegistrationLost, RemoteError, TransportError, TubeError
+from tubeclient.errors import (
+    ConnectError,
+    ProtocolError,
+    RegistrationLost,
+    RemoteError,
+    StandbyMaster,
+    TransportError,
+    TubeError,
+)
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, checked
 from tubeclient.flows.throttling import NO_RULES, FlowRules
@@ -27,6 +35,7 @@ __all__ = [
     "call_master",
     "close_nodes",
     "heartbeat_nodes",
+    "knock",
     "query_view",
     "register_node",
 ]
@@ -229,18 +238,27 @@ def heartbeat_nodes(
     """
     forgotten = []
     for node in nodes:
-        request = master_pb2.HeartRequestC2MV2(
-            clientId=node.client_id,
-            groupName=node.group,
-            subRepInfo=_report(cache, held.get(node.node_id, ())),
-            opsTaskInfo=cache.known_orders(),
-        )
+        request = _heartbeat(node, cache, held.get(node.node_id, ()))
         response = yield from call_master(masters, Method.CONSUMER_HEARTBEAT_V2, request)
         try:
             cache.take(checked(response, str(node)), tls=masters.tls)
         except RegistrationLost:
             forgotten.append(node)
     return forgotten
+
+
+def knock(masters: MasterList, address: str, stranger: GroupNode) -> Flow[None]:
+    """Return if the master at `address` answers and takes us for a client, active or standby. Raises its TubeError.
+
+    `stranger` is a node that no master knows, so its heartbeat changes nothing.
+    """
+    request = _heartbeat(stranger, MetadataCache(), ())
+    masters.authority.to_master(request)
+    try:
+        ticket = yield Send(address, Method.CONSUMER_HEARTBEAT_V2, request)
+        checked((yield Receive(ticket)), str(stranger), address=address)
+    except (RegistrationLost, StandbyMaster):
+        pass
 
 
 def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
@@ -254,6 +272,15 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
             yield from call_master(masters, Method.CONSUMER_CLOSE, request)
         except TubeError:
             return
+
+
+def _heartbeat(node: GroupNode, cache: MetadataCache, held: Sequence[PartitionKey]) -> master_pb2.HeartRequestC2MV2:
+    return master_pb2.HeartRequestC2MV2(
+        clientId=node.client_id,
+        groupName=node.group,
+        subRepInfo=_report(cache, held),
+        opsTaskInfo=cache.known_orders(),
+    )
 
 
 def _report(cache: MetadataCache, held: Sequence[PartitionKey] | None) -> master_pb2.ClientSubRepInfo:

@@ -56,6 +56,15 @@ STEADY = commits(*((10 * n, 10) for n in range(WINDOW)))
 # One verdict after the other
 
 
+@pytest.mark.parametrize(("ahead_s", "found"), [(60, Verdict.OK), (61, Verdict.UNKNOWN), (3600, Verdict.UNKNOWN)])
+def test_a_commit_ahead_of_the_clock_does_not_show_that_a_group_is_well(ahead_s: float, found: Verdict) -> None:
+    one = verdict(STEADY, after_s=-ahead_s)
+    assert (one.verdict, "ahead of this machine's clock" in one.why) == (found, found is Verdict.UNKNOWN)
+    assert verdict(STEADY, rows=0, after_s=-ahead_s).verdict is Verdict.OK
+    stalled = commits(*[(9, 5)] * WINDOW)
+    assert verdict(stalled, after_s=-ahead_s).verdict is Verdict.STALL
+
+
 def test_nothing_to_read_is_ok_whatever_was_before() -> None:
     for past in (commits((9, 5)), commits((9, 5), (1, 13)), commits(*[(9, 5)] * WINDOW)):
         assert verdict(past, 0, after_s=1e6)[1:3] == (Verdict.OK, "nothing to read")
@@ -82,6 +91,9 @@ def test_a_warning_needs_most_of_the_commits() -> None:
         return commits(*((10 * n, 10 + min(n, times)) for n in range(WINDOW)))
 
     assert [verdict(grown(times)).verdict for times in (4, 5)] == [Verdict.OK, Verdict.WARN]
+    # Half of them is not most.
+    half = commits((0, 5), (10, 5), (20, 6))
+    assert judge(A, half, Unread(6), BEGAN, window=3).verdict is Verdict.OK
     # A commit that leaves the position where it was is as bad as a lag that grows.
     slow = commits((0, 5), (1, 5), *[(2, 5)] * (WINDOW - 2))
     assert verdict(slow)[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 5 to 5 rows")
