@@ -12,7 +12,7 @@ with brought_by("cli"):
 
 from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
-from tubeclient_cli.common.terminal import show_exit_codes
+from tubeclient_cli.common.help import plain_help
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.doctor.command import doctor
@@ -45,7 +45,7 @@ app.command()(produce)
 app.command()(consume)
 app.command()(server)
 app.command()(doctor)
-show_exit_codes(app)
+plain_help(app)
 
 
 def _version(wanted: bool) -> None:

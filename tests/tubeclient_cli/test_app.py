@@ -67,8 +67,9 @@ def imported(*words: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_help_imports_nothing_heavy() -> None:
-    assert imported("--help") & (HEAVY | {"google.protobuf", "spark_source", "ssl"}) == set()
+@pytest.mark.parametrize("words", [["--help"], ["topics", "list", "--help"], ["offsets", "reset", "--help"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    assert imported(*words) & (HEAVY | {"google.protobuf", "spark_source", "ssl", "rich.console"}) == set()
 
 
 def test_a_look_at_a_cluster_imports_neither_spark_nor_the_protocol(tmp_path: Path) -> None:

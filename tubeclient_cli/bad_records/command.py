@@ -11,11 +11,9 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.terminal import (
     AsJson,
-    ExitCode,
     SparkConf,
     SparkMaster,
     StorageOptions,
-    Unreachable,
     clear_errors,
     print_json,
     table_console,
@@ -78,6 +76,7 @@ def show(
 def retry(
     settings: Annotated[Path, typer.Option(help="The job's TOML file. Correct the format or the schema there first.")],
     reason: PartOfReason = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
     json: AsJson = False,
@@ -86,41 +85,30 @@ def retry(
 
     Each record is moved once. If the command is killed, start it or the job
     again: each of them finishes what was begun. The job may run meanwhile.
-    Messages that the source itself cannot read stay bad.
+    Messages that the source itself cannot read stay bad. --dry-run counts what
+    the table has now, also where a killed run is not finished yet.
 
     Example:
 
-      tubeclient bad-records retry --settings conf/ingest.toml
+      tubeclient bad-records retry --settings conf/ingest.toml --dry-run
     """
     with clear_errors("bad-records retry"):
         from tubeclient_cli.bad_records.retry import retry_bad_records
-        from tubeclient_cli.common.session import end_session, make_session
-        from tubeclient_cli.ingest.advice import short_cause
+        from tubeclient_cli.ingest.on_spark import on_spark
         from tubeclient_cli.ingest.settings import load_settings
 
         confs = spark_confs(conf)
         job = load_settings(settings, {})
         if job.bad_records is None:
             raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the dead-letter table")
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        try:
-            spark = make_session(f"tubeclient bad-records retry {job.consumer_group}", spark_master, confs)
-        except (PySparkException, Py4JError) as error:
-            raise Unreachable(short_cause(str(error))) from None
-        try:
-            retried = retry_bad_records(spark, job, reason)
-        except (PySparkException, Py4JError) as error:
-            typer.echo(f"tubeclient bad-records retry: {short_cause(str(error))}", err=True)
-            raise typer.Exit(ExitCode.FAILED) from None
-        finally:
-            end_session(spark)
+        with on_spark("tubeclient bad-records retry", spark_master, confs) as spark:
+            retried = retry_bad_records(spark, job, reason, dry_run=dry_run)
         if json:
-            print_json({"moved": retried.moved, "stillBad": retried.still_bad})
+            print_json({"dryRun": dry_run, "moved": retried.moved, "stillBad": retried.still_bad})
             return
         others = "" if reason is None else "; those with other reasons were not tried"
+        moved = "would be moved to the target, if this were no dry run" if dry_run else "were moved to the target"
         typer.echo(
-            f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} were moved to the target,"
+            f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} {moved},"
             f" {retried.still_bad:,} are still bad{others}"
         )

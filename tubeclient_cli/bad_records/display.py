@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from tubeclient_cli.bad_records.letters import Letter, Letters
@@ -25,7 +24,7 @@ def print_letters(console: Console, letters: Letters) -> None:
     for column in ("group", "state", "reason", "records", "newest"):
         reasons.add_column(column, justify="right" if column == "records" else "left", overflow="fold")
     for one in letters.reasons:
-        reasons.add_row(one.consumer_group, one.state, escape(one.reason), f"{one.records:,}", _time(one.newest))
+        reasons.add_row(one.consumer_group, one.state, one.reason, f"{one.records:,}", _time(one.newest))
     console.print(reasons)
     if letters.reasons_in_all > len(letters.reasons):
         console.print(
@@ -42,8 +41,8 @@ def print_letters(console: Console, letters: Letters) -> None:
             letter.partition,
             str(letter.message_id),
             "-" if letter.record_index is None else str(letter.record_index),
-            escape(letter.reason),
-            escape(_shown(letter.value)),
+            letter.reason,
+            _shown(letter.value),
         )
     console.print(newest)
     console.print(f"{letters.records:,} records, of which the newest {len(letters.newest):,} are shown")

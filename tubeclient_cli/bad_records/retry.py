@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["retry_bad_records"]
 
 
-def retry_bad_records(spark: SparkSession, settings: IngestSettings, reason: str | None) -> Retried:
+def retry_bad_records(
+    spark: SparkSession, settings: IngestSettings, reason: str | None, *, dry_run: bool = False
+) -> Retried:
     """Move the bad records of a job that its format can parse by now; `reason` is a part of their reason, None chooses
-    all. Raises ConfigurationError."""
+    all. With `dry_run` only count them. Raises ConfigurationError."""
     sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
     writer = BatchWriter(spark, settings, sink, settings.records.record_format())
     writer.open(create=False)
-    return writer.retry(reason)
+    return writer.retry(reason, dry_run=dry_run)

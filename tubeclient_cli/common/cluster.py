@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tubeclient_cli.common.pairs import further_options
+
 if TYPE_CHECKING:
+    from tubeclient.admin import Admin
     from tubeclient.settings import ClientSettings
 
-__all__ = ["Masters", "settings_of"]
+__all__ = ["Masters", "admin_of", "settings_of"]
 
 Masters = Annotated[
     str,
@@ -25,3 +28,10 @@ def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettin
     from spark_source.options.given import access_options
 
     return client_settings(access_options({**options, "masterServers": master_servers}))
+
+
+def admin_of(master_servers: str, option: list[str] | None) -> Admin:
+    """What looks at the cluster, and changes no topics. `option` are the values of `--option`. ConfigurationError."""
+    from tubeclient.admin import Admin
+
+    return Admin(settings_of(master_servers, further_options(option, {})))

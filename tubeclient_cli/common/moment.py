@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
-from typing import Final
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["duration_ms", "moment_ms"]
-
-_MS: Final = 1_000
 
 
 def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
@@ -22,10 +19,10 @@ def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
     except ValueError:
         return None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
-    since = aware.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
     if since.days < 0:
         raise ConfigurationError(f"{where} is {text!r}, which is before 1970; write earliest")
-    return int(since.total_seconds() * _MS)
+    return since // timedelta(milliseconds=1)
 
 
 def duration_ms(where: str, text: str) -> int:

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.offset_lookup import OffsetLookup
 
-__all__ = ["offsets_of", "parse_place"]
+__all__ = ["held", "offsets_of", "parse_place"]
 
 
-def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
-    """`where` is the option's name, `zone` that of times without one. ConfigurationError."""
+def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> OffsetSpec:
+    """`where` is the option's name, `zone` that of times without one, `others` what else the option takes.
+    ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
     from tubeclient.keys import checked_offset
 
@@ -31,8 +32,8 @@ def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
     timestamp_ms = moment_ms(text, where, zone)
     if timestamp_ms is None:
         raise ConfigurationError(
-            f"{where} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, an offset, or JSON from "
-            'partition keys to offsets, as in {"1:clicks:0": 2800}'
+            f"{where} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, {others}an offset, or JSON "
+            'from partition keys to offsets, as in {"1:clicks:0": 2800}'
         )
     return OffsetSpec(where, Moment(timestamp_ms))
 
@@ -44,25 +45,32 @@ def offsets_of(
     view: ClusterView,
     bounds: Mapping[StoreKey, StoreBounds],
     time_zone: str,
-) -> dict[PartitionKey, int]:
-    """The offsets of those of `partitions` that `spec` means, within what the brokers hold. ConfigurationError,
-    TubeError."""
+    *,
+    before: Mapping[PartitionKey, int] | None = None,
+    missing: str = "there is not",
+    others: str = "",
+) -> Mapping[PartitionKey, int]:
+    """The offsets of those of `partitions` that `spec` means; those that are named may lie outside `bounds`.
+
+    `before` has the group's positions. Errors say with `missing` that a partition is not there, and with `others` what
+    else could be given. Raises ConfigurationError and TubeError.
+    """
     from spark_source.offsets.offset_spec import GroupPositions, resolve
     from spark_source.offsets.timestamps import without_times
 
-    named = dict(spec.named)
-    if spec.unknown(partitions):
-        raise ConfigurationError(f"{spec.option} names partition {spec.unknown(partitions)[0]}, which there is not")
-    meant = sorted(partitions) if spec.default is not None else sorted(named)
+    if unknown := spec.unknown(partitions):
+        raise ConfigurationError(f"{spec.option} names partition {unknown[0]}, which {missing}")
+    meant = sorted(partitions) if spec.default is not None else sorted(dict(spec.named))
     try:
         spec = without_times(spec, meant, lookup, view, bounds, time_zone, "latest")
     except NoMessageTime as error:
         raise ConfigurationError(
-            f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, or an "
-            f'offset by partition: {{"{error.partition}": 2800}}'
+            f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, "
+            f'{others}or an offset by partition: {{"{error.partition}": 2800}}'
         ) from error
-    found = resolve(spec, meant, bounds, lambda: GroupPositions({}), "earliest")
-    return {
-        key: min(max(offset, bounds[key.store].min_offset), bounds[key.store].max_offset)
-        for key, offset in found.items()
-    }
+    return resolve(spec, meant, bounds, lambda: GroupPositions(before or {}), "earliest")
+
+
+def held(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds]) -> dict[PartitionKey, int]:
+    """The nearest offsets that the brokers hold."""
+    return {key: bounds[key.store].nearest(at) for key, at in positions.items()}

@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
     from tubeclient_cli.common.spark_log import SparkLog
 
-__all__ = ["REDACTION_REGEX", "end_session", "has_ended", "hush_py4j", "make_session"]
+__all__ = ["REDACTION_REGEX", "check_delta", "check_spark", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 REDACTION_REGEX = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
 """Options and settings with matching names are hidden in plans and in the UI. Spark's own default shows each
 `storageOption.*` that is not called secret, token or password."""
 
 _POLL_SECONDS = 0.1
+_LEAST_SPARK = 4
 
 _CONFS = {
     "spark.redaction.regex": REDACTION_REGEX,
@@ -54,10 +56,14 @@ def make_session(
     """Start a session on `master` (None: all cores of this machine), or use spark-submit's.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there.
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if Spark is
+    too old or lacks Delta's jars, MissingPackage.
     """
     with brought_by("spark"):
+        import pyspark
         from pyspark.sql import SparkSession
+
+    check_spark(pyspark.__version__)
 
     # By default executors run "python3" from PATH, which may lack this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -77,7 +83,34 @@ def make_session(
         builder = builder.config(name, value)
     if not submitted:
         _start_jvm(builder, log)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    check_delta(spark)
+    return spark
+
+
+def check_spark(version: str) -> None:
+    """Raise ConfigurationError if a Spark of this version has no Python data sources."""
+    if int(version.partition(".")[0]) < _LEAST_SPARK:
+        raise ConfigurationError(
+            f"this Python has pyspark {version}, and Python data sources need Spark {_LEAST_SPARK}. Install pyspark 4.2"
+            " here, and run it on a cluster with the same version",
+            condition="NEEDS_NEWER_SPARK",
+        )
+
+
+def check_delta(spark: SparkSession) -> None:
+    """Raise ConfigurationError if the session has no classes of Delta, and end it."""
+    from py4j.java_gateway import JavaPackage
+
+    jvm: Any = spark._jvm
+    # Py4J takes a name that is no class for a package.
+    if isinstance(jvm.io.delta.tables.DeltaTable, JavaPackage):
+        end_session(spark)
+        raise ConfigurationError(
+            "Spark runs without Delta's jars. With spark-submit give --properties-file conf/spark-defaults.conf, or "
+            "the spark.jars.packages that it has; or name copies of the jars with --conf spark.jars=PATH,...",
+            condition="JARS_NOT_FOUND",
+        )
 
 
 def _start_jvm(builder: SparkSession.Builder, log: SparkLog | None) -> None:

@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 
-__all__ = ["until_interrupted"]
+__all__ = ["discard_output", "stop_on_signals", "until_interrupted"]
 
 
 @contextlib.contextmanager
@@ -26,7 +27,18 @@ def until_interrupted() -> Iterator[None]:
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # Python flushes standard output at its end, which would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def discard_output() -> None:
+    """Standard output goes nowhere from now on. Python flushes it at its end, which would fail again."""
+    with contextlib.suppress(OSError):  # it has no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Ctrl-C and SIGTERM set `stop`, from now on. A Spark session that starts later puts its own handler in place."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())

@@ -23,12 +23,14 @@ __all__ = ["SparkLog", "is_for_users", "start_failure"]
 _LOOK_SECONDS: Final = 0.5
 _MOST_BYTES: Final = 1_000_000
 """Of the log's end, in which a reason is looked for."""
+_LARGEST_FILE_BYTES: Final = 16_000_000
+"""A job that runs for months writes some lines a batch."""
 
 
 class SparkLog:
     """A new file for the output of the JVM and of its Python processes; their warnings are shown as they come.
 
-    As a context manager. The file is removed at the end, unless `keep` was called.
+    As a context manager. The file is removed at the end, unless `keep` was called. At 16 MB it begins anew.
     """
 
     def __init__(self, show: Callable[[str], object] = lambda line: print(line, file=sys.stderr, flush=True)) -> None:
@@ -85,6 +87,10 @@ class SparkLog:
                 *lines, rest = (rest + file.read()).split("\n")
                 for line in filter(is_for_users, lines):
                     self._show(line)
+                if self.path.stat().st_size > _LARGEST_FILE_BYTES:
+                    # All who write do so at the file's end, wherever that is.
+                    os.truncate(self.path, 0)
+                    file.seek(0)
 
 
 def is_for_users(line: str) -> bool:

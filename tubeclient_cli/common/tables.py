@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tubeclient_cli.common.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -24,7 +26,7 @@ def table_of(
     from rich.text import Text
 
     found = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    filled = [tuple(map(Text, row)) for row in rows]
+    filled = [tuple(Text(printable(cell)) for cell in row) for row in rows]
     for place, column in enumerate(columns):
         longest = max((line[place].cell_len for line in filled), default=0)
         found.add_column(
@@ -55,7 +57,7 @@ def print_table(
 
     left, kept = [*columns], [list(row) for row in rows]
     if not console.is_terminal:
-        console.print(_plain(left, kept, right), markup=False, soft_wrap=True)
+        _print_plain(console, left, kept, right)
         return
     unlimited = console.options.update_width(_NO_LIMIT)
     table = table_of(left, kept, right=right)
@@ -75,7 +77,7 @@ def print_table(
     if fits:
         console.print(table)
     else:  # the terminal breaks the lines, and nothing is lost
-        console.print(_plain(left, kept, right), markup=False, soft_wrap=True)
+        _print_plain(console, left, kept, right)
     if out:
         console.print(f"left out, as the terminal is too narrow: {', '.join(out)}; --json has them", soft_wrap=True)
 
@@ -83,9 +85,11 @@ def print_table(
 _NO_LIMIT = 100_000
 
 
-def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]) -> str:
-    """The table's lines, two blanks between columns."""
-    lines = [columns, *rows]
+def _print_plain(
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
+) -> None:
+    """Print the table's lines, two blanks between columns."""
+    lines = [columns, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
 
     def aligned(line: Sequence[str]) -> str:
@@ -95,7 +99,8 @@ def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collect
         )
         return "  ".join(cells).rstrip()
 
-    return "\n".join(map(aligned, lines))
+    for line in lines:
+        console.print(aligned(line), soft_wrap=True)
 
 
 def number(value: int | None) -> str:

@@ -5,29 +5,35 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from tubeclient_cli.common.help import plain_help
+from tubeclient_cli.common.printable import one_line
+from tubeclient_cli.common.signals import discard_output
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
-    "EXIT_CODES",
     "AsJson",
     "ExitCode",
     "FurtherOptions",
     "SparkConf",
     "SparkMaster",
     "StorageOptions",
+    "TimeZone",
     "Unreachable",
     "clear_errors",
     "exit_code",
     "print_json",
-    "show_exit_codes",
+    "script_app",
     "table_console",
+    "tell",
 ]
 
 
@@ -43,22 +49,10 @@ class ExitCode(IntEnum):
     """The cluster, a table or Spark cannot be reached."""
 
 
-EXIT_CODES = """Exit codes:
-
-  0  done
-
-  1  the work failed, or the answer is that something is not well
-
-  2  wrong usage or settings
-
-  3  the cluster, a table or Spark cannot be reached
-"""
-"""The end of each command's help. An empty line between two lines keeps them apart."""
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 FurtherOptions = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="A further option of the source to reach the cluster: masterWebPort=8080."),
+    typer.Option(metavar="NAME=VALUE", help="An option of the source for the connection, such as masterWebPort=8080."),
 ]
 SparkMaster = Annotated[
     str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")
@@ -67,8 +61,12 @@ StorageOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Access to the table's storage, never printed; better in the environment, as AWS_SECRET_ACCESS_KEY.",
+        help="Access to the table's storage; never printed. Secrets are safer in the environment, as "
+        "AWS_SECRET_ACCESS_KEY.",
     ),
+]
+TimeZone = Annotated[
+    str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
 ]
 SparkConf = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be given several times.")
@@ -77,15 +75,20 @@ SparkConf = Annotated[
 
 def table_console() -> Console:
     """The console for tables."""
-    from rich.console import Console
+    from tubeclient_cli.common.console import PlainConsole
 
     # Files and pipes have no width, so nothing is cut there.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
+    return PlainConsole(width=None if sys.stdout.isatty() else 250)
 
 
 def print_json(document: dict[str, Any]) -> None:
     """One object on one line."""
     typer.echo(json.dumps(document))
+
+
+def tell(text: str) -> None:
+    """Print one line on standard error."""
+    typer.echo(one_line(text), err=True)
 
 
 class Unreachable(Exception):
@@ -96,6 +99,7 @@ def exit_code(error: BaseException | None) -> ExitCode:
     """The exit code of an error of the cluster or of a table. One that a broker caused counts as its own."""
     import offsets_store.errors as tables
     from tubeclient import errors
+    from tubeclient.extras import MissingPackage
 
     match error:
         case errors.BrokerFailed():
@@ -107,6 +111,7 @@ def exit_code(error: BaseException | None) -> ExitCode:
             | errors.NoSuchPartition()
             | errors.TopicNotDeployed()
             | errors.UnknownGroup()
+            | MissingPackage()
             | tables.NoSuchCommit()
             | tables.RunAlive()
             | tables.SchemaMismatch()
@@ -129,30 +134,48 @@ def exit_code(error: BaseException | None) -> ExitCode:
 
 
 @contextlib.contextmanager
-def clear_errors(command: str) -> Iterator[None]:
-    """Print errors of the user, a table, Spark or the cluster as one line, and exit with their code."""
+def clear_errors(command: str, program: str = "tubeclient ") -> Iterator[None]:
+    """Print errors of the user, a table, Spark, the cluster or the system as one line, and exit with their code. The
+    line begins with `program` and `command`. What the encoding of the output lacks is escaped."""
     from tubeclient.conditions import said
 
+    if sys.stdout is None:
+        tell(f"{program}{command}: standard output is closed; direct it to a file, or to /dev/null")
+        raise typer.Exit(ExitCode.USAGE)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         yield
     except _told() as error:
-        typer.echo(f"tubeclient {command}: {said(error)}", err=True)
+        tell(f"{program}{command}: {said(error)}")
         raise typer.Exit(exit_code(error)) from None
+    except BrokenPipeError:  # `| head`: the command ends quietly
+        raise
+    except OSError as error:
+        tell(f"{program}{command}: input or output failed: {error}")
+        discard_output()
+        raise typer.Exit(ExitCode.FAILED) from None
 
 
 def _told() -> tuple[type[Exception], ...]:
     """Errors whose text is for the user."""
     from tubeclient.errors import TubeError
+    from tubeclient.extras import MissingPackage
 
     # Its import takes long, and without it there is no error of it.
     tables = sys.modules.get("offsets_store.errors")
-    return (TubeError, Unreachable) if tables is None else (TubeError, Unreachable, tables.OffsetsTableError)
+    always = (TubeError, MissingPackage, Unreachable)
+    return always if tables is None else (*always, tables.OffsetsTableError)
 
 
-def show_exit_codes(app: typer.Typer) -> None:
-    """End the help of all commands of `app`, and of the apps in it, with the exit codes."""
-    for command in app.registered_commands:
-        command.epilog = EXIT_CODES
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            show_exit_codes(group.typer_instance)
+def script_app(command: Callable[..., object]) -> typer.Typer:
+    """A script that is one command, for spark-submit."""
+    # Local variables in a traceback would show passwords.
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_show_locals=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command()(command)
+    plain_help(app)
+    return app

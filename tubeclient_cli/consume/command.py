@@ -10,7 +10,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, settings_of
 from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.terminal import FurtherOptions, clear_errors
+from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, tell
 
 __all__ = ["consume"]
 
@@ -30,7 +30,7 @@ def consume(
     ] = "earliest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages that arrive later.")] = False,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after so many.")
+        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after this many messages.")
     ] = None,
     partition: Annotated[
         list[str] | None,
@@ -53,9 +53,7 @@ def consume(
             metavar="NAME", help="Read as this group, from its position, and move it. Default: no position moves."
         ),
     ] = None,
-    time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
-    ] = "UTC",
+    time_zone: TimeZone = "UTC",
     option: FurtherOptions = None,
     json: Annotated[
         bool,
@@ -66,7 +64,9 @@ def consume(
 
     With --follow it goes on until Ctrl-C. Partitions are read side by side:
     the order of messages holds within a partition. `tubeclient produce
-    --format json` takes what --json prints.
+    --format json` takes what --json prints. If a broker does not answer, it
+    prints what the others have, waits for it as long as retryLimit, and names
+    the partitions that it could not read (exit code 3).
 
     Without --consumer-group no position of a user's group moves: it reads
     ranges under the names tubeclient_consume-r0 to -r7.
@@ -81,8 +81,10 @@ def consume(
         from tubeclient.time_zones import zone_named
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.signals import until_interrupted
+        from tubeclient_cli.consume.as_group import as_group
         from tubeclient_cli.consume.output import Output
-        from tubeclient_cli.consume.reading import Wanted, as_group, as_nobody, decoder_of
+        from tubeclient_cli.consume.reading import as_nobody, decoder_of
+        from tubeclient_cli.consume.wanted import Wanted
 
         zone = zone_named(time_zone)
         tags = frozenset(tag or ())
@@ -96,12 +98,16 @@ def consume(
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
         output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
         settings = settings_of(master_servers, further_options(option, {}))
+
+        def say(text: str) -> None:
+            tell(f"tubeclient consume: {text}")
+
         with until_interrupted():
             if consumer_group is None:
-                as_nobody(settings, wanted, output)
+                as_nobody(settings, wanted, output, say)
             else:
-                as_group(settings, consumer_group, wanted, output)
+                as_group(settings, consumer_group, wanted, output, say)
         for text in output.warnings:
-            typer.echo(f"tubeclient consume: {text}", err=True)
+            say(text)
         if sys.stderr.isatty():
             typer.echo(f"{output.count:,} messages", err=True)

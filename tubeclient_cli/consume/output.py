@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient_cli.common.printable import printable
 
 if TYPE_CHECKING:
     from tubeclient.flows.message_pack import MessagePack
@@ -68,13 +69,10 @@ class Output:
         body = message.body if record is None else record.body
         if self._as_json:
             found = {"partition": partition, "offset": offset, **_described(message, body, record)}
-            line = json.dumps({name: value for name, value in found.items() if value not in (None, "", {})})
+            line = json.dumps({name: it for name, it in found.items() if name == "value" or it not in (None, "", {})})
             self._stream.write(f"{line}\n")
         elif self._escapes:
-            # A terminal obeys control characters, wherever they come from.
-            text = body.decode("utf-8", "backslashreplace")
-            self._stream.write("".join(one if one.isprintable() or one == "\t" else ascii(one)[1:-1] for one in text))
-            self._stream.write("\n")
+            self._stream.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n")
         else:
             self._stream.flush()
             self._stream.buffer.write(body + b"\n")

@@ -1,55 +1,38 @@
-"""Reads a topic: as nobody, range by range, or as a group, which then moves."""
+"""Reads a topic as nobody, range by range."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tubeclient.errors import ConfigurationError, TopicNotDeployed
-from tubeclient.flows.read_plan import StartFrom
+from tubeclient.errors import ConfigurationError, DeadlineExceeded, TopicNotDeployed
 from tubeclient.group import fetch_view
 from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
-from tubeclient.offset_lookup import OffsetLookup
-from tubeclient.pull_consumer import PullConsumer
+from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
-from tubeclient_cli.common.places import offsets_of
+from tubeclient_cli.common.places import held, offsets_of
 from tubeclient_cli.consume.output import Output
+from tubeclient_cli.consume.wanted import Wanted, listed
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from spark_source.offsets.offset_spec import OffsetSpec
     from tubeclient.inlong import RecordDecoder
 
-__all__ = ["Wanted", "as_group", "as_nobody", "decoder_of"]
+__all__ = ["as_nobody", "decoder_of"]
 
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
 _LOOK_SECONDS: Final = 1.0
-"""How often --follow asks whether there is more."""
+"""How often --follow asks whether there is more, and whether silent brokers are back."""
 _LAYOUT_SECONDS: Final = 30.0
 """How often it asks whether there are more partitions."""
-_QUIET_MS: Final = 3_000
-"""So long without a message is the end for a group that does not follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to read."""
-
-    topic: str
-    tags: frozenset[str]
-    partitions: tuple[str, ...]
-    """Keys; empty: all."""
-    start: OffsetSpec
-    time_zone: str
-    """Of the producers' clocks; an IANA name."""
-    follow: bool
 
 
 def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
@@ -63,8 +46,12 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
     return RecordDecoder("auto" if payload == "auto" else "inlong", zone=zone)
 
 
-def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
-    """Read ranges under reader groups: no position of a user's group moves. Raises TubeError."""
+def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output, tell: Callable[[str], None]) -> None:
+    """Read ranges under reader groups: no position of a user's group moves. `tell` gets a text if it has to wait.
+
+    Brokers that do not answer are waited for after the others were read. Raises TubeError; DeadlineExceeded names the
+    partitions of those that gave no answer for `retry_limit_ms` more.
+    """
     topic = topic_name(wanted.topic)
     try:
         view = fetch_view(settings, [topic], _GROUPS)
@@ -72,8 +59,10 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
         raise _no_topic(topic) from None
     partitions = _chosen(view, wanted)
     with contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup:
-        bounds: Mapping[StoreKey, StoreBounds] = lookup.bounds(view)
-        begins = offsets_of(wanted.start, partitions, lookup, view, bounds, wanted.time_zone)
+        look = lookup.look(view)
+        begins: dict[PartitionKey, int] = {}
+        waiting = set(partitions if wanted.start.default is not None else dict(wanted.start.named))
+        give_up = math.inf
         looked = time.monotonic()
         with RangeReader(
             settings,
@@ -84,35 +73,53 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
             visit_token=view.visit_token,
         ) as reader:
             while True:
-                ends = {key: bounds[key.store].max_offset for key in begins if key.store in bounds}
+                if waiting:
+                    begins |= _begins(waiting, partitions, lookup, view, look.bounds, wanted)
+                    waiting -= begins.keys()
+                ends = {key: look.bounds[key.store].max_offset for key in begins if key.store in look.bounds}
                 _read(reader, view, begins, ends, wanted.tags, output)
                 output.warnings = [f"lost and skipped: {lost}" for lost in reader.losses]
-                if output.is_full or not wanted.follow:
+                if output.is_full or not (wanted.follow or waiting):
                     return
+                if waiting and give_up == math.inf:
+                    give_up = time.monotonic() + settings.retry_limit_ms / 1000
+                    patience = "" if wanted.follow else f" up to {settings.retry_limit_ms / 1000:.0f} s"
+                    tell(f"waiting{patience} for {listed(waiting)}: {_why(look, waiting)}")
+                if not wanted.follow and time.monotonic() >= give_up:
+                    raise DeadlineExceeded(f"{listed(waiting)} could not be read: {_why(look, waiting)}")
                 begins |= ends
                 time.sleep(_LOOK_SECONDS)
-                if time.monotonic() - looked >= _LAYOUT_SECONDS and not wanted.start.named:
+                if wanted.follow and time.monotonic() - looked >= _LAYOUT_SECONDS and not wanted.start.named:
                     looked = time.monotonic()
                     view = fetch_view(settings, [topic], _GROUPS)
-                    new = set(_chosen(view, wanted)) - begins.keys()
+                    new = set(_chosen(view, wanted)) - begins.keys() - waiting
                     begins |= dict.fromkeys(new, 0)
-                bounds = lookup.look(view).bounds
+                look = lookup.look(view)
+                if not wanted.follow:
+                    begins = {}
 
 
-def as_group(settings: ClientSettings, group: str, wanted: Wanted, output: Output) -> None:
-    """Read as a group from its position, and confirm what was printed. Raises TubeError."""
-    start: StartFrom = "latest" if wanted.start.default == "latest" else "earliest"
-    topics = {topic_name(wanted.topic): wanted.tags}
-    with PullConsumer(settings, group, topics, start_from=start, bad_messages="keep") as consumer:
-        while not output.is_full:
-            delivery = consumer.get(timeout_ms=_QUIET_MS)
-            if delivery is not None:
-                # A pack is confirmed as a whole or not at all: what is cut off comes again.
-                output.write(delivery, None)
-                output.flush()
-                consumer.confirm(delivery, consumed=not output.is_cut)
-            elif not wanted.follow:
-                return
+def _begins(
+    waiting: Collection[PartitionKey],
+    partitions: Collection[PartitionKey],
+    lookup: OffsetLookup,
+    view: ClusterView,
+    bounds: Mapping[StoreKey, StoreBounds],
+    wanted: Wanted,
+) -> dict[PartitionKey, int]:
+    """Where those that wait begin, as far as their brokers have answered."""
+    there = [key for key in waiting if key in partitions and key.store in bounds]
+    # What no broker has stays, and is refused.
+    named = tuple((key, place) for key, place in wanted.start.named if key in there or key not in partitions)
+    start = replace(wanted.start, named=named)
+    return held(offsets_of(start, there, lookup, view, bounds, wanted.time_zone), bounds)
+
+
+def _why(look: OffsetLook, waiting: Collection[PartitionKey]) -> str:
+    """What the brokers of these partitions said last."""
+    broker_ids = sorted({key.broker_id for key in waiting})
+    said = [str(look.silent[broker_id]) for broker_id in broker_ids if broker_id in look.silent]
+    return said[0] if said else "their brokers do not have them"
 
 
 def _no_topic(name: str) -> ConfigurationError:

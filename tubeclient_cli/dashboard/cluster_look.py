@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from spark_source.options.access import client_settings
-from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, BrokerState, RunStatus
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.errors import TubeError
@@ -16,18 +14,11 @@ from tubeclient.keys import StoreBounds, StoreKey
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.dashboard.facts import BrokerFacts, ClusterFacts
 
-__all__ = ["ClusterLook", "settings_of"]
+__all__ = ["ClusterLook"]
 
 _AT_ONCE: Final = 8
 
 _Answer = tuple[BrokerFacts, dict[StoreKey, StoreBounds]]
-
-
-def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettings:
-    """The connection to the cluster, by the source's options. Raises ConfigurationError."""
-    # The source wants a group and topics; nothing here uses them.
-    whole = {**options, "masterServers": master_servers, "consumerGroup": "dashboard", "subscribePattern": ".*"}
-    return client_settings(parse_options(whole))
 
 
 class ClusterLook:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.listening import check_address
 from tubeclient_cli.common.pairs import further_options, pairs
 from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, StorageOptions, clear_errors, print_json
 
@@ -25,7 +26,7 @@ def dashboard(
         str | None,
         typer.Option(
             metavar="HOST:PORT,...",
-            help="The cluster's masters. Adds the lag of now, the brokers, and the groups' clients.",
+            help="The cluster's masters. Adds the present lag, the brokers, and the groups' clients.",
         ),
     ] = None,
     consumer_group: Annotated[
@@ -62,7 +63,9 @@ def dashboard(
 
     The page changes nothing, loads nothing from elsewhere, and has no login:
     it listens on this machine only, unless you give --bind. From elsewhere
-    use ssh -L 8717:127.0.0.1:8717 HOST and open http://localhost:8717/.
+    run this, and open http://localhost:8717/:
+
+      ssh -L 8717:127.0.0.1:8717 HOST
 
     Table and brokers are asked only while somebody looks at the page. If one
     of them does not answer, the page says so, and how old its data is.
@@ -77,11 +80,12 @@ def dashboard(
     --json prints the page's data once and exits.
     """
     with clear_errors("dashboard"):
-        from tubeclient_cli.dashboard.cluster_look import settings_of
+        from tubeclient_cli.common.cluster import settings_of
         from tubeclient_cli.dashboard.gather import Gatherer
         from tubeclient_cli.dashboard.model import dashboard_json
         from tubeclient_cli.dashboard.server import PageServer
 
+        check_address("--bind", bind)
         given = further_options(option, _FLAGS)
         if given and master_servers is None:
             raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")

@@ -29,8 +29,6 @@ def events_json(commits: Sequence[CommitFacts]) -> list[dict[str, Any]]:
         found += told
         if commit.partitions_moved:
             reading.append(commit)
-        if len(found) >= _MOST:
-            return found[:_MOST]
     if reading:
         found.append(_read(reading))
     return found[:_MOST]

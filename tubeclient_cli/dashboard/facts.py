@@ -123,7 +123,7 @@ class Source(NamedTuple):
     as_of_ms: int | None
     """When the data that is shown was read; None if there is none."""
     failure: str | None
-    """Why there is nothing newer."""
+    """Why there is nothing newer, or what is missing."""
 
 
 @dataclass(frozen=True, slots=True)

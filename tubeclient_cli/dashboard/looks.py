@@ -9,17 +9,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tubeclient_cli.dashboard.facts import Source
 
-__all__ = ["Look"]
+__all__ = ["Incomplete", "Look"]
 
 T = TypeVar("T")
 
 
+class Incomplete(Exception):
+    """A look's `answer` without what could not be read; the text says what that is."""
+
+    def __init__(self, answer: Any, text: str) -> None:
+        super().__init__(text)
+        self.answer = answer
+
+
 class Look(Generic[T]):
-    """`look` returns the answer, or raises with a text for the user. Thread-safe.
+    """`look` returns the answer, or raises with a text for the user: Incomplete if it has an answer all the same.
+    Thread-safe.
 
     It begins at most every `period_s`. Past `deadline_s` it counts as failed until it ends.
     """
@@ -82,13 +91,16 @@ class Look(Generic[T]):
     def _run(self) -> None:
         answer: T | None = None
         failure: str | None = None
+        answered = True
         began_ms = time.time_ns() // 1_000_000
         try:
             answer = self._look()
+        except Incomplete as error:
+            answer, failure = error.answer, self._explain(error)
         except Exception as error:  # whatever it is, the page says it and goes on
-            failure = self._explain(error)
+            failure, answered = self._explain(error), False
         with self._lock:
-            if failure is None:
+            if answered:
                 self._answer = answer
                 self._as_of_ms = began_ms
             self._failure = failure

@@ -39,6 +39,7 @@ _WAIT_S: Final = 1.5
 """How long a request waits for the looks; then it gets what is known."""
 _CLIENT_TIMEOUT_S: Final = 15
 _MOST_TEXT: Final = 500
+_MOST_FIELDS: Final = 20
 
 
 def is_own_host(header: str | None, names: Collection[str]) -> bool:
@@ -116,16 +117,20 @@ class _Handler(BaseHTTPRequestHandler):
                 "This name is unknown here. Use an address or localhost, or start the dashboard with --host-name NAME.",
             )
             return
-        path, _, query = self.path.partition("?")
+        path, _, text = self.path.partition("?")
+        try:
+            query = urllib.parse.parse_qs(text, max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            self._text(HTTPStatus.BAD_REQUEST, f"The address has more than {_MOST_FIELDS} fields.")
+            return
         if path in self.server.files:
             self._send(HTTPStatus.OK, *self.server.files[path])
         elif path == "/data.json":
-            asked = self._values(query, "group")
-            self._json(dashboard_json(self.server.facts(_WAIT_S), asked))
+            self._json(dashboard_json(self.server.facts(_WAIT_S), query.get("group", [])))
         elif path == "/partitions.json":
-            [group] = self._values(query, "group")[:1] or [""]
-            [text] = self._values(query, "text")[:1] or [""]
-            found = partitions_json(self.server.facts(0), group, text[:_MOST_TEXT])
+            [group] = query.get("group", [""])[:1]
+            [wanted] = query.get("text", [""])[:1]
+            found = partitions_json(self.server.facts(0), group, wanted[:_MOST_TEXT])
             if found is None:
                 self._text(HTTPStatus.NOT_FOUND, "There is no such group.")
             else:
@@ -143,10 +148,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: a terminal with a line every few seconds helps nobody."""
-
-    @staticmethod
-    def _values(query: str, name: str) -> list[str]:
-        return urllib.parse.parse_qs(query, max_num_fields=20).get(name, [])
 
     def _json(self, document: dict[str, Any]) -> None:
         body = json.dumps(document, separators=(",", ":")).encode()

@@ -9,8 +9,10 @@ from itertools import pairwise
 from offsets_store import GroupKey, GroupProgress, OffsetsTable, VersionGone
 from offsets_store.health import GroupPast
 from offsets_store.history import TableCommit
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.dashboard.commits import commit_facts
 from tubeclient_cli.dashboard.facts import CommitFacts, GroupFacts
+from tubeclient_cli.dashboard.looks import Incomplete
 
 __all__ = ["TableLook"]
 
@@ -40,18 +42,23 @@ class TableLook:
         """By group: its progress, and the past that goes with it."""
 
     def __call__(self) -> tuple[GroupFacts, ...]:
-        """Raises OffsetsTableError."""
+        """Raises OffsetsTableError, and Incomplete if groups of the table have names that no group can have."""
         there = self._table.groups()
-        newest = [
-            (progress, past)
-            for group in (self._wanted or there)
-            if group in there
-            for progress, past in self._newest(group)
-        ]
+        newest: list[tuple[GroupProgress, GroupPast | None]] = []
+        wrong: list[str] = []
+        for group in self._wanted or there:
+            if group in there:
+                try:
+                    newest += self._newest(group)
+                except (ConfigurationError, ValueError) as error:
+                    wrong.append(f"group {group!r} is left out: {error}")
         # The log is one for all groups, and most of its commits may be of others.
         log = self._table.commits((self._most_commits + 1) * max(1, len(there)))
         stop = self._clock_s() + self._history_s
-        return tuple(self._facts(progress, past, log, stop) for progress, past in newest)
+        found = tuple(self._facts(progress, past, log, stop) for progress, past in newest)
+        if wrong:
+            raise Incomplete(found, "; ".join(wrong))
+        return found
 
     def _newest(self, group: str) -> list[tuple[GroupProgress, GroupPast | None]]:
         newest = self._table.all_latest(group)

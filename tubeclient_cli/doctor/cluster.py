@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.conditions import said
-from tubeclient.errors import TubeError
+from tubeclient.errors import StatusError, TubeError
 from tubeclient_cli.common.terminal import ExitCode, exit_code
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 
@@ -29,19 +29,32 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], addresse
     """
     from tubeclient.admin import Admin
 
-    yield from judge_reach("master", reach(settings.master_servers), "", needs_all=False)
+    yield from _check_masters(settings)
     try:
         brokers = [broker for broker in Admin(settings).brokers() if broker.is_in_service]
         yield good("master's web port", f"{settings.master_web_port} lists {len(brokers)} brokers in service")
     except TubeError as error:
         brokers = []
-        yield note("master's web port", str(error), f"check --option masterWebPort=PORT; {_WEB}")
+        yield problem("master's web port", said(error), f"check --option masterWebPort=PORT; {_WEB}")
     if "consumerGroup" in options:
         yield from _check_layout(options, addresses)
     addresses += [one.info.address for one in brokers if one.info.address not in addresses and not settings.tls]
     yield from judge_reach("broker", reach(addresses), "")
     webs = judge_reach("broker's web port", reach(one.web_address for one in brokers), "")
-    yield from (one if one.is_ok else note(one.check, one.text, _WEB) for one in webs)
+    yield from (one if one.is_ok else problem(one.check, one.text, _WEB) for one in webs)
+
+
+def _check_masters(settings: ClientSettings) -> Iterator[Finding]:
+    from tubeclient.knocking import knock_at_masters
+
+    errors = knock_at_masters(settings)
+    refusals = {address: error for address, error in errors.items() if isinstance(error, StatusError)}
+    for address, refusal in refusals.items():
+        yield problem("master", f"{address} refuses: {said(refusal)}", "do what the text says", exit_code(refusal))
+    faults = {
+        address: None if error is None else said(error) for address, error in errors.items() if address not in refusals
+    }
+    yield from judge_reach("master", faults, "", needs_all=False)
 
 
 def _check_layout(options: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:

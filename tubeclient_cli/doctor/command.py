@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Final
 
 import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options, pairs, spark_confs
+from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -23,6 +24,9 @@ from tubeclient_cli.common.terminal import (
 from tubeclient_cli.doctor.finding import Finding, good, note, problem, verdict
 
 __all__ = ["doctor"]
+
+_TABLE_SECONDS: Final = 60.0
+_START_SECONDS: Final = 180.0
 
 
 def doctor(
@@ -49,7 +53,7 @@ def doctor(
 
     Each line says OK or PROBLEM, and below it how to mend it. Nothing is
     changed, and the group's nodes are not touched. Each check ends by itself,
-    the slowest after about a minute.
+    the slowest, Spark's start, after three minutes.
 
     Examples:
 
@@ -96,7 +100,8 @@ def _findings(
     from tubeclient_cli.doctor.machine import check_machine
 
     yield from check_machine()
-    addresses: list[str] = []
+    masters: list[str] = []
+    brokers: list[str] = []
     if "masterServers" in options:
         from tubeclient_cli.common.cluster import settings_of
         from tubeclient_cli.doctor.cluster import check_cluster
@@ -104,51 +109,64 @@ def _findings(
         of_group = ("masterServers", "consumerGroup", "subscribe")
         connecting = {name: value for name, value in options.items() if name not in of_group}
         settings = settings_of(options["masterServers"], connecting)
-        yield from check_cluster(settings, {"rpcTimeout": "5s", "retryLimit": "10s", **options}, addresses)
+        yield from check_cluster(settings, {"rpcTimeout": "5s", "retryLimit": "10s", **options}, brokers)
+        masters += settings.master_servers
     if table is not None:
         yield _check_table(table, storage)
     if executors:
-        yield from _check_executors(master, confs, addresses)
+        yield from _check_executors(master, confs, masters, brokers)
 
 
 def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
     from offsets_store import OffsetsTable, OffsetsTableError
     from tubeclient.conditions import said
+    from tubeclient_cli.doctor.deadline import within
+
+    def look() -> Collection[object] | None:
+        opened = OffsetsTable(uri, storage)
+        return opened.groups() if opened.exists() else None
 
     try:
-        opened = OffsetsTable(uri, storage)
-        groups = opened.groups() if opened.exists() else None
+        groups = within(_TABLE_SECONDS, look)
     except OffsetsTableError as error:
         return problem("offsets table", said(error), "do what the text says", exit_code(error))
+    except TimeoutError as error:
+        action = "look at the table's storage: its address, the network to it, its keys"
+        return problem("offsets table", str(error), action, ExitCode.UNREACHABLE)
     if groups is None:
         return note("offsets table", "is not there yet", "the first query with it creates it")
     return good("offsets table", f"has {len(groups)} groups")
 
 
-def _check_executors(master: str | None, confs: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:
+def _check_executors(
+    master: str | None, confs: Mapping[str, str], masters: list[str], brokers: list[str]
+) -> Iterator[Finding]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from tubeclient.conditions import said
+    from tubeclient.extras import MissingPackage
     from tubeclient_cli.common.session import end_session, make_session
     from tubeclient_cli.common.spark_log import SparkLog, start_failure
+    from tubeclient_cli.doctor.deadline import within
     from tubeclient_cli.doctor.executors import check_executors
 
     with SparkLog() as log:
         try:
-            spark = make_session("tubeclient doctor", master, confs, log)
-        except (PySparkException, Py4JError, OSError) as error:
+            spark = within(_START_SECONDS, lambda: make_session("tubeclient doctor", master, confs, log))
+        except (ConfigurationError, MissingPackage, PySparkException, Py4JError, OSError) as error:
             log.keep()
-            why = start_failure(log.text()) or str(error).split("\n")[0]
+            why = start_failure(log.text()) or said(error).split("\n")[0]
             yield problem("Spark", why, f"its output is in {log.path}", ExitCode.UNREACHABLE)
             return
         try:
             yield good("Spark", f"{spark.version} at {spark.sparkContext.master}")
-            yield from check_executors(spark, addresses)
+            yield from check_executors(spark, masters, brokers)
         finally:
             end_session(spark)
 
 
 def _print(found: Finding) -> None:
-    typer.echo(f"{'OK     ' if found.is_ok else 'PROBLEM'}  {found.check}: {found.text}")
+    typer.echo(one_line(f"{'OK     ' if found.is_ok else 'PROBLEM'}  {found.check}: {found.text}"))
     if found.action:
-        typer.echo(f"         {found.action}")
+        typer.echo(one_line(f"         {found.action}"))

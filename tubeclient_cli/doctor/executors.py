@@ -1,16 +1,16 @@
-"""The executors' Pythons: versions, packages, and which brokers they reach. Judged on the driver."""
+"""The executors' Pythons: versions, packages, and which masters and brokers they reach. Judged on the driver."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, judge_reach
+from tubeclient_cli.doctor.deadline import within
 from tubeclient_cli.doctor.finding import Finding, good, problem
 from tubeclient_cli.doctor.machine import PACKAGES, importlib_requires, judge_packages, versions
 
@@ -55,41 +55,30 @@ def probe(_):
 """
 
 
-def check_executors(spark: SparkSession, addresses: Sequence[str]) -> Iterator[Finding]:
+def check_executors(spark: SparkSession, masters: Sequence[str], brokers: Sequence[str]) -> Iterator[Finding]:
     """The findings of a Spark job with a task for each core, at most 16; ended after 90 s."""
     context = spark.sparkContext
     space: dict[str, Any] = {"__name__": "__main__"}
-    exec(probe_text(addresses), space)  # the text above, with no user's text but quoted addresses
+    exec(probe_text([*masters, *brokers]), space)  # the text above, with no user's text but quoted addresses
     count = min(context.defaultParallelism, _MOST_TASKS)
-    reports: list[str] = []
-    errors: list[Exception] = []
 
-    def run() -> None:
-        try:
-            reports.extend(context.parallelize(range(count), count).mapPartitions(space["probe"]).collect())
-        except Exception as error:
-            errors.append(error)
+    def run() -> list[str]:
+        reports: list[str] = context.parallelize(range(count), count).mapPartitions(space["probe"]).collect()
+        return reports
 
-    thread = threading.Thread(target=run, name="doctor-executors", daemon=True)
-    thread.start()
-    thread.join(_JOB_SECONDS)
-    if thread.is_alive():
+    try:
+        reports = within(_JOB_SECONDS, run)
+    except TimeoutError as error:
         with contextlib.suppress(Exception):
             context.cancelAllJobs()
-        yield problem(
-            "executors",
-            f"no answer within {_JOB_SECONDS:.0f} s",
-            "look at Spark's master: are there workers with free cores and memory?",
-            ExitCode.UNREACHABLE,
-        )
-    elif errors:
+        action = "look at Spark's master: are there workers with free cores and memory?"
+        yield problem("executors", str(error), action, ExitCode.UNREACHABLE)
+    except Exception as error:
         from tubeclient_cli.ingest.advice import short_cause
 
-        yield problem(
-            "executors", short_cause(str(errors[0])), "set PYSPARK_PYTHON to a Python that all executors have"
-        )
+        yield problem("executors", short_cause(str(error)), "set PYSPARK_PYTHON to a Python that all executors have")
     else:
-        yield from judge_executors([json.loads(text) for text in reports], sys.version_info[:2])
+        yield from judge_executors([json.loads(text) for text in reports], sys.version_info[:2], masters)
 
 
 def probe_text(addresses: Sequence[str]) -> str:
@@ -98,8 +87,11 @@ def probe_text(addresses: Sequence[str]) -> str:
     return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _PROBE
 
 
-def judge_executors(reports: Sequence[Mapping[str, Any]], driver: tuple[int, int]) -> Iterator[Finding]:
-    """`reports` are what the probe gave; one for each host and Python is judged. `driver` is the driver's Python."""
+def judge_executors(
+    reports: Sequence[Mapping[str, Any]], driver: tuple[int, int], masters: Collection[str] = ()
+) -> Iterator[Finding]:
+    """`reports` are what the probe gave; one for each host and Python is judged. `driver` is the driver's Python;
+    `masters` are those of the tried addresses that are not brokers."""
     for report in {(one["host"], one["executable"]): one for one in reports}.values():
         where = f" on executor {report['host']}"
         python = tuple(report["python"])
@@ -118,4 +110,10 @@ def judge_executors(reports: Sequence[Mapping[str, Any]], driver: tuple[int, int
         # What the driver lacks, it says itself.
         wanted = {name: version for name, version in report["packages"].items() if versions().get(name) is not None}
         yield from judge_packages(wanted, importlib_requires(), where)
-        yield from judge_reach("broker", report["faults"], f" from executor {report['host']}")
+        from_here = f" from executor {report['host']}"
+        faults = report["faults"]
+        # Tasks that write ask a master for the brokers.
+        of_masters = {address: faults[address] for address in faults if address in masters}
+        yield from judge_reach("master", of_masters, from_here, needs_all=False)
+        of_brokers = {address: faults[address] for address in faults if address not in masters}
+        yield from judge_reach("broker", of_brokers, from_here)

@@ -13,9 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 
-__all__ = ["PACKAGES", "check_machine", "judge_jars", "judge_java", "judge_packages", "judge_python", "versions"]
+__all__ = [
+    "PACKAGES",
+    "check_machine",
+    "judge_jars",
+    "judge_java",
+    "judge_packages",
+    "judge_python",
+    "judge_source",
+    "versions",
+]
 
 PACKAGES: Final = (
     "pyspark-tubeclient",
@@ -31,12 +41,14 @@ _OF_DELTA: Final = ("delta-spark", "deltalake")
 _LEAST_JAVA: Final = 17
 _LEAST_PYTHON: Final = (3, 11)
 _JAVA_SECONDS: Final = 20.0
+_PYTHON_SECONDS: Final = 20.0
 
 
 def check_machine() -> Iterator[Finding]:
-    """The findings about this machine. Starts `java -version`, for at most 20 s."""
+    """The findings about this machine. Starts `java -version` and Spark's Python, for at most 20 s each."""
     yield judge_java(*_java())
     yield judge_python(sys.version_info[:2], sys.executable)
+    yield judge_source(*_source())
     yield from judge_packages(versions(), importlib_requires(), "")
     yield judge_jars(_delta_jars(), versions().get("delta-spark"))
 
@@ -78,6 +90,21 @@ def judge_python(version: tuple[int, int], executable: str) -> Finding:
     if version < _LEAST_PYTHON:
         return problem("Python", text, "use Python 3.11 or newer, on the driver and on all executors")
     return good("Python", text)
+
+
+def judge_source(variable: str | None, python: str, found: str | None) -> Finding:
+    """Whether the Python with which Spark looks for data sources finds this one: `found` is the file, if it does.
+
+    `variable` is the environment's that names `python`; None if it is Spark's default.
+    """
+    if found is not None:
+        return good("Spark's Python", f"{python} has {found}")
+    text = f"{python} {'of PATH' if variable is None else f'of {variable}'} does not find pyspark_tubeclient"
+    action = f'then format("tubeclient") is DATA_SOURCE_NOT_FOUND; set {variable or "PYSPARK_PYTHON"}={sys.executable}'
+    if variable is None:
+        # Commands set the variable themselves.
+        return note("Spark's Python", text, f"{action} for notebooks and scripts of your own")
+    return problem("Spark's Python", text, action, ExitCode.USAGE)
 
 
 def judge_packages(installed: Mapping[str, str | None], requirements: Sequence[str], where: str) -> Iterator[Finding]:
@@ -144,6 +171,20 @@ def _java() -> tuple[str | None, str]:
     except (OSError, subprocess.TimeoutExpired):
         return path, ""
     return path, done.stderr + done.stdout
+
+
+def _source() -> tuple[str | None, str, str | None]:
+    """What `judge_source` judges; Spark takes the variables in this order."""
+    variable = next((name for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON") if os.environ.get(name)), None)
+    python = os.environ[variable] if variable else "python3"
+    script = "import pyspark_tubeclient; print(pyspark_tubeclient.__file__)"
+    try:
+        done = subprocess.run(
+            [python, "-c", script], capture_output=True, text=True, timeout=_PYTHON_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return variable, python, None
+    return variable, python, done.stdout.strip() if done.returncode == 0 else None
 
 
 def _delta_jars() -> list[str]:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
+from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
 from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
+from tubeclient_cli.common.signals import until_interrupted
+from tubeclient_cli.common.terminal import (
+    AsJson,
+    ExitCode,
+    FurtherOptions,
+    TimeZone,
+    clear_errors,
+    print_json,
+    table_console,
+)
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin
@@ -33,8 +45,6 @@ _Topics = Annotated[
         help="Only this topic; may be given several times. Default: all in which the group has positions.",
     ),
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @groups_app.command("list")
@@ -48,7 +58,7 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
     with clear_errors("groups list"):
         from tubeclient_cli.groups.display import groups_json, print_groups
 
-        found = _admin(master_servers, option).groups()
+        found = admin_of(master_servers, option).groups()
         if json:
             print_json(groups_json(found))
         else:
@@ -69,7 +79,7 @@ def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = 
     with clear_errors("groups show"):
         from tubeclient_cli.groups.display import group_json, print_group
 
-        admin = _admin(master_servers, option)
+        admin = admin_of(master_servers, option)
         found = admin.group(group)
         partitions = [key for topic in admin.topics(found.topics) for key in topic.partitions()] if found.topics else []
         if json:
@@ -95,7 +105,7 @@ def lag(
     with clear_errors("groups lag"):
         from tubeclient_cli.groups.display import lag_json, print_lag
 
-        found = _admin(master_servers, option).group_offsets(group, topic or [])
+        found = admin_of(master_servers, option).group_offsets(group, topic or [])
         if json:
             print_json(lag_json(found))
         else:
@@ -110,17 +120,15 @@ def move(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, a time such as 2026-11-21T10:31Z, or JSON from partitions to offsets, as in "
-            '{"1:clicks:0": 2800}: partitions that are not named stay.',
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from partitions to "
+            'offsets, as in {"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
     topic: _Topics = None,
-    time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
-    ] = "UTC",
-    dry_run: _DryRun = False,
+    time_zone: TimeZone = "UTC",
+    dry_run: DryRun = False,
     force: Annotated[bool, typer.Option("--force", help="Move a group that has clients online.")] = False,
-    yes: _Yes = False,
+    yes: Yes = False,
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -142,13 +150,13 @@ def move(
         from tubeclient.time_zones import zone_named
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.groups.display import moves_json, print_moves
-        from tubeclient_cli.groups.moving import planned
+        from tubeclient_cli.groups.moving import check_move_holds, planned
 
-        _check_asks(json, yes, dry_run)
+        check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         zone = zone_named(time_zone)
         spec = parse_place(to, "--to", zone)
         settings = settings_of(master_servers, further_options(option, {}))
-        admin = _admin(master_servers, option)
+        admin = admin_of(master_servers, option)
         if not (dry_run or force):
             _check_offline(admin, group, "--force moves it anyway")
         moves = planned(settings, admin, group, topic or [], spec, zone.key)
@@ -156,8 +164,12 @@ def move(
             print_moves(table_console(), group, moves, dry_run=dry_run)
         changed = bool(moves) and not dry_run
         if changed:
-            _ask(f"Move group {group}?", yes)
-            admin.set_offsets(group, {key: after for key, _, after in moves})
+            ask(f"Move group {group}?", yes=yes)
+            if not (yes or force):
+                _check_offline(admin, group, "--force moves it anyway")
+                check_move_holds(admin, group, moves)
+            with _telling_interruption("groups move"):
+                admin.set_offsets(group, {key: after for key, _, after in moves})
         if json:
             print_json(moves_json(group, moves, changed))
         elif changed:
@@ -170,8 +182,8 @@ def clone(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The group that gets the positions.")],
     master_servers: Masters,
     topic: _Topics = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -187,12 +199,12 @@ def clone(
     """
     with clear_errors("groups clone"):
         from tubeclient_cli.groups.display import moves_json, print_moves
-        from tubeclient_cli.groups.moving import cloned
+        from tubeclient_cli.groups.moving import check_clone_holds, cloned
 
-        _check_asks(json, yes, dry_run)
+        check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         if group == target:
             raise ConfigurationError(f"group {group} is also the target; name another group")
-        admin = _admin(master_servers, option)
+        admin = admin_of(master_servers, option)
         if not dry_run:
             _check_offline(admin, target, "clone to another one")
         moves = cloned(admin, group, target, topic or [])
@@ -200,23 +212,16 @@ def clone(
             print_moves(table_console(), target, moves, dry_run=dry_run)
         changed = bool(moves) and not dry_run
         if changed:
-            _ask(f"Give group {target} these positions?", yes)
-            admin.clone_offsets(group, target, topic or [])
+            ask(f"Give group {target} these positions?", yes=yes)
+            if not yes:
+                _check_offline(admin, target, "clone to another one")
+                check_clone_holds(admin, group, target, topic or [], moves)
+            with _telling_interruption("groups clone"):
+                admin.clone_offsets(group, target, topic or [])
         if json:
             print_json(moves_json(target, moves, changed))
         elif changed:
             typer.echo(f"group {target} has the positions of {group} at the brokers")
-
-
-def _admin(master_servers: str, option: list[str] | None) -> Admin:
-    from tubeclient.admin import Admin
-
-    return Admin(settings_of(master_servers, further_options(option, {})))
-
-
-def _check_asks(json: bool, yes: bool, dry_run: bool) -> None:
-    if json and not (dry_run or yes):
-        raise ConfigurationError("--json does not prompt; add --yes to move the group, or --dry-run")
 
 
 def _check_offline(admin: Admin, group: str, otherwise: str) -> None:
@@ -227,7 +232,13 @@ def _check_offline(admin: Admin, group: str, otherwise: str) -> None:
         )
 
 
-def _ask(question: str, yes: bool) -> None:
-    if not yes and not typer.confirm(question, err=True):
-        typer.echo("nothing was changed", err=True)
-        raise typer.Exit(ExitCode.FAILED)
+@contextlib.contextmanager
+def _telling_interruption(command: str) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the change with a line that says what is done."""
+    with until_interrupted():
+        try:
+            yield
+        except KeyboardInterrupt as interruption:
+            [told] = getattr(interruption, "__notes__", ["Nothing was changed"])
+            typer.echo(f"tubeclient {command}: interrupted. {told}", err=True)
+            raise typer.Exit(ExitCode.FAILED) from None

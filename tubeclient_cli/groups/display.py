@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient_cli.common.tables import number, spans, table_of
+from tubeclient_cli.common.tables import number, print_table, spans
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ def print_groups(console: Console, groups: Sequence[GroupSummary]) -> None:
         console.print("no group has clients online", soft_wrap=True)
         return
     rows = [(group.name, str(group.members), ", ".join(sorted(group.topics))) for group in groups]
-    console.print(table_of(("group", "clients", "topics"), rows, keys=("group",), right=("clients",)))
+    print_table(console, ("group", "clients", "topics"), rows, keys=("group",), right=("clients",))
 
 
 def groups_json(groups: Sequence[GroupSummary]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def print_group(console: Console, group: GroupDetail, partitions: Sequence[Parti
         )
         for member in group.members
     ]
-    console.print(table_of(("node", "partitions", "which", "client"), rows, right=("node", "partitions")))
+    print_table(console, ("node", "partitions", "which", "client"), rows, right=("node", "partitions"))
     if free := _free(group.members, partitions):
         console.print(f"held by nobody: {', '.join(spans(free))}", soft_wrap=True)
 
@@ -88,7 +88,7 @@ def print_lag(console: Console, found: GroupOffsets) -> None:
         (str(one.partition), number(one.committed), number(one.in_flight), number(one.end), number(one.rows_behind))
         for one in found.positions
     ]
-    console.print(table_of(("partition", *numbers), rows, keys=("partition",), right=numbers))
+    print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
     console.print(f"rows behind in all, at most: {found.rows_behind:,}")
 
 
@@ -120,7 +120,7 @@ def print_moves(console: Console, group: str, moves: Sequence[PositionMove], *, 
         count = 0 if before is None else (after - before) // INDEX_ENTRY_BYTES
         said = f"{abs(count):,} {'skipped' if count > 0 else 'again'}" if count else ""
         rows.append((str(key), "none" if before is None else number(before), number(after), said))
-    console.print(table_of(("partition", *numbers), rows, keys=("partition",), right=numbers))
+    print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
 
 
 def moves_json(group: str, moves: Sequence[PositionMove], changed: bool) -> dict[str, Any]:

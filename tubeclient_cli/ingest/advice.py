@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from tubeclient.conditions import CONDITIONS
+from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.ingest.record_format import BAD_RECORD
 from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
 
-__all__ = ["short_cause", "with_advice"]
+__all__ = ["exit_code_of", "short_cause", "with_advice"]
 
 
 def with_advice(cause: str) -> str:
@@ -27,6 +29,8 @@ def short_cause(text: str) -> str:
         return raised[1]
     if named := [cause for cause, name in _NAMED.findall(text) if name in CONDITIONS]:
         return _PASSWORD.sub("", named[-1])
+    if _NO_SOURCE in text:
+        return _source_not_found()
     for package in _MISSING.findall(text):
         return _missing_package(package)
     if _OTHER_PYTHON in text:
@@ -59,8 +63,8 @@ _CORRECT_THE_FORMAT = (
 
 _DATA_LOSS = "[DATA_LOSS] "
 
-# An error that left through spark_source.boundary; Spark may append its own state.
-_NAMED = re.compile(r"(?:\w+\.)+\w+: (\[([A-Z_]+)\] .+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+# An error that left through spark_source.boundary or .sent; Spark may append its own state.
+_NAMED = re.compile(r"(?:(?:\w+\.)+\w+|ModuleNotFoundError): (\[([A-Z_]+)\] .+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
 _MISSING = re.compile(r"^(?:\w+\.)*(?:ModuleNotFoundError|ImportError): .*?No module named '(\w+)", re.MULTILINE)
 _OTHER_PYTHON = "PYTHON_VERSION_MISMATCH"
@@ -71,8 +75,38 @@ _SET_PYTHON = (
 )
 
 
+def exit_code_of(cause: str) -> ExitCode:
+    """The exit code of a job that ran, and failed for this cause."""
+    return ExitCode.UNREACHABLE if cause.startswith(_UNREACHABLE) else ExitCode.FAILED
+
+
+_UNREACHABLE = tuple(
+    f"[{name}] "
+    for name in (
+        "MASTER_UNREACHABLE",
+        "BROKER_UNREACHABLE",
+        "SERVER_UNREACHABLE",
+        "CONNECTION_FAILED",
+        "CONNECTION_LOST",
+        "NO_ANSWER_IN_TIME",
+        "NOT_TUBEMQ",
+        "MASTER_STANDBY",
+        "SERVER_BUSY",
+    )
+)
+
+
 def _missing_package(name: str) -> str:
     return f"[PACKAGE_MISSING] the Python of an executor lacks the package {name}. {_SET_PYTHON}"
+
+
+_NO_SOURCE = "Failed to find the data source: tubeclient"
+
+
+def _source_not_found() -> str:
+    names = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+    python = next((f"{os.environ[name]} ({name})" for name in names if name in os.environ), "python3")
+    return f"[PACKAGE_MISSING] Spark looks for the source with {python}, which lacks pyspark-tubeclient. {_SET_PYTHON}"
 
 
 # What Spark says after a process has died: of an EOFException, which has no message, or of a SocketException if the

@@ -43,10 +43,10 @@ class _Counted(NamedTuple):
 
 
 class Retried(NamedTuple):
-    """What a retry did."""
+    """What a retry did, or would do."""
 
     moved: int
-    """How many bad records are in the target now."""
+    """How many bad records are in the target now, or would be."""
     still_bad: int
     """How many of the chosen ones cannot be parsed."""
 
@@ -119,20 +119,21 @@ class BatchWriter:
                 before = now
         return self._write(rows, record, before)
 
-    def retry(self, reason: str | None) -> Retried:
+    def retry(self, reason: str | None, *, dry_run: bool = False) -> Retried:
         """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason.
 
-        It is a commit of the group like a batch's, which leaves the offsets where they are. Raises ConfigurationError.
+        It is a commit of the group like a batch's, which leaves the offsets where they are. With `dry_run` it counts
+        the records of the table as it is, and writes nothing. Raises ConfigurationError.
         """
         for _ in range(_TRIES):
             with contextlib.suppress(OvertakenRun):
-                return self._retry(reason)
+                return self._retry(reason, dry_run=dry_run)
         raise ConfigurationError(
             f"other runs of group {self._settings.consumer_group} wrote to {self._sink.where} in each of {_TRIES}"
             " tries; nothing was moved. Try again, or stop the job meanwhile"
         )
 
-    def _retry(self, reason: str | None) -> Retried:
+    def _retry(self, reason: str | None, *, dry_run: bool) -> Retried:
         letters, state = self._letters, self._sink.look()
         target_id = self._sink.table_id()
         if letters is None or target_id is None or state.record is None:
@@ -155,7 +156,8 @@ class BatchWriter:
                 f"version {state.taken_out.version} of {self._sink.where} ({state.taken_out.operation}) removed rows"
                 f" after the last commit of group {self._settings.consumer_group}. Let the job write a batch first"
             )
-        self.settle(state)
+        if not dry_run:
+            self.settle(state)
         chosen = letters.letters(target_id, parse_options(self._settings.options("earliest")), reason)
         check_columns(
             self._sink.schema(),
@@ -167,7 +169,7 @@ class BatchWriter:
         try:
             counted = _count(parsed)
             good = counted.total - counted.bad
-            if good:
+            if good and not dry_run:
                 folder = self._new_folder(state)
                 letters.stage_retried(parsed, folder)
                 bad = replace(_naming(letters.location, *state.bad_tables), folder=folder, count=good, retried=True)

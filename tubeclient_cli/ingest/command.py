@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +10,10 @@ import typer
 
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
+from tubeclient.extras import MissingPackage
 from tubeclient_cli.common.pairs import pairs, spark_confs
-from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json
+from tubeclient_cli.common.signals import stop_on_signals
+from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json, tell
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
 
 __all__ = ["ingest"]
@@ -239,10 +240,10 @@ def ingest(
         confs = spark_confs(conf)
         metrics = None if metrics_port is None else (metrics_host, metrics_port)
         code = _ingest(settings, overrides, progress_file, metrics, spark_master, confs, as_json, verbose)
-    except ConfigurationError as error:
+    except (ConfigurationError, MissingPackage) as error:
         if as_json:
             print_json(error_event(said(error)))
-        typer.echo(f"tubeclient ingest: {said(error)}", err=True)
+        tell(f"tubeclient ingest: {said(error)}")
         raise typer.Exit(ExitCode.USAGE) from None
     raise typer.Exit(code)
 
@@ -269,7 +270,7 @@ def _ingest(
     from offsets_store import OffsetsTableError
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
     from tubeclient_cli.common.spark_log import SparkLog, start_failure
-    from tubeclient_cli.ingest.advice import short_cause, with_advice
+    from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.job import run_ingest
     from tubeclient_cli.ingest.progress import ProgressFile
@@ -282,7 +283,7 @@ def _ingest(
         metrics = IngestMetrics(settings, *metrics_at)
         display.say(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics")
     stop = threading.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     hush_py4j(while_set=stop)
     display.say(_STARTING)
     spark = None
@@ -295,7 +296,7 @@ def _ingest(
                 display.stopped(_ENDED_BEFORE)
                 return 0
             # Again: the session installed a SIGINT handler that cancels the running batch.
-            _stop_on_signals(stop)
+            stop_on_signals(stop)
             with contextlib.ExitStack() as stack:
                 stack.enter_context(display)
                 written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
@@ -325,7 +326,7 @@ def _ingest(
             until_end.callback(typer.echo, f"tubeclient ingest: {cause}", err=True)
             if isinstance(error, OffsetsTableError):
                 return exit_code(error)
-            return ExitCode.UNREACHABLE if spark is None else ExitCode.FAILED
+            return ExitCode.UNREACHABLE if spark is None else exit_code_of(cause)
         finally:
             if spark is not None:
                 end_session(spark)
@@ -333,11 +334,6 @@ def _ingest(
                 metrics.close()
     display.end(summary)
     return 0
-
-
-def _stop_on_signals(stop: threading.Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
 
 
 _STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from tubeclient_cli.common.console import PlainConsole
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tubeclient_cli.ingest.job import IngestSummary
+    from rich.console import Console
+
     from tubeclient_cli.ingest.progress import BatchEvent
+    from tubeclient_cli.ingest.watch import IngestSummary
 
 __all__ = ["Display", "summary_line"]
 
@@ -24,12 +27,13 @@ class Display:
     full when nothing is left to read."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console = console or Console()
+        self._console = console = console or PlainConsole()
         self._next_plain = 0.0
         self._batches = 0
         self._live: Progress | None = None
         if console.is_terminal:
-            columns = (SpinnerColumn(), BarColumn(12), TaskProgressColumn(), TextColumn("{task.description}"))
+            text = TextColumn("{task.description}", markup=False)
+            columns = (SpinnerColumn(), BarColumn(12), TaskProgressColumn(), text)
             self._live = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
             self._task = self._live.add_task("waiting for the first batch", total=None)
 
@@ -46,7 +50,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text, soft_wrap=True)
 
     def start(self, text: str) -> None:
         """Print where the job begins."""
@@ -68,7 +72,7 @@ class Display:
         self._batches += 1
         text = (
             f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {self._batches:,} batches,"
-            f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
+            f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind, 1)}"
         )
         if self._live is not None:
             known = None if event.rows_behind is None else event.total_rows + event.rows_behind
@@ -85,7 +89,7 @@ def summary_line(summary: IngestSummary) -> str:
     return (
         f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows{_bad(summary.bad_rows)} in"
         f" {summary.batches:,} batches,"
-        f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind)}"
+        f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind, summary.batches)}"
     )
 
 
@@ -93,7 +97,7 @@ def _bad(rows: int) -> str:
     return f" ({rows:,} bad)" if rows else ""
 
 
-def _behind(rows: int | None) -> str:
+def _behind(rows: int | None, batches: int) -> str:
     if rows is None:
-        return "rows behind unknown"
+        return f"rows behind unknown{', as an earlier run planned this batch' if batches else ''}"
     return "nothing behind" if rows == 0 else f"at most {rows:,} rows behind"

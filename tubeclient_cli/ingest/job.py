@@ -6,18 +6,14 @@ checkpoint starts there, a batch that Spark repeats is skipped, and an outdated 
 
 from __future__ import annotations
 
-import json
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_source.boundary import as_one_line
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
-from spark_source.progress.query_metrics import is_batch
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
@@ -29,29 +25,12 @@ from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, trusted
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.target_columns import check_columns, columns_of
+from tubeclient_cli.ingest.watch import IngestSummary, Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["IngestSettings", "IngestSummary", "run_ingest"]
-
-_POLL_SECONDS = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class IngestSummary:
-    """What a run did."""
-
-    rows: int
-    batches: int
-    seconds: float
-    rows_behind: int | None
-    """Upper bound after the last batch; None if there was no batch."""
-    stopped: bool
-    """True if it was asked to stop, False if it ended by itself."""
-    bad_rows: int = 0
-    """How many of `rows` are bad records."""
+__all__ = ["IngestSettings", "run_ingest"]
 
 
 def run_ingest(
@@ -106,7 +85,7 @@ def run_ingest(
         query = query.trigger(availableNow=True)
     else:
         query = query.trigger(processingTime=f"{interval_ms} milliseconds")
-    summary = _Watch(query.start(), on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s).until_end()
+    summary = Watch(query.start(), on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s).until_end()
     as_of = datetime.now(UTC)
     bring_up_to_date(settings, batches.ends(), as_of)
     return summary
@@ -165,66 +144,3 @@ class _Batches:
             ends = state.ends.without(batch.start.keys() - end.keys()).merge(end)
             record = SinkRecord(group, self._query_id, batch_id, ends, masters=self._masters)
             self._writer.write(rows, record, found)
-
-
-class _Watch:
-    """Follows a running query: reports its batches, and stops it at the end of a batch."""
-
-    def __init__(
-        self,
-        query: StreamingQuery,
-        on_batch: Callable[[BatchEvent], object],
-        on_idle: Callable[[str], object],
-        bad_of: Callable[[int], int],
-        stop: threading.Event,
-        stop_timeout_s: float,
-    ) -> None:
-        self._query = query
-        self._on_batch = on_batch
-        self._on_idle = on_idle
-        self._bad_of = bad_of
-        self._stop = stop
-        self._stop_timeout_s = stop_timeout_s
-        self._started = time.monotonic()
-        self._last: BatchEvent | None = None
-        self._batches = 0
-
-    def until_end(self) -> IngestSummary:
-        deadline: float | None = None
-        batches_then = 0
-        try:
-            # Raises if the query failed.
-            while not self._query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
-                self._report()
-                if not self._stop.is_set():
-                    continue
-                if deadline is None:
-                    deadline, batches_then = time.monotonic() + self._stop_timeout_s, self._batches
-                between = self._batches > batches_then or not self._query.status["isTriggerActive"]
-                if between or time.monotonic() >= deadline:
-                    break
-        finally:
-            if self._query.isActive:
-                self._query.stop()
-            self._report()
-        return IngestSummary(
-            rows=self._last.total_rows if self._last else 0,
-            batches=self._batches,
-            seconds=time.monotonic() - self._started,
-            rows_behind=self._last.rows_behind if self._last else None,
-            stopped=deadline is not None,
-            bad_rows=self._last.total_bad_rows if self._last else 0,
-        )
-
-    def _report(self) -> None:
-        for progress in self._query.recentProgress:
-            document = json.loads(progress.json)
-            if not is_batch(document):
-                self._on_idle(document["timestamp"])
-                continue
-            if self._last is not None and int(document["batchId"]) <= self._last.batch_id:
-                continue
-            bad = self._bad_of(int(document["batchId"]))
-            self._last = BatchEvent.of(document, self._last, bad)
-            self._batches += 1
-            self._on_batch(self._last)

@@ -11,8 +11,8 @@ from tubeclient_cli.common.terminal import print_json
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tubeclient_cli.ingest.job import IngestSummary
     from tubeclient_cli.ingest.progress import BatchEvent
+    from tubeclient_cli.ingest.watch import IngestSummary
 
 __all__ = ["JsonEvents", "error_event"]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Self
 
 from spark_source.progress.query_counts import QueryBatch
 from spark_source.progress.query_metrics import QueryMetrics
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.listening import check_address
 from tubeclient_cli.ingest.settings import IngestSettings, query_name
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class IngestMetrics:
     """
 
     def __init__(self, settings: IngestSettings, host: str, port: int) -> None:
+        check_address("--metrics-host", host)
         metrics = QueryMetrics()
         from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
@@ -51,6 +54,7 @@ class IngestMetrics:
         self._counts = metrics.counts
         self._settings = settings
         self._query = query_name(settings.consumer_group)
+        self._counts.started(self._query, time.time(), has_table=settings.offsets_table is not None)
         self._end = threading.Event()
         self._looking = threading.Thread(target=self._look, name="ingest-metrics", daemon=True)
         if settings.offsets_table is not None:
@@ -82,16 +86,19 @@ class IngestMetrics:
         self.close()
 
     def _look(self) -> None:
-        from offsets_store import GroupKey, OffsetsTable, OffsetsTableError
+        from offsets_store import GroupKey, OffsetsTable
+        from offsets_store.errors import scrub
 
         assert self._settings.offsets_table is not None
-        table = OffsetsTable(self._settings.offsets_table, dict(self._settings.storage_options))
+        storage = dict(self._settings.storage_options)
+        table = OffsetsTable(self._settings.offsets_table, storage)
         key = GroupKey(self._settings.consumer_group, self._settings.topics)
         while not self._end.is_set():
             try:
                 found = table.latest(key)
                 if found is not None:
                     self._counts.table_written(self._query, found.updated_at.timestamp())
-            except OffsetsTableError as error:
-                _log.warning("metrics show an older state of the offsets table: %s", error)
+            except Exception as error:  # Whatever it is, the next look may be well, and nobody else would begin it.
+                why = scrub(str(error) or type(error).__name__, storage)
+                _log.warning("metrics show an older state of the offsets table: %s", why)
             self._end.wait(_TABLE_SECONDS)

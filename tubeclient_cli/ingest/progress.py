@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_source.offsets.offsets import Offsets
-from tubeclient.keys import rows_behind
+from spark_source.progress.query_metrics import rows_behind_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,7 +31,8 @@ class BatchEvent:
     """From the batch's planning to its last commit."""
     rows_per_second: float
     rows_behind: int | None
-    """Upper bound of the rows left to read; exact if all partitions of each store have the same offset."""
+    """Upper bound of the rows left to read; exact if all partitions of each store have the same offset. None for a
+    batch that an earlier run planned."""
     bad_rows: int = 0
     """How many of `rows` are bad records."""
     total_bad_rows: int = 0
@@ -45,8 +45,6 @@ class BatchEvent:
         seconds = int(progress["batchDuration"]) / 1000
         rows = int(progress["numInputRows"])
         began = datetime.fromisoformat(progress["timestamp"])
-        latest, end = source.get("latestOffset"), source.get("endOffset")
-        known = isinstance(latest, Mapping) and isinstance(end, Mapping)
         return cls(
             time=(began + timedelta(seconds=seconds)).isoformat(timespec="milliseconds"),
             batch_id=int(progress["batchId"]),
@@ -54,7 +52,7 @@ class BatchEvent:
             total_rows=(before.total_rows if before else 0) + rows,
             seconds=seconds,
             rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
-            rows_behind=rows_behind(Offsets.from_dict(latest), Offsets.from_dict(end)) if known else None,
+            rows_behind=rows_behind_of(source),
             bad_rows=bad_rows,
             total_bad_rows=(before.total_bad_rows if before else 0) + bad_rows,
         )

@@ -51,9 +51,9 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     # is no JSON then.
     other = F.concat(F.lit('{"one":'), text, F.lit(f',"{_END}":1}}'))
     ends = F.from_json(other, StructType([StructField(_END, IntegerType())]), options)[_END].isNotNull()
-    # With other exponents, and read for the decimals only, a record with wild ones is bad at once.
+    # With other numbers, and read for the decimals only, a record with wild ones is bad at once.
     decimals = [field for field in _nullable(schema) if "decimal" in field.dataType.simpleString()]
-    tamed = F.regexp_replace(wrapped, _WILD_EXPONENT, "e999")
+    tamed = F.regexp_replace(F.regexp_replace(wrapped, _WILD_EXPONENT, "e999"), _VERY_MANY_DIGITS, "1e999")
     is_wild = F.when(tamed != wrapped, F.from_json(tamed, _wrapper(decimals), options)[_CORRUPT].isNotNull())
     wild = F.coalesce(is_wild, F.lit(False)) if decimals else F.lit(False)
     both = F.struct(
@@ -109,11 +109,17 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     whole = F.concat(F.regexp_replace(text, r"[\r\n]+$", ""), F.lit(form.separator + _END))
     ended = F.when(~too_many, whole)
     # Decimals are read as texts first, but in other locales, where Spark's own reading differs.
-    first = [f for f in schema.fields if f.dataType.typeName() == "decimal" and "locale" not in form.options]
+    decimals = [f for f in schema.fields if f.dataType.typeName() == "decimal"]
+    first = [] if "locale" in form.options else decimals
     columns = [_cast(form, _ungrouped(read[f.name]), f) if f in first else read[f.name] for f in schema.fields]
     misfits = (_misfit(f, read[f.name], column) for f, column in zip(schema.fields, columns, strict=True) if f in first)
     names = [f"c{number}" for number in range(len(columns))]
     texts = F.from_csv(ended, ", ".join(f"{name} STRING" for name in (*names, end, corrupt)), options)
+    wild = [
+        F.when(_is_wild(ended) & _is_wild(texts[name]), _not_of_type(f))
+        for name, f in zip(names, schema.fields, strict=True)
+        if f in decimals and f not in first
+    ]
     broken = F.coalesce(
         F.when(F.rlike(ended, F.lit(r"[\r\n]")) & texts[corrupt].isNotNull(), "the text has several lines"),
         F.when(texts[corrupt].isNotNull(), _other_count(schema)),
@@ -122,6 +128,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     )
     fault = F.coalesce(
         F.when(too_many, f"the text has more than {_MOST_SEPARATORS} separators"),
+        *wild,
         F.when(read[corrupt].isNotNull(), broken),
         F.when(F.coalesce(read[end] != _END, F.lit(True)), "the text is not csv"),
         *misfits,
@@ -130,7 +137,8 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     added = [StructField(end, StringType()), StructField(corrupt, StringType())]
     own = [StructField(f.name, StringType() if f in first else f.dataType) for f in schema.fields]
     wanted = StructType([*own, *added])
-    return Reading(F.from_csv(ended, _ddl(wanted), options), _named(schema, columns), fault)
+    tame = F.when(F.coalesce(*wild, F.lit(None)).isNull(), ended)
+    return Reading(F.from_csv(tame, _ddl(wanted), options), _named(schema, columns), fault)
 
 
 def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
@@ -168,9 +176,10 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
     """A field's text as its column; null if it does not fit."""
     kind = field.dataType.typeName()
     if kind == "decimal":
-        return _unless(_WILD_NUMBER, text).try_cast(field.dataType)
+        return F.when(~_is_wild(text), text).try_cast(field.dataType)
     if kind in ("timestamp", "date") and f"{kind}Format" in form.options:
-        return F.try_to_timestamp(_unless(_WILD_YEAR, text), F.lit(form.options[f"{kind}Format"])).cast(kind)
+        tame = F.when(~F.rlike(text, F.lit(_WILD_YEAR)), text)
+        return F.try_to_timestamp(tame, F.lit(form.options[f"{kind}Format"])).cast(kind)
     return text.try_cast(field.dataType)
 
 
@@ -179,8 +188,8 @@ def _ungrouped(number: Column) -> Column:
     return F.replace(number, F.lit(","), F.lit(""))
 
 
-def _unless(pattern: str, text: Column) -> Column:
-    return F.when(~F.rlike(text, F.lit(pattern)), text)
+def _is_wild(number: Column) -> Column:
+    return F.rlike(number, F.lit(_WILD_NUMBER))
 
 
 _CORRUPT: Final = "_corrupt_record"
@@ -190,9 +199,11 @@ _END: Final = "__tubeclient_end"
 
 _MOST_SEPARATORS: Final = 250_000
 """Of a csv text. Spark's parser has 8 bytes for each, in each task."""
-_WILD_EXPONENT: Final = r"[eE][+-]?0*[1-9]\d{3,}"
+_WILD_EXPONENT: Final = r"[eE^][+\-\u2212]?0*[1-9]\d{3,}"
+_VERY_MANY_DIGITS: Final = r"(?<!\d)\d{1000,}"
 _WILD_NUMBER: Final = rf"{_WILD_EXPONENT}|^.{{1000}}"
-"""Java would compute all digits of such a number: for minutes, or until memory runs out."""
+"""Java would compute all digits of such a number: for minutes, or until memory runs out. Some locales write 10^3 for
+e3, with a minus sign of their own."""
 _WILD_YEAR: Final = r"(?<!\d)[+-]\d{5}"
 """Such a year may lie beyond Spark's timestamps. With a format Spark ends the query then."""
 
@@ -224,8 +235,11 @@ def _misfits(schema: StructType, given: Sequence[Column], columns: Sequence[Colu
 
 
 def _misfit(field: StructField, text: Column, column: Column) -> Column:
-    kind = field.dataType.simpleString()
-    return F.when(text.isNotNull() & column.isNull(), f"the value of {field.name} is not of type {kind}")
+    return F.when(text.isNotNull() & column.isNull(), _not_of_type(field))
+
+
+def _not_of_type(field: StructField) -> str:
+    return f"the value of {field.name} is not of type {field.dataType.simpleString()}"
 
 
 def _missing(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:

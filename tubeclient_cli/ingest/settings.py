@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -17,6 +14,8 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.moment import moment_ms
+from tubeclient_cli.common.settings_file import NUMBER_OR_TEXT, SettingsFile, check_own, kinds_of, missing_settings
+from tubeclient_cli.common.table_uris import overlap
 from tubeclient_cli.ingest.bad_share import BadShare
 from tubeclient_cli.ingest.format_settings import FormatSettings
 
@@ -115,10 +114,7 @@ class IngestSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
-        for name in self.source_options:
-            flag = _OF_THEIR_OWN.get(name.lower())
-            if flag is not None:
-                raise ConfigurationError(f"option {name} has a setting of its own, {flag}; set it there")
+        check_own(self.source_options, _OF_THEIR_OWN)
         for name in ("target", "checkpoint"):
             if not getattr(self, name).strip():
                 raise ConfigurationError(f"{name} is blank; name a folder")
@@ -146,7 +142,7 @@ class IngestSettings:
             raise ConfigurationError("bad-records is blank; name a folder")
         for name in ("target", "offsets_table", "checkpoint"):
             other = getattr(self, name)
-            if other is not None and _overlap(other, self.bad_records):
+            if other is not None and overlap(other, self.bad_records):
                 raise ConfigurationError(
                     f"bad-records and {name.replace('_', '-')} are the same folder, or one is within the other; bad "
                     "records need a table of their own"
@@ -206,23 +202,6 @@ class IngestSettings:
         return options
 
 
-def _overlap(one: str, other: str) -> bool:
-    """Whether one of two paths or URIs is the other's folder or within it, as far as their texts tell."""
-
-    def plain(place: str) -> str:
-        place = place.strip()
-        if place.lower().startswith("file:"):
-            place = "/" + place[len("file:") :].lstrip("/")
-        scheme, mark, rest = place.partition("://")
-        # Hadoop and delta-rs name S3 differently.
-        scheme = "s3" if scheme.lower() in ("s3a", "s3n") else scheme.lower()
-        whole = f"{scheme}{mark}{rest}" if mark else os.path.abspath(place)
-        return f"{whole.rstrip('/')}/"
-
-    first, second = plain(one), plain(other)
-    return first.startswith(second) or second.startswith(first)
-
-
 def query_name(consumer_group: str) -> str:
     """The name of a job's query, in Spark's UI and in metrics."""
     return f"ingest {consumer_group}"
@@ -257,10 +236,7 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
         if value is None:
             continue
         values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
-    missing = [f.name for f in fields(IngestSettings) if f.name in _REQUIRED and f.name not in values]
-    if missing:
-        flags = ", ".join("--topic" if name == "topics" else f"--{name.replace('_', '-')}" for name in missing)
-        raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
+    missing_settings(_REQUIRED, values)
     records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values})
     return replace(IngestSettings(**values, records=records))
 
@@ -268,83 +244,17 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
 _REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
 _OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings))
 _IN_FILE: Final = {
-    name.replace("_", "-"): name
-    for name in (*(f.name for f in fields(IngestSettings)), *_OF_RECORDS)
-    if name not in ("source_options", "storage_options", "format_options", "records", "begin_anew")
+    **kinds_of(IngestSettings, ("source_options", "storage_options", "records", "begin_anew")),
+    **kinds_of(FormatSettings, ("format_options",)),
+    "max_bad_records": NUMBER_OR_TEXT,
 }
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        # The error gives line and column. The line itself may hold a secret.
-        raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
-    for name in document:
-        if name not in _TABLES:
-            raise ConfigurationError(f"{path}: [{name}] is unknown; {_nearest(name, _TABLES)}")
-    values = {}
-    for name, value in _table(document, "ingest", path).items():
-        if name not in _IN_FILE:
-            raise ConfigurationError(f"{path}: {name} in [ingest] is unknown; {_nearest(name, list(_IN_FILE))}")
-        values[_IN_FILE[name]] = _checked(name, value, path)
-    values["source_options"] = {k: _option(v) for k, v in _table(document, "source", path).items()}
-    values["format_options"] = {k: _option(v) for k, v in _table(document, "format-options", path).items()}
-    secrets = _table(document, "storage-options", path)
-    values["storage_options"] = {name: _secret(name, value, path) for name, value in secrets.items()}
-    return values
-
-
-def _table(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
-    table = document.get(name, {})
-    if not isinstance(table, Mapping):
-        raise ConfigurationError(f"{path}: {name} is not a table; write [{name}] and its entries below")
-    return table
-
-
-def _checked(name: str, value: object, path: Path) -> object:
-    if name == "topics":
-        if isinstance(value, list) and all(isinstance(topic, str) for topic in value):
-            return tuple(value)
-        raise ConfigurationError(f'{path}: topics in [ingest] must be a list of names, such as ["clicks", "views"]')
-    if name == "max-bad-records" and type(value) is int:
-        return str(value)
-    if name in ("source-count", "max-offsets-per-trigger"):
-        wanted: tuple[type, ...] = (int,)
-    elif name == "evolve":
-        return value if isinstance(value, bool) else _wrong(name, "true or false", path)
-    elif name == "stop-timeout-s":
-        return float(value) if isinstance(value, int | float) else _wrong(name, "a number", path)
-    else:
-        wanted = (str,)
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        return _wrong(name, "a whole number" if wanted == (int,) else "a text in quotes", path)
-    return value
-
-
-def _wrong(name: str, kind: str, path: Path) -> object:
-    raise ConfigurationError(f"{path}: {name} in [ingest] must be {kind}")
-
-
-def _option(value: object) -> str:
-    """The value in the form that Spark's .option() uses."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _secret(name: str, value: object, path: Path) -> str:
-    """A text, or {env = "NAME"}: the value of that environment variable."""
-    if isinstance(value, Mapping) and set(value) == {"env"}:
-        variable = str(value["env"])
-        if variable not in os.environ:
-            raise ConfigurationError(f"{path}: {name} names the environment variable {variable}, which is not set")
-        return os.environ[variable]
-    if not isinstance(value, str):
-        raise ConfigurationError(f'{path}: {name} in [storage-options] must be a text, or {{env = "NAME"}}')
-    return value
-
-
-def _nearest(name: str, known: tuple[str, ...] | list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    file = SettingsFile(path, _TABLES)
+    return {
+        **file.settings("ingest", _IN_FILE),
+        "source_options": file.options("source"),
+        "format_options": file.options("format-options"),
+        "storage_options": file.secrets("storage-options"),
+    }

@@ -57,10 +57,10 @@ class Brokers:
         self, positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds], time_zone: str
     ) -> Mapping[PartitionKey, FirstTime]:
         """When the oldest message behind each position came. `bounds` are those of their stores."""
-        ranges = {}
-        for partition, position in positions.items():
-            first, end = bounds[partition.store]
-            ranges[partition] = StoreBounds(min(max(first, position), end), end)
+        ranges = {
+            partition: StoreBounds(bounds[partition.store].nearest(position), bounds[partition.store].max_offset)
+            for partition, position in positions.items()
+        }
         return self.lookup.first_times(self.view, ranges, time_zone=time_zone)
 
     def positions_of(self, consumer_group: str) -> Mapping[PartitionKey, int]:

@@ -5,35 +5,29 @@ The commands as typer shows them. Imports nothing heavy until a command runs.
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
 from tubeclient_cli.common.moment import duration_ms
-from tubeclient_cli.common.pairs import further_options, pairs
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
     FurtherOptions,
     StorageOptions,
+    TimeZone,
     clear_errors,
     print_json,
     table_console,
+    tell,
 )
-
-if TYPE_CHECKING:
-    from offsets_store import GroupKey, OffsetsTable
-    from tubeclient_cli.offsets.brokers import Brokers
+from tubeclient_cli.offsets.opening import brokers_of, nothing_kept, table_at
 
 __all__ = ["offsets_app"]
-
-_FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
 offsets_app = typer.Typer(
     name="offsets",
@@ -47,17 +41,16 @@ _Table = Annotated[str, typer.Option(metavar="PATH", help="The Delta table that 
 _Group = Annotated[str, typer.Option(metavar="NAME", help="The consumer group.")]
 _Topics = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="The topics that are read together; needed if the group has several sets."),
+    typer.Option(
+        metavar="NAME",
+        help="A topic of the set to move; may be given several times. Needed if the group has more sets.",
+    ),
 ]
 _Pattern = Annotated[
     str | None, typer.Option(metavar="REGEX", help="Instead of topics, for a group that reads by subscribePattern.")
 ]
 _Masters = Annotated[
     str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to query the brokers as well.")
-]
-
-_Zone = Annotated[
-    str, typer.Option(metavar="ZONE", help="The time zone of the producers' clocks, and of times without a zone.")
 ]
 
 
@@ -75,10 +68,10 @@ def show(
     with clear_errors("offsets show"):
         from tubeclient_cli.offsets import display as display
 
-        table = _table(offsets_table, storage_option)
+        table = table_at(offsets_table, storage_option)
         found = table.all_latest(consumer_group)
         if not found:
-            raise _nothing_kept(table, offsets_table, consumer_group)
+            raise nothing_kept(table, offsets_table, consumer_group)
         if json:
             print_json(display.progress_json(consumer_group, found))
         else:
@@ -102,10 +95,10 @@ def history(
     with clear_errors("offsets history"):
         from tubeclient_cli.offsets import display as display
 
-        table = _table(offsets_table, storage_option)
+        table = table_at(offsets_table, storage_option)
         found = table.history(consumer_group, limit)
         if not found.commits:
-            raise _nothing_kept(table, offsets_table, consumer_group)
+            raise nothing_kept(table, offsets_table, consumer_group)
         if json:
             print_json(display.history_json(consumer_group, found))
         else:
@@ -127,7 +120,7 @@ def lag(
             help="Exit with 1 if the oldest unread message is older than this, such as 30m; needs --master-servers.",
         ),
     ] = None,
-    time_zone: _Zone = "UTC",
+    time_zone: TimeZone = "UTC",
     option: FurtherOptions = None,
     storage_option: StorageOptions = None,
     json: AsJson = False,
@@ -148,13 +141,13 @@ def lag(
         age = None if max_age is None else timedelta(milliseconds=duration_ms("--max-age", max_age))
         if age is not None and master_servers is None:
             raise ConfigurationError("--max-age asks the brokers for their messages; add --master-servers")
-        table = _table(offsets_table, storage_option)
+        table = table_at(offsets_table, storage_option)
         found = table.all_latest(consumer_group)
         if not found:
-            raise _nothing_kept(table, offsets_table, consumer_group)
+            raise nothing_kept(table, offsets_table, consumer_group)
         lags = []
         for progress in found:
-            with _brokers(master_servers, progress.group, option) as brokers:
+            with brokers_of(master_servers, progress.group, option) as brokers:
                 one = lag_at_commit(progress) if brokers is None else lag_now(progress, brokers)
                 if age is not None and brokers is not None:
                     one = replace(one, oldest=oldest_unread(one, brokers, time_zone))
@@ -166,7 +159,7 @@ def lag(
         else:
             display.print_lag(table_console(), lags)
         for topic_set, why in above:
-            typer.echo(f"{topic_set}: {why}", err=True)
+            tell(f"{topic_set}: {why}")
         if above:
             raise typer.Exit(ExitCode.FAILED)
 
@@ -186,7 +179,7 @@ def status(
         ),
     ] = None,
     option: FurtherOptions = None,
-    time_zone: _Zone = "UTC",
+    time_zone: TimeZone = "UTC",
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -195,15 +188,10 @@ def status(
     There is no number of rows to choose: a group is judged by how it moves.
 
       OK       nothing to read, or it keeps pace
-
       WARN     it moves, but its lag never falls: it is too slow
-
       REWIND   it went back, and is not yet where it was
-
       STALL    it commits, but a partition with unread rows stays
-
       STOP     rows wait, and it does not commit any more
-
       UNKNOWN  cannot be judged: a broker does not answer
 
     The group has the worst verdict of its partitions. Exit code 0 is for OK, 1
@@ -216,11 +204,11 @@ def status(
         from tubeclient_cli.offsets.status import group_status
 
         silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
-        table = _table(offsets_table, storage_option)
+        table = table_at(offsets_table, storage_option)
         past = table.past(consumer_group, window)
         if past is None:
-            raise _nothing_kept(table, offsets_table, consumer_group)
-        with _brokers(master_servers, past.group, option) as brokers:
+            raise nothing_kept(table, offsets_table, consumer_group)
+        with brokers_of(master_servers, past.group, option) as brokers:
             assert brokers is not None
             now = datetime.now(UTC)
             found = group_status(past, brokers, now, window=window, max_silence=silence, time_zone=time_zone)
@@ -242,7 +230,7 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, a time such as 2026-11-21T10:31Z, batch:N, group:NAME, or JSON as in "
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, batch:N, group:NAME, an offset, or JSON as in "
             'startingOffsets, {"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
@@ -250,10 +238,10 @@ def reset(
     topic_pattern: _Pattern = None,
     master_servers: _Masters = None,
     option: FurtherOptions = None,
-    time_zone: _Zone = "UTC",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
+    time_zone: TimeZone = "UTC",
+    dry_run: DryRun = False,
     force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -290,15 +278,14 @@ def reset(
         from tubeclient_cli.offsets.reset import Reset
         from tubeclient_cli.offsets.target import choose_key, parse_target
 
-        if json and not (dry_run or yes):
-            raise ConfigurationError("--json does not prompt; add --yes to change the table, or --dry-run")
+        check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         target = parse_target(to, time_zone)
-        table = _table(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
+        table = table_at(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
         found = table.all_latest(consumer_group)
         if not (found or topic or topic_pattern or table.exists()):
-            raise _nothing_kept(table, offsets_table, consumer_group)
+            raise nothing_kept(table, offsets_table, consumer_group)
         key = choose_key(found, consumer_group, topic or [], topic_pattern)
-        with _brokers(master_servers, key, option) as brokers:
+        with brokers_of(master_servers, key, option) as brokers:
             work = Reset(table, key, brokers)
             plan = work.plan(target)
             console = table_console()
@@ -313,9 +300,7 @@ def reset(
                     raise
                 refusal = error
             if plan.changes and not dry_run:
-                if not yes and not typer.confirm("Reset the group?", err=True):
-                    typer.echo("nothing was changed", err=True)
-                    raise typer.Exit(ExitCode.FAILED)
+                ask("Reset the group?", yes=yes)
                 changed = work.apply(plan, run, force=force)
             if json:
                 print_json(display.plan_json(plan, to, changed, refusal))
@@ -323,47 +308,3 @@ def reset(
                 typer.echo(f"it would be refused: {refusal}")
             elif changed:
                 typer.echo("the group was reset; queries with a checkpoint continue from that, not from the table")
-
-
-def _table(uri: str, storage_options: list[str] | None, client_version: str | None = None) -> OffsetsTable:
-    from offsets_store import OffsetsTable
-
-    return OffsetsTable(uri, pairs("--storage-option", storage_options), client_version=client_version)
-
-
-@contextlib.contextmanager
-def _brokers(master_servers: str | None, key: GroupKey, options: list[str] | None) -> Iterator[Brokers | None]:
-    """The part of the cluster that `key` reads; None if no masters are named."""
-    given = further_options(options, _FLAGS)
-    if master_servers is None:
-        if given:
-            raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
-        yield None
-        return
-    from tubeclient_cli.offsets.brokers import Brokers
-
-    brokers = Brokers(master_servers, key, given)
-    try:
-        yield brokers
-    finally:
-        brokers.close()
-
-
-def _nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> ConfigurationError:
-    from offsets_store.errors import display_uri
-
-    place = display_uri(uri)
-    if not table.exists():
-        return ConfigurationError(
-            f"there is no Delta table at {place}; check --offsets-table. The first batch of a query with the option "
-            "offsetsTable creates the table"
-        )
-    groups = table.groups()
-    near = difflib.get_close_matches(consumer_group, groups, n=3)
-    if near:
-        advice = f"did you mean {' or '.join(near)}?"
-    elif groups:
-        advice = "check both names"
-    else:
-        advice = "it has no group yet: a query writes to it when it starts"
-    return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; {advice}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, moved_to
-from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
-from spark_source.offsets.timestamps import without_times
-from tubeclient.errors import ConfigurationError, NoMessageTime
+from spark_source.offsets.offset_spec import OffsetSpec
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, rows_behind
+from tubeclient_cli.common.places import offsets_of
 from tubeclient_cli.offsets.target import Commit, OtherGroup, Places, Target
 
 if TYPE_CHECKING:
@@ -159,22 +159,17 @@ class Reset:
                     "not have; add --master-servers"
                 )
             return plain
-        partitions = self._brokers.view.partitions()
-        if spec.unknown(partitions):
-            raise ConfigurationError(
-                f"{spec.option} names partition {spec.unknown(partitions)[0]}, which the topics of {self._key} do not "
-                "have"
-            )
-        meant = partitions if spec.default is not None else sorted(named)
-        lookup, view, bounds = self._brokers.lookup, self._brokers.view, self._brokers.bounds
-        try:
-            spec = without_times(spec, meant, lookup, view, bounds, time_zone, "latest")
-        except NoMessageTime as error:
-            raise ConfigurationError(
-                f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, "
-                f'latest, batch:N or group:NAME instead, or an offset by partition: {{"{error.partition}": 2800}}'
-            ) from error
-        return resolve(spec, meant, bounds, lambda: GroupPositions(before), "earliest")
+        return offsets_of(
+            spec,
+            self._brokers.view.partitions(),
+            self._brokers.lookup,
+            self._brokers.view,
+            self._brokers.bounds,
+            time_zone,
+            before=before,
+            missing=f"the topics of {self._key} do not have",
+            others="batch:N or group:NAME instead, ",
+        )
 
     def _within_bounds(self, wanted: Mapping[PartitionKey, int]) -> tuple[dict[PartitionKey, int], list[str]]:
         """Move offsets that the brokers do not hold to the nearest that they hold, and return warnings."""
@@ -188,7 +183,7 @@ class Reset:
                 warnings.append(f"{partition} is not in the cluster any more")
                 continue
             held = self._brokers.bounds[partition.store]
-            positions[partition] = min(max(at, held.min_offset), held.max_offset)
+            positions[partition] = held.nearest(at)
             if positions[partition] != at:
                 warnings.append(
                     f"{partition} would be at {at}, but the broker holds {held.min_offset} to {held.max_offset}; "

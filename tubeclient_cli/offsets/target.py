@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from offsets_store import GroupKey, GroupProgress
-from spark_source.offsets.offset_spec import Moment, OffsetSpec
+from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.errors import ConfigurationError
 from tubeclient.time_zones import zone_named
-from tubeclient_cli.common.moment import moment_ms
+from tubeclient_cli.common.places import parse_place
 
 __all__ = ["Commit", "OtherGroup", "Places", "Target", "choose_key", "parse_target"]
 
@@ -57,16 +57,8 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
         if not rest.strip():
             raise ConfigurationError(f"{_TO} is {text!r}; write the other group's name after the colon")
         return OtherGroup(rest.strip())
-    if text.strip().startswith("{") or text.strip().lower() in ("earliest", "latest"):
-        return Places(OffsetSpec.parse(text, _TO), zone_named(time_zone).key)
     zone = zone_named(time_zone)
-    timestamp_ms = moment_ms(text, _TO, zone)
-    if timestamp_ms is None:
-        raise ConfigurationError(
-            f"{_TO} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, batch:N, group:NAME, or JSON "
-            'from partition keys to offsets, as in {"1:clicks:0": 2800}'
-        )
-    return Places(OffsetSpec(_TO, Moment(timestamp_ms)), zone.key)
+    return Places(parse_place(text, _TO, zone, "batch:N, group:NAME, "), zone.key)
 
 
 def choose_key(

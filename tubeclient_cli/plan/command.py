@@ -23,7 +23,7 @@ _FLAGS = {"sourcecount": "--source-count", "assignmentstrategy": "--strategy", "
 def plan(
     master_servers: Masters,
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic to read; may be given several times.")],
-    source_count: Annotated[int, typer.Option(metavar="N", min=1, help="How many nodes the group has.")],
+    source_count: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many nodes the group has.")],
     strategy: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this strategy; may be given several times. Default: all there are."),

@@ -35,20 +35,22 @@ def print_plans(
     for one in made:
         _print_plan(console, one, lag)
     for strategy, reason in refused.items():
+        console.print()
         console.print(
-            f"\n{strategy}: left out, {reason.removeprefix(f'assignment strategy {strategy} ')}", soft_wrap=True
+            f"{strategy}: left out, {reason.removeprefix(f'assignment strategy {strategy} ')}", soft_wrap=True
         )
 
 
 def _print_plan(console: Console, one: StrategyPlan, lag: Mapping[PartitionKey, int] | None) -> None:
-    console.print(f"\n{one.strategy}", style="bold")
+    console.print()
+    console.print(one.strategy, style="bold")
     table = Table(box=None, pad_edge=False, header_style="")
     for name, side in (("node", "right"), ("partitions", "right"), ("", "left"), ("rows", "right"), ("which", "left")):
         if name != "rows" or lag is not None:
             table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     most = max(map(len, one.by_node)) or 1
     for node, keys in enumerate(one.by_node[:_SHOWN_NODES]):
-        bar = "█" * round(_BAR_CELLS * len(keys) / most)
+        bar = ("#" if console.options.ascii_only else "█") * round(_BAR_CELLS * len(keys) / most)
         rows = [] if lag is None else [f"{sum(lag.get(key, 0) for key in keys):,}"]
         table.add_row(str(node), f"{len(keys):,}", bar, *rows, _which(keys))
     console.print(table)

@@ -13,7 +13,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, settings_of
 from tubeclient_cli.common.pairs import further_options, pairs
-from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, exit_code, print_json
+from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, exit_code, print_json, tell
 
 __all__ = ["produce"]
 
@@ -48,8 +48,10 @@ def produce(
 
     Prints how many messages the brokers acknowledged. A line that cannot be
     sent is told with its number, the others are sent; then the exit code is 1.
-    If the cluster cannot be reached any more, it stops and says after which
-    line (exit code 3). Empty lines are skipped.
+    If the cluster cannot be reached any more, it stops and says from which
+    line to go on (exit code 3). So it does after Ctrl-C, SIGTERM and input
+    that cannot be read (exit code 1); a second Ctrl-C does not wait for
+    answers. Empty lines are skipped.
 
     Delivery is at least once: after a fault a message may be there twice.
 
@@ -62,32 +64,41 @@ def produce(
     """
     with clear_errors("produce"):
         from tubeclient.producer import Producer
+        from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.produce.lines import Defaults, parser_of
         from tubeclient_cli.produce.sending import Sending, progress_on
 
         parse = parser_of(format, topic, Defaults(tag, time, pairs("--attribute", attribute)))
         settings = settings_of(master_servers, further_options(option, {}))
-        with _opened(file) as stream:
+        sending: Sending | None = None
+        with until_interrupted(), _opened(file) as stream:
             if file is None and stream.isatty():
                 typer.echo("reading from the terminal, one message a line; Ctrl-D ends it", err=True)
             with Producer(settings) as producer:
                 producer.publish([topic])
-                sending = Sending(producer, parse, lambda text: typer.echo(f"tubeclient produce: {text}", err=True))
+                sending = Sending(producer, parse, lambda text: tell(f"tubeclient produce: {text}"))
                 with progress_on(sending, show=sys.stderr.isatty() and not stream.isatty()):
                     sending.send_all(stream)
-        if json:
-            print_json(sending.summary_json(topic))
-        else:
-            typer.echo(sending.summary())
+                if json:
+                    print_json(sending.summary_json(topic))
+                else:
+                    typer.echo(sending.summary())
+                if sending.unanswered:
+                    producer.close(timeout_ms=0)  # the user did not want to wait for them
+        if sending is None:
+            tell("tubeclient produce: interrupted before the first line; nothing was sent")
+            raise typer.Exit(ExitCode.FAILED)
         if sending.stopped_by is not None:
             raise typer.Exit(exit_code(sending.stopped_by))
-        if sending.failed or sending.interrupted:
+        if sending.failed or not sending.is_complete:
             raise typer.Exit(ExitCode.FAILED)
 
 
 @contextlib.contextmanager
 def _opened(file: Path | None) -> Iterator[BinaryIO]:
     if file is None:
+        if sys.stdin is None:
+            raise ConfigurationError("standard input is closed; name a --file")
         yield sys.stdin.buffer
         return
     try:

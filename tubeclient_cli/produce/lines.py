@@ -18,7 +18,7 @@ Parse = Callable[[bytes], OutgoingMessage]
 
 _FIELDS: Final = frozenset({"value", "base64", "tag", "attributes", "time"})
 # What `tubeclient consume --json` tells besides; a message gets these anew.
-_OF_BROKERS: Final = frozenset({"partition", "offset", "messageId"})
+_OF_READERS: Final = frozenset({"partition", "offset", "messageId", "inlong"})
 
 
 class Defaults(NamedTuple):
@@ -45,9 +45,13 @@ def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
         found = json.loads(line)
     except ValueError as error:
         raise ConfigurationError(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise ConfigurationError("its JSON is nested too deep") from None
     if not isinstance(found, dict):
         raise ConfigurationError('it is not a JSON object, such as {"value": "hello"}')
-    if strange := sorted(found.keys() - _FIELDS - _OF_BROKERS):
+    if "bad" in found:
+        raise ConfigurationError(f"a bad message is not sent again: {found['bad']}")
+    if strange := sorted(found.keys() - _FIELDS - _OF_READERS):
         raise ConfigurationError(f"it has the unknown field {strange[0]}; there are {', '.join(sorted(_FIELDS))}")
     attributes = found.get("attributes", {})
     if not isinstance(attributes, dict) or not all(isinstance(value, str) for value in attributes.values()):

@@ -32,8 +32,10 @@ class Sending:
         self._tell = tell
         self._open: deque[tuple[int, Future[SendResult]]] = deque()
         self._began = time.monotonic()
+        self._unreached: int | None = None
+        """The first line whose message no broker took in time."""
         self.read = 0
-        """Lines that were read."""
+        """Lines that were sent, told or skipped: a further run begins after them."""
         self.skipped = 0
         """Empty lines."""
         self.acknowledged = 0
@@ -41,19 +43,31 @@ class Sending:
         self.interrupted = False
         self.stopped_by: TubeError | None = None
         """Why the rest was not sent: the cluster cannot be reached."""
+        self.unreadable: OSError | None = None
+        """Why the rest was not read."""
 
     def send_all(self, lines: Iterable[bytes]) -> None:
-        """Send each line, and wait for all answers. Ctrl-C ends the reading; what was read is sent."""
+        """Send each line, and wait for all answers. Ctrl-C and a stream that cannot be read end the reading; what was
+        read is sent. A second Ctrl-C ends the wait for answers."""
         try:
-            for line in lines:
-                self.read += 1
-                self._send(line.removesuffix(b"\n"))
-                self._settle(_AT_ONCE)
-                if self.stopped_by is not None:
-                    break
+            try:
+                self._send_each(lines)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            self._settle(0)
         except KeyboardInterrupt:
             self.interrupted = True
-        self._settle(0)
+            self._settle(len(self._open))
+
+    @property
+    def unanswered(self) -> int:
+        """Messages of which it is not known whether the brokers have them."""
+        return len(self._open)
+
+    @property
+    def next_line(self) -> int:
+        """The line from which a further run goes on. Of the lines before it all were acknowledged, refused or empty."""
+        return min(self._unreached or self.read + 1, self._open[0][0] if self._open else self.read + 1)
 
     def summary(self) -> str:
         """The last line of a run."""
@@ -62,8 +76,10 @@ class Sending:
         text = f"{self.acknowledged:,} messages acknowledged in {seconds:.1f} s, {rate:,.0f} a second"
         if self.failed:
             text += f"; {self.failed:,} failed"
-        if self.interrupted or self.stopped_by is not None:
-            text += f"; stopped after line {self.read:,}"
+        if self._open:
+            text += f"; {self.unanswered:,} without an answer, which may be there or not"
+        if not self.is_complete:
+            text += f"; stopped after line {self.read:,}, go on from line {self.next_line:,}"
         return text
 
     def summary_json(self, topic: str) -> dict[str, Any]:
@@ -73,25 +89,51 @@ class Sending:
             "emptyLines": self.skipped,
             "acknowledged": self.acknowledged,
             "failed": self.failed,
-            "complete": not self.interrupted and self.stopped_by is None,
+            "unanswered": self.unanswered,
+            "nextLine": self.next_line,
+            "complete": self.is_complete,
         }
 
-    def _send(self, line: bytes) -> None:
+    @property
+    def is_complete(self) -> bool:
+        """Whether the input was read to its end, and all answers came."""
+        return not self.interrupted and self.stopped_by is None and self.unreadable is None
+
+    def _send_each(self, lines: Iterable[bytes]) -> None:
+        for line in self._readable(lines):
+            self._send(self.read + 1, line.removesuffix(b"\n"))
+            self._settle(_AT_ONCE)
+            if self.stopped_by is not None:
+                return
+
+    def _readable(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        try:
+            yield from lines
+        except OSError as error:
+            self.unreadable = error
+            self._tell(f"the input cannot be read after line {self.read:,}: {error.strerror or error}")
+
+    def _send(self, number: int, line: bytes) -> None:
+        """Send a line; it counts as read once it is sent, told or skipped."""
         if not line:
-            self.skipped += 1
+            self.read, self.skipped = number, self.skipped + 1
             return
         try:
-            [answer] = self._producer.submit_each([self._parse(line)])
+            message = self._parse(line)
+            # If this is interrupted, the message may be there or not. Its line does not count, and comes again.
+            [answer] = self._producer.submit_each([message])
+            self._open.append((number, answer))
+            self.read = number
         except TubeError as error:
-            self._failed(self.read, error)
-        else:
-            self._open.append((self.read, answer))
+            self.read = number
+            self._failed(number, error)
 
     def _settle(self, at_most: int) -> None:
         """Take answers, in order, until at most so many messages are open. Every message has its own time limit."""
         while self._open and (len(self._open) > at_most or self._open[0][1].done()):
-            number, answer = self._open.popleft()
+            number, answer = self._open[0]
             error = answer.exception()
+            self._open.popleft()  # not before: the wait may be interrupted
             if error is None:
                 self.acknowledged += 1
             elif isinstance(error, TubeError):
@@ -107,6 +149,7 @@ class Sending:
             self._tell("further failed lines are only counted")
         if exit_code(error) is ExitCode.UNREACHABLE:
             self.stopped_by = error
+            self._unreached = min(self._unreached or number, number)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.terminal import AsJson, ExitCode
+from tubeclient_cli.common.terminal import AsJson, clear_errors
 
 __all__ = ["server"]
 
@@ -26,7 +26,7 @@ def server(
         ),
     ] = None,
     brokers: Annotated[int, typer.Option(metavar="N", help="How many brokers; their ids are 1 to N.")] = 1,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Allow a --host that other machines can reach.")
     ] = False,
@@ -48,7 +48,7 @@ def server(
         bool, typer.Option("--check-visit-token", help="Brokers require the token that the master gives its clients.")
     ] = False,
     tls_certificate: Annotated[
-        str | None, typer.Option(metavar="PEM", help="Also listen on ports for TLS, with this certificate.")
+        str | None, typer.Option(metavar="PEM", help="Listen on further ports with TLS, with this certificate.")
     ] = None,
     tls_key: Annotated[
         str | None, typer.Option(metavar="PEM", help="Its key, unencrypted (default: in the certificate's file).")
@@ -85,9 +85,11 @@ def server(
 
     with brought_by("embedded"):
         from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
+    from tubeclient_cli.common.listening import check_address
     from tubeclient_cli.server.serving import check_host, read_users, serve, tls_of
 
-    try:
+    with clear_errors("server"):
+        check_address("--host", host)
         if not allow_remote:
             check_host(host)
         cluster = EmbeddedTubeMQ(
@@ -103,7 +105,7 @@ def server(
             tls=tls_of(tls_certificate, tls_key, tls_client_ca, master_tls_port, broker_tls_port),
             check_visit_token=check_visit_token,
         )
-        serve(cluster, log_level, ready_file, as_json=json)
-    except (ConfigurationError, OSError) as error:
-        typer.echo(f"tubeclient server: {error}", err=True)
-        raise typer.Exit(ExitCode.USAGE) from None
+        try:
+            serve(cluster, log_level, ready_file, as_json=json)
+        except OSError as error:
+            raise ConfigurationError(str(error)) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
 
@@ -56,7 +56,7 @@ def list_topics(master_servers: Masters, option: FurtherOptions = None, json: As
     with clear_errors("topics list"):
         from tubeclient_cli.topics.display import print_topics, topic_json
 
-        found = _admin(master_servers, option).topics()
+        found = admin_of(master_servers, option).topics()
         if json:
             print_json({"topics": [topic_json(topic) for topic in found]})
         else:
@@ -74,7 +74,7 @@ def show_topic(topic: _Topic, master_servers: Masters, option: FurtherOptions = 
     with clear_errors("topics show"):
         from tubeclient_cli.topics.display import print_topic, topic_json
 
-        admin = _admin(master_servers, option)
+        admin = admin_of(master_servers, option)
         found = _one(admin, topic)
         bounds = admin.store_bounds([topic])
         if json:
@@ -154,12 +154,6 @@ def alter_topic(
             accepts_subscribe=subscribe,
         )
         _after(admin, topic, "altered", wait, _is_wanted(stores, partitions, publish, subscribe), as_json=json)
-
-
-def _admin(master_servers: str, option: list[str] | None) -> Admin:
-    from tubeclient.admin import Admin
-
-    return Admin(settings_of(master_servers, further_options(option, {})))
 
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:

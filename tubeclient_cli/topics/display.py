@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
-from tubeclient_cli.common.tables import number, table_of
+from tubeclient_cli.common.tables import number, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,19 +37,19 @@ def print_topics(console: Console, topics: Sequence[DeployedTopic]) -> None:
         )
         for topic in topics
     ]
-    console.print(table_of(("topic", *numbers, "state"), rows, keys=("topic",), right=numbers))
+    print_table(console, ("topic", *numbers, "state"), rows, keys=("topic",), right=numbers)
 
 
 def print_topic(console: Console, topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds]) -> None:
     console.print(f"{topic.name}: messages of at most {topic.max_message_bytes:,} bytes", soft_wrap=True)
     rows = [(str(on.broker), str(on.stores), str(on.partitions_per_store), _state([on])) for on in topic.on_brokers]
-    console.print(table_of(("broker", "stores", "partitions each", "state"), rows, keys=("broker",)))
+    print_table(console, ("broker", "stores", "partitions each", "state"), rows, keys=("broker",))
     numbers = ("first offset", "end", "messages, at most")
     stores = [
         (str(store), number(low), number(high), number(_messages(low, high)))
         for store, (low, high) in sorted(bounds.items())
     ]
-    console.print(table_of(("store", *numbers), stores, keys=("store",), right=numbers))
+    print_table(console, ("store", *numbers), stores, keys=("store",), right=numbers)
 
 
 def topic_json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = None) -> dict[str, Any]:

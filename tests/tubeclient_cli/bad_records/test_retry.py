@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from typer.testing import CliRunner
 
 from tubeclient_cli.app import app
 from tubeclient_cli.common.pairs import SESSION_ZONE
+from tubeclient_cli.common.spark_log import SparkLog
+from tubeclient_cli.ingest.batch_writer import Retried
 
 SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\ncheckpoint = "/c"\n'
 
@@ -22,19 +26,46 @@ def test_settings_without_a_dead_letter_table_are_refused_before_spark_is_starte
     assert f"{path} has no bad-records in [ingest]" in result.output
 
 
+def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def retried(*_: object, dry_run: bool) -> Retried:
+        asked.append(dry_run)
+        return Retried(2, 1)
+
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: None)
+    monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
+    monkeypatch.setattr("tubeclient_cli.bad_records.retry.retry_bad_records", retried)
+    path = tmp_path / "ingest.toml"
+    path.write_text(f'{SETTINGS}bad-records = "/b"\n')
+    command = ["bad-records", "retry", "--settings", str(path)]
+    texts = [CliRunner().invoke(app, [*command, *more]).output for more in (["--dry-run"], [], ["--dry-run", "--json"])]
+    assert texts[0] == (
+        "3 bad records were tried: 2 would be moved to the target, if this were no dry run, 1 are still bad\n"
+    )
+    assert texts[1] == "3 bad records were tried: 2 were moved to the target, 1 are still bad\n"
+    assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1}
+    assert asked == [True, False, True]
+
+
 def test_sparks_setting_of_the_time_zone_is_not_a_second_way() -> None:
     result = CliRunner().invoke(app, ["bad-records", "retry", "--settings", "f", "--conf", f"{SESSION_ZONE}=UTC"])
     assert result.exit_code == 2
     assert f"--conf {SESSION_ZONE} has a setting of its own, time-zone" in result.output
 
 
-def test_spark_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_java(*_: object) -> None:
+def test_spark_that_does_not_start_is_one_line_and_its_output_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_java(_name: str, _master: object, _confs: object, log: SparkLog) -> None:
+        os.write(log.fileno(), b"JAVA_HOME is not set\n")
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", no_java)
     path = tmp_path / "ingest.toml"
     path.write_text(f'{SETTINGS}bad-records = "/b"\n')
     result = CliRunner().invoke(app, ["bad-records", "retry", "--settings", str(path)])
-    assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-    assert result.stderr.startswith("tubeclient bad-records retry: [JAVA_GATEWAY_EXITED]")
+    assert (result.exit_code, result.stdout) == (3, ""), result
+    where, last = result.stderr.splitlines()
+    assert last.startswith("tubeclient bad-records retry: [JAVA_NOT_USABLE] there is no Java.")
+    Path(where.removeprefix("Spark's output is in ")).unlink()

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from tubeclient_cli.common.session import REDACTION_REGEX
+import pytest
+from py4j.java_gateway import JavaClass, JavaPackage
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.session import REDACTION_REGEX, check_delta, check_spark
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -13,3 +19,26 @@ def test_spark_submit_gets_the_same_redaction_as_the_command() -> None:
     lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
     [line] = [line for line in lines if line.startswith("spark.redaction.regex")]
     assert line.split(maxsplit=1)[1] == REDACTION_REGEX
+
+
+def session_with(delta_table: object) -> Any:
+    tables = SimpleNamespace(DeltaTable=delta_table)
+    return SimpleNamespace(_jvm=SimpleNamespace(io=SimpleNamespace(delta=SimpleNamespace(tables=tables))))
+
+
+def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Py4J has a package in place of each name that the JVM does not know."""
+    ended: list[object] = []
+    monkeypatch.setattr("tubeclient_cli.common.session.end_session", ended.append)
+    without = session_with(JavaPackage("io.delta.tables.DeltaTable", None))
+    with pytest.raises(ConfigurationError, match="Spark runs without Delta's jars") as caught:
+        check_delta(without)
+    assert (caught.value.condition, ended) == ("JARS_NOT_FOUND", [without])
+    check_delta(session_with(JavaClass.__new__(JavaClass)))
+
+
+def test_spark_3_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"this Python has pyspark 3\.5\.1") as caught:
+        check_spark("3.5.1")
+    assert caught.value.condition == "NEEDS_NEWER_SPARK"
+    check_spark("4.0.0.dev1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -90,6 +91,16 @@ def test_a_childs_output_is_in_the_file_and_its_warnings_are_shown() -> None:
         assert "a trace of Py4J" in log.text()
     assert shown == ["node 1 kept 2 bad messages as rows"]
     assert not log.path.exists()
+
+
+def test_a_large_file_begins_anew_and_warnings_after_it_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_cli.common.spark_log._LARGEST_FILE_BYTES", 1_000)
+    shown: list[str] = []
+    with SparkLog(shown.append) as log:
+        for run in range(2):
+            os.write(log.fileno(), b"noise\n" * 1_000 + b"node %d kept 2 bad messages as rows\n" % run)
+            wait_for(lambda: log.path.stat().st_size == 0, "the file's new beginning")
+    assert shown == ["node 0 kept 2 bad messages as rows", "node 1 kept 2 bad messages as rows"]
 
 
 def test_the_file_of_a_failed_run_stays() -> None:

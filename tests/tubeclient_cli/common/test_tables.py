@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from io import StringIO
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from tubeclient_cli.common.tables import number, print_table, table_of
+from tubeclient_cli.common.terminal import table_console
 
 COLUMNS = ("partition", "next offset", "rows behind, at most", "by", "why")
 
@@ -78,3 +81,28 @@ def test_keys_are_not_broken_over_lines_at_80_columns() -> None:
 def test_nothing_is_taken_for_markup_and_numbers_are_readable() -> None:
     assert "[bold]x[/bold]" in drawn(80, ("[bold]x[/bold]", ""))[-1]
     assert (number(12_345), number(None)) == ("12,345", "unknown")
+
+
+FOREIGN = [":one:", "[/x]", "[bold]good", "ev\x1b]0;owned\x07il", "a\x1b[2J\nb", "\u202egnp.exe"]
+"""Names of topics and groups that a terminal, or Rich, would obey."""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_name_is_shown_as_it_is_and_commands_nothing(
+    name: str, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("TERM", "dumb")  # no colours
+    out.isatty = lambda: terminal  # type: ignore[method-assign]
+    console = table_console()
+    console.print(f"group {name}", soft_wrap=True)
+    print_table(console, ("group", "topics"), [(name, "1")])
+    console.print(table_of(("group", "topics"), [(name, "1")]))
+    lines = out.getvalue().splitlines()
+    shown = ascii(name)[1:-1].replace("\\\\", "\\")
+    assert lines[0].rstrip() == f"group {shown}"
+    assert sum(line.startswith(shown) and line.rstrip().endswith(" 1") for line in lines) == 2
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == (7 if terminal else 6)

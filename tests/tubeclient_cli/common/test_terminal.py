@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from offsets_store.errors import (
     CommitConflict,
@@ -34,8 +35,7 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.app import app
-from tubeclient_cli.common.terminal import EXIT_CODES, ExitCode, Unreachable, clear_errors, exit_code
+from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -106,18 +106,55 @@ def test_an_error_is_one_line_and_its_code(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "tubeclient topics list: [SERVER_UNREACHABLE] no master answers\n"
 
 
-def commands(group: typer.Typer, *path: str) -> Iterator[list[str]]:
-    """The words of every command."""
-    for command in group.registered_commands:
-        assert command.callback is not None
-        yield [*path, command.name or command.callback.__name__.replace("_", "-")]
-    for inner in group.registered_groups:
-        assert inner.typer_instance is not None
-        yield from commands(inner.typer_instance, *path, str(inner.typer_instance.info.name))
+def test_words_of_a_server_add_no_line_and_command_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), clear_errors("groups show"):
+        raise RemoteError("E", "refused\r\nall is well\x1b]0;owned\x07")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+    assert line.endswith("refused all is well\\x1b]0;owned\\x07")
 
 
-@pytest.mark.parametrize("words", list(commands(app)), ids=" ".join)
-def test_the_help_of_every_command_ends_with_the_exit_codes(words: list[str]) -> None:
-    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output
-    lines = [" ".join(line.split()) for line in shown.splitlines() if line.strip()]
-    assert lines[-5:] == [" ".join(line.split()) for line in EXIT_CODES.splitlines() if line]
+SHOWN = """
+import sys, typer
+from tubeclient_cli.common.terminal import clear_errors, table_console
+try:
+    with clear_errors("offsets show"):
+        table_console().print("Z\\xfcrich " + "x" * 10_000)
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+"""
+
+
+def shown(redirected: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = f'exec "$0" -c "$1" {redirected}'
+    return subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, SHOWN],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}])
+def test_what_an_encoding_lacks_is_escaped(environment: dict[str, str]) -> None:
+    done = shown("", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Z\\xfcrich ")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    done = shown(">/dev/full")
+    assert (done.returncode, done.stderr) == (
+        ExitCode.FAILED,
+        "tubeclient offsets show: input or output failed: [Errno 28] No space left on device\n",
+    )
+
+
+def test_a_closed_standard_output_is_one_line() -> None:
+    done = shown(">&-")
+    assert (done.returncode, done.stderr) == (
+        ExitCode.USAGE,
+        "tubeclient offsets show: standard output is closed; direct it to a file, or to /dev/null\n",
+    )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.waiting import wait_for
 from tubeclient import Admin, ClientSettings, PartitionKey, Producer, UnknownGroup
@@ -25,7 +26,13 @@ SECONDS = 30
 @pytest.fixture(scope="module")
 def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
     """Ten messages in one partition, of two tags and two hours; and twelve in two stores."""
-    topics = [TopicConfig("clicks"), TopicConfig("views", 2, 2), TopicConfig("shop"), TopicConfig("later")]
+    topics = [
+        TopicConfig("clicks"),
+        TopicConfig("views", 2, 2),
+        TopicConfig("shop"),
+        TopicConfig("later"),
+        TopicConfig("once"),
+    ]
     with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), topics) as running:
         settings = ClusterCommands.of(running).settings
         with Producer(settings) as producer:
@@ -67,7 +74,9 @@ def test_json_says_everything_of_a_message(cluster: ClusterCommands) -> None:
         "time": "202611231000",
         "attributes": {"n": "0"},
     }
-    # Partitions share these stores, so offsets cannot be counted.
+    assert [one["offset"] for one in documents(cluster, "clicks")] == [28 * number for number in range(10)]
+    # Messages that are left out, and other partitions of a store, cannot be counted.
+    assert {"offset" in one for one in documents(cluster, "clicks", "--tag", "odd")} == {False}
     assert {"offset" in one for one in documents(cluster, "views")} == {False}
 
 
@@ -157,6 +166,18 @@ def test_following_goes_on_until_a_signal(cluster: ClusterCommands, number: sign
         assert (process.returncode, said) == (0, "")
 
 
+def test_following_prints_each_message_once(cluster: ClusterCommands) -> None:
+    with Producer(cluster.settings) as producer, started(cluster, "once", "--follow", "--max-messages", "3") as process:
+        printed = process.stdout
+        assert printed is not None
+        producer.publish(["once"])
+        producer.send("once", b"0")
+        wait_for(lambda: bool(select.select([printed], [], [], 0)[0]), "the first message")
+        for body in (b"1", b"2"):
+            producer.send("once", body)
+        assert process.communicate(timeout=SECONDS)[0] == "0\n1\n2\n"
+
+
 def test_a_closed_pipe_is_a_quiet_end(cluster: ClusterCommands, tmp_path: Path) -> None:
     with Producer(cluster.settings) as producer:
         producer.publish(["views"])
@@ -174,3 +195,40 @@ def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
     nowhere = ClusterCommands(ClientSettings(("127.0.0.1:1",)))
     nowhere.where += ["--option", "retryLimit=1s"]
     assert "127.0.0.1:1" in nowhere.error("consume", "clicks", code=3)
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Iterator[ClusterCommands]:
+    """Fifty messages on each of two brokers, of which the second has stopped."""
+    with EmbeddedTubeMQ(tmp_path / "half", [TopicConfig("both")], brokers=2) as running:
+        for broker_id in (1, 2):
+            running.load("both", [NewMessage(0, b"%d" % broker_id)] * 50, broker_id=broker_id)
+        running.stop_broker(2)
+        commands = ClusterCommands.of(running)
+        commands.where += ["--option", "retryLimit=4s"]
+        yield commands
+
+
+@pytest.mark.parametrize("words", [[], ["--consumer-group", "half"]])
+def test_the_end_is_not_where_a_broker_stopped(half: ClusterCommands, words: list[str]) -> None:
+    done = half.run("consume", "both", *words)
+    assert (done.exit_code, done.stdout) == (3, "1\n" * 50)
+    waits, error = done.stderr.splitlines()
+    assert waits.startswith("tubeclient consume: waiting up to 4 s for partition 2:both:0")
+    assert "partition 2:both:0 " in error
+
+
+def test_a_group_reads_shared_stores_and_tags_to_their_end(cluster: ClusterCommands) -> None:
+    assert len(documents(cluster, "views", "--consumer-group", "shares")) >= 12
+    found = documents(cluster, "clicks", "--consumer-group", "odds", "--tag", "odd")
+    assert [one["value"] for one in found] == [f"click {n}" for n in range(1, 10, 2)]
+
+
+def test_an_empty_record_has_an_empty_value(cluster: ClusterCommands) -> None:
+    with Producer(cluster.settings) as producer:
+        producer.publish(["later"])
+        producer.send(
+            "later", encode_pack([RecordGroup({"groupId": "g", "streamId": "s", "dt": "1"}, [b""])], made_ms=1)
+        )
+    *_, last = documents(cluster, "later", "--payload", "auto")
+    assert last["value"] == ""

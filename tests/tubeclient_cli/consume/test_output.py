@@ -21,10 +21,10 @@ class Stream(io.TextIOWrapper):
         return self._terminal
 
 
-def printed(*, terminal: bool) -> bytes:
+def printed(*, terminal: bool, tags: frozenset[str] = frozenset(), damaged: dict[int, str] | None = None) -> bytes:
     stream = Stream(terminal)
-    pack = Pack(PartitionKey(1, "clicks", 0), 0, 84, Columns([1, 2, 3], BODIES, [0, 0, 0]))
-    output = Output(stream, None, frozenset(), None, as_json=False)
+    pack = Pack(PartitionKey(1, "clicks", 0), 0, 84, Columns([1, 2, 3], BODIES, [0, 0, 0]), damaged)
+    output = Output(stream, None, tags, None, as_json=False)
     output.write(pack, 0)
     output.flush()
     assert isinstance(stream.buffer, io.BytesIO)
@@ -37,3 +37,7 @@ def test_a_terminal_gets_no_control_characters() -> None:
 
 def test_a_file_gets_the_bytes_as_they_are() -> None:
     assert printed(terminal=False) == b"".join(body + b"\n" for body in BODIES)
+
+
+def test_a_bad_message_has_no_tag_that_could_be_missed() -> None:
+    assert printed(terminal=False, tags=frozenset({"web"}), damaged={1: "the checksum is wrong"}) == BODIES[1] + b"\n"

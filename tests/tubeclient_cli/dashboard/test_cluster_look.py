@@ -11,7 +11,8 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tubeclient.errors import TubeError
 from tubeclient.keys import StoreBounds, StoreKey
-from tubeclient_cli.dashboard.cluster_look import ClusterLook, settings_of
+from tubeclient_cli.common.cluster import settings_of
+from tubeclient_cli.dashboard.cluster_look import ClusterLook
 
 
 @pytest.fixture

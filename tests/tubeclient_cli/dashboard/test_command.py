@@ -23,6 +23,7 @@ from tests.tubeclient_cli.dashboard.world import key, read
 from tubeclient_cli.app import app
 from tubeclient_cli.dashboard.gather import Gatherer
 from tubeclient_cli.dashboard.model import dashboard_json
+from tubeclient_cli.dashboard.server import PageServer
 
 
 @pytest.fixture
@@ -81,6 +82,13 @@ def test_a_port_that_is_taken_is_exit_code_2(uri: str) -> None:
     assert code == 2
     assert f"port {port}" in printed
     assert "--port" in printed
+
+
+@pytest.mark.parametrize("address", ["", " "])
+def test_an_empty_address_is_not_all_of_them(uri: str, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr(PageServer, "serve_forever", lambda _: None)
+    code, printed = run("--offsets-table", uri, "--port", "0", "--bind", address)
+    assert (code, "--bind is empty" in printed) == (2, True), printed
 
 
 @pytest.mark.parametrize("look", ["--offsets-table", "--bad-records"])

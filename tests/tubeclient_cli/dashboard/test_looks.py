@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tubeclient_cli.dashboard.looks import Look
+from tubeclient_cli.dashboard.looks import Incomplete, Look
 
 
 def test_an_answer_stays_when_the_next_look_fails_and_the_failure_is_said() -> None:
@@ -51,3 +51,14 @@ def test_nothing_is_asked_more_often_than_its_period() -> None:
         look.begin()
         look.wait(30)
     assert len(calls) == 1
+
+
+def test_what_could_be_read_is_the_answer_beside_the_failure() -> None:
+    def ask() -> int:
+        raise Incomplete(5, "one is left out")
+
+    look: Look[int] = Look("table", "/t", ask, str, period_s=0, deadline_s=60)
+    look.begin()
+    look.wait(30)
+    assert (look.answer, look.source.failure) == (5, "one is left out")
+    assert look.source.as_of_ms is not None

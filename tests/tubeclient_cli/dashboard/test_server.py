@@ -79,6 +79,12 @@ def test_nothing_can_be_written(server: PageServer, method: str) -> None:
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
+@pytest.mark.parametrize("path", ["/data.json", "/partitions.json", "/"])
+def test_too_many_fields_get_an_answer(server: PageServer, path: str) -> None:
+    status, _, body = ask(server, f"{path}?{'&'.join('group=g' for _ in range(21))}")
+    assert (status, body) == (400, b"The address has more than 20 fields.\n")
+
+
 def test_head_is_an_answer_without_a_body(server: PageServer) -> None:
     answer = b""
     with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as connection:

@@ -8,6 +8,7 @@ import pytest
 
 from offsets_store import GroupKey, GroupProgress, OffsetsTable
 from tests.tubeclient_cli.dashboard.world import key, read
+from tubeclient_cli.dashboard.looks import Incomplete
 from tubeclient_cli.dashboard.table_look import TableLook
 
 CLICKS = GroupKey("clicks_etl", ["clicks"])
@@ -102,3 +103,14 @@ def test_no_more_commits_than_asked_for(table: OffsetsTable) -> None:
     write(table, 1, 2, 3, 4)
     [facts] = TableLook(table, most_commits=2, history_s=60)()
     assert [commit.rows_read for commit in facts.commits] == [1, 1]
+
+
+def test_a_group_whose_name_is_none_leaves_the_others(table: OffsetsTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(table, 10)
+    with monkeypatch.context() as lenient:
+        lenient.setattr("offsets_store.progress.group_name", str)
+        write(table, 1, group=GroupKey("1 bad\nname", ["views"]))
+    assert table.groups() == ["1 bad\nname", "clicks_etl"]
+    with pytest.raises(Incomplete, match=r"^group '1 bad\\nname' is left out: ") as caught:
+        TableLook(table)()
+    assert [facts.progress.group for facts in caught.value.answer] == [CLICKS]

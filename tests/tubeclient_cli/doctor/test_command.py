@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tubeclient import Admin, ManageStatus
 from tubeclient_cli.app import app
 
 SECRET = "hunter2-hunter2"
@@ -43,10 +46,29 @@ def test_a_machine_and_a_cluster_that_are_well(tube: EmbeddedTubeMQ, tmp_path: P
     assert done.stdout.splitlines()[-1] == "all is well"
     lines = [line for line in done.stdout.splitlines()[:-1] if not line.startswith(" ")]
     assert all(line.startswith("OK       ") for line in lines), done.stdout
-    for check in ("Java", "Python", "packages", "Delta's jars", "master", "master's web port", "topics of group etl"):
+    for check in (
+        "Java",
+        "Python",
+        "Spark's Python",
+        "packages",
+        "Delta's jars",
+        "master",
+        "master's web port",
+        "topics of group etl",
+    ):
         assert any(line.startswith(f"OK       {check}: ") for line in lines), check
     assert any(line.startswith("OK       broker: ") for line in lines)
     assert "OK       offsets table: is not there yet" in lines
+
+
+def test_a_broker_that_is_not_in_service_is_not_asked(tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Admin.brokers
+    monkeypatch.setattr(
+        Admin, "brokers", lambda admin: [replace(one, manage_status=ManageStatus.OFFLINE) for one in brokers(admin)]
+    )
+    found = findings(run(*of_cluster(tube), "--json"))
+    assert found["master's web port"]["text"].endswith(" lists 0 brokers in service")
+    assert "broker's web port" not in found
 
 
 def test_a_topic_that_is_not_there(tube: EmbeddedTubeMQ) -> None:
@@ -63,7 +85,48 @@ def test_a_master_that_is_not_there() -> None:
         done = run("--master-servers", address)
     assert done.exit_code == 3, done.output
     assert f"PROBLEM  master: {address} not reached" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 problems"
+    assert "PROBLEM  master's web port: " in done.stdout
+    assert done.stdout.splitlines()[-1] == "2 problems"
+
+
+def test_a_master_that_takes_connections_and_does_not_answer(tube: EmbeddedTubeMQ) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        web = f"masterWebPort={tube.master_web_port}"
+        done = run("--master-servers", address, "--option", web, "--option", "rpcTimeout=300ms", "--json")
+    assert done.exit_code == 3, done.output
+    found = findings(done)
+    assert (found["master"]["ok"], found["master's web port"]["ok"]) == (False, True)
+    assert f"{address} not reached: [" in found["master"]["text"]
+    assert "did not answer" in found["master"]["text"]
+
+
+def test_a_standby_master_is_well(tube: EmbeddedTubeMQ) -> None:
+    where = ("--master-servers", tube.master_address, "--option", f"masterWebPort={tube.master_web_port}")
+    tube.master_faults.standby = True
+    try:
+        found = findings(run(*where, "--json"))
+    finally:
+        tube.master_faults.standby = False
+    assert (found["master"]["ok"], found["master"]["text"]) == (True, f"{tube.master_address} reached")
+
+
+def test_a_user_that_the_master_refuses(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")], users={"alice": SECRET}) as guarded:
+        web = f"masterWebPort={guarded.master_web_port}"
+        done = run("--master-servers", guarded.master_address, "--option", web, "--json")
+    assert done.exit_code == 2, done.output
+    found = findings(done)["master"]
+    assert (found["ok"], found["text"].startswith(f"{guarded.master_address} refuses: [")) == (False, True)
+
+
+def test_a_web_port_that_is_not_there_is_not_well(tube: EmbeddedTubeMQ) -> None:
+    done = run("--master-servers", tube.master_address, "--option", "masterWebPort=1", "--json")
+    assert done.exit_code == 1, done.output
+    assert {name: one["ok"] for name, one in findings(done).items() if "master" in name} == {
+        "master": True,
+        "master's web port": False,
+    }
 
 
 def test_a_table_that_is_not_one(tmp_path: Path) -> None:
@@ -73,6 +136,33 @@ def test_a_table_that_is_not_one(tmp_path: Path) -> None:
     assert done.exit_code in (2, 3), done.output
     assert not findings(done)["offsets table"]["ok"]
     assert SECRET not in done.output
+
+
+def test_a_table_whose_storage_does_not_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    let_go = threading.Event()
+    monkeypatch.setattr("tubeclient_cli.doctor.command._TABLE_SECONDS", 0.01)
+    monkeypatch.setattr("offsets_store.OffsetsTable.exists", lambda _: let_go.wait(60))
+    try:
+        done = run("--offsets-table", str(tmp_path / "table"), "--json")
+    finally:
+        let_go.set()
+    assert done.exit_code == 3, done.output
+    assert findings(done)["offsets table"]["text"] == "no answer within 0.01 s"
+
+
+def test_a_spark_that_does_not_start_in_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    let_go = threading.Event()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tubeclient_cli.doctor.command._START_SECONDS", 0.01)
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: let_go.wait(60))
+    try:
+        done = run("--executors", "--json")
+    finally:
+        let_go.set()
+    assert done.exit_code == 3, done.output
+    found = findings(done)["Spark"]
+    assert found["text"] == "no answer within 0.01 s"
+    Path(found["action"].removeprefix("its output is in ")).unlink()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from collections.abc import Collection
 from typing import Any
 
 from pyspark import cloudpickle
@@ -22,8 +23,8 @@ def probed(*addresses: str) -> dict[str, Any]:
     return found
 
 
-def problems(*reports: dict[str, Any]) -> list[Finding]:
-    return [one for one in judge_executors(reports, sys.version_info[:2]) if not one.is_ok]
+def problems(*reports: dict[str, Any], masters: Collection[str] = ()) -> list[Finding]:
+    return [one for one in judge_executors(reports, sys.version_info[:2], masters) if not one.is_ok]
 
 
 def test_an_executor_like_the_driver_is_well() -> None:
@@ -51,7 +52,10 @@ def test_what_an_executor_lacks() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         report = probed(address) | {"python": [3, 9], "imports": False}
     report["packages"]["pyarrow"] = None
-    python, package, pyarrow, broker = problems(report)
+    report["faults"]["m:1"] = "timed out"
+    python, package, pyarrow, master, broker = problems(report, masters=["m:1"])
+    assert master.text.startswith("m:1 not reached from executor")
+    assert master.check == "master"
     assert "3.9" in python.text
     assert f"set PYSPARK_PYTHON to a Python {sys.version_info[0]}.{sys.version_info[1]}" in python.action
     assert "cannot import pyspark-tubeclient" in package.text

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.finding import Finding, good, note, problem, verdict
-from tubeclient_cli.doctor.machine import fits, judge_jars, judge_java, judge_packages, judge_python
+from tubeclient_cli.doctor.machine import (
+    check_machine,
+    fits,
+    judge_jars,
+    judge_java,
+    judge_packages,
+    judge_python,
+    judge_source,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +50,32 @@ def test_python() -> None:
         ("4.4.1", "==4.4.0", False),
         ("23.0.0.dev1", ">=21,<27", True),
         ("8", "<8", False),
+        ("4", ">=4.0,<4.3", True),
         ("0.1", "", True),
     ],
 )
 def test_versions_that_fit(version: str, wanted: str, does: bool) -> None:
     assert fits(version, wanted) is does
+
+
+def test_sparks_python() -> None:
+    assert judge_source("PYSPARK_PYTHON", "/venv/bin/python", "/site/pyspark_tubeclient/__init__.py").is_ok
+    wrong = judge_source("PYSPARK_PYTHON", "/bare/python", None)
+    assert (wrong.code, "DATA_SOURCE_NOT_FOUND" in wrong.action) == (ExitCode.USAGE, True)
+    assert wrong.text == "/bare/python of PYSPARK_PYTHON does not find pyspark_tubeclient"
+    of_notebooks = judge_source(None, "python3", None)
+    assert of_notebooks.is_ok, "commands set the variable themselves"
+    assert f"set PYSPARK_PYTHON={sys.executable}" in of_notebooks.action
+
+
+def test_sparks_python_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Python that cannot import the source."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", str(python))
+    [found] = [one for one in check_machine() if one.check == "Spark's Python"]
+    assert found.text.startswith(f"{python} of PYSPARK_DRIVER_PYTHON does not find")
 
 
 def test_packages() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
+import typer
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.waiting import wait_for
 from tubeclient import Admin, PartitionKey, Producer, PullConsumer
+from tubeclient.admin.broker import BrokerWeb
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 1)
 
@@ -84,6 +89,11 @@ def test_a_move(cluster: ClusterCommands) -> None:
     assert again == "group reads has these positions already, nothing moves\n"
 
 
+def test_a_move_goes_no_further_than_the_brokers_messages(cluster: ClusterCommands) -> None:
+    found = cluster.json("groups", "move", "reads", "--to", "2800", "--dry-run")
+    assert {move["to"] for move in found["moves"]} == {280}
+
+
 def test_a_move_to_a_time_and_of_a_group_that_is_new(cluster: ClusterCommands) -> None:
     with Producer(cluster.settings) as producer:
         producer.publish(["views"])
@@ -104,6 +114,105 @@ def test_a_clone(cluster: ClusterCommands) -> None:
     with PullConsumer(cluster.settings, "trial", ["clicks"]) as consumer:
         assert consumer.wait_ready(30_000)
         assert "group trial has 1 clients online" in cluster.error("groups", "clone", "reads", "trial", "--yes")
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """The user answers yes, after something happened."""
+
+    def confirm(question: str, **how: bool) -> bool:
+        happens()
+        return True
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+
+
+@pytest.mark.parametrize("words", [("move", "reads", "--to", "latest"), ("clone", "other", "reads")])
+def test_a_group_that_starts_while_the_question_waits_is_refused(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    Admin(cluster.settings).set_offsets("other", {B: 28})
+    with contextlib.ExitStack() as running:
+
+        def start() -> None:
+            consumer = running.enter_context(PullConsumer(cluster.settings, "reads", ["clicks"]))
+            assert consumer.wait_ready(30_000)
+
+        meanwhile(monkeypatch, start)
+        done = cluster.run("groups", *words)
+    assert (done.exit_code, "group reads has 1 clients online" in done.stderr) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "moved", "said"),
+    [
+        (("move", "reads", "--to", "latest"), "reads", "group reads moved since"),
+        (("clone", "reads", "trial"), "reads", "group reads or trial moved since"),
+        (("clone", "reads", "trial"), "trial", "group reads or trial moved since"),
+    ],
+)
+def test_positions_other_than_those_shown_are_not_moved(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], moved: str, said: str
+) -> None:
+    admin = Admin(cluster.settings)
+    admin.set_offsets("trial", {A: 28})
+    meanwhile(monkeypatch, lambda: admin.set_offsets(moved, {A: 56}))
+    done = cluster.run("groups", *words)
+    assert (done.exit_code, said in done.stderr, str(A) in done.stderr) == (2, True, True), done.output
+    assert positions(cluster, moved)[A] == 56
+
+
+def test_a_move_by_force_sets_what_was_shown(cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    meanwhile(monkeypatch, lambda: Admin(cluster.settings).set_offsets("reads", {A: 56}))
+    cluster.text("groups", "move", "reads", "--to", "latest", "--force")
+    assert positions(cluster, "reads") == {A: 280, B: 280}
+
+
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """A signal that the command does not handle fails the test, and does not end it."""
+    before = {number: signal.signal(number, unhandled) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    after = signal.getsignal(signal.SIGTERM)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after is unhandled
+
+
+def unhandled(number: int, frame: FrameType | None) -> None:
+    raise AssertionError("the command does not handle the signal")
+
+
+@pytest.mark.usefixtures("handled")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_move_that_is_interrupted_says_what_has_moved(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    original = BrokerWeb.set_position
+
+    def interrupted(web: BrokerWeb, group: str, key: PartitionKey, offset: int, user: str) -> int:
+        if key == B:
+            signal.raise_signal(number)
+        return original(web, group, key, offset, user)
+
+    monkeypatch.setattr(BrokerWeb, "set_position", interrupted)
+    done = cluster.run("groups", "move", "reads", "--to", "latest", "--yes")
+    assert (done.exit_code, "was moved" in done.stdout) == (1, False)
+    assert isinstance(done.exception, SystemExit)
+    assert done.stderr.splitlines() == [
+        "tubeclient groups move: interrupted. Done before the interruption: 1:clicks:0. Not known to be done: "
+        "1:clicks:1"
+    ]
+    assert positions(cluster, "reads") == {A: 280}
+
+
+@pytest.mark.usefixtures("handled")
+def test_a_clone_that_is_interrupted_at_first_has_changed_nothing(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admin, "clone_offsets", lambda *_: signal.raise_signal(signal.SIGTERM))
+    done = cluster.run("groups", "clone", "reads", "trial", "--yes")
+    assert (done.exit_code, done.stderr) == (1, "tubeclient groups clone: interrupted. Nothing was changed\n")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tubeclient_cli.ingest.advice import short_cause, with_advice
+import pytest
+from pyspark.errors import PySparkRuntimeError
+
+from tubeclient_cli.common.terminal import ExitCode
+from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
 
 
 def test_of_a_failed_query_the_python_error_is_told() -> None:
@@ -68,12 +72,38 @@ def test_a_named_error_is_the_cause_wherever_it_stands() -> None:
 def test_an_executor_without_the_package_is_told_with_what_to_do() -> None:
     text = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'spark_source'\n\n\tat org.x\n"
     assert short_cause(text).startswith("[PACKAGE_MISSING] the Python of an executor lacks the package spark_source.")
+    named = "[PACKAGE_MISSING] pyspark-tubeclient is not installed in the Python of executor e, /usr/bin/python3"
+    ours = f"An exception was thrown from the Python worker: ModuleNotFoundError: {named}\n SQLSTATE: 38000\n"
+    assert short_cause(ours) == named
 
 
 def test_another_python_on_executors_is_told_with_both_versions() -> None:
-    text = (
-        "Traceback (most recent call last):\n  raise PySparkRuntimeError(\npyspark.errors.exceptions.base."
-        "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in "
-        "driver: 3.11, PySpark cannot run with different minor versions.\n"
-    )
+    versions = {"worker_version": "3.10", "driver_version": "3.11"}
+    sparks = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
+    text = f"Traceback (most recent call last):\n  raise PySparkRuntimeError(\na.b.PySparkRuntimeError: {sparks}\n"
     assert short_cause(text).startswith("[OTHER_PYTHON] executors run Python 3.10, and the driver 3.11. Set PYSPARK")
+
+
+def test_a_python_of_sparks_that_does_not_find_the_source_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/bare/python")
+    text = (
+        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tubeclient. Make sure the provider name is correct "
+        "and the package is properly registered and compatible with your Spark version. SQLSTATE: 42K02;\n~WriteTo\n"
+    )
+    assert short_cause(text).startswith(
+        "[PACKAGE_MISSING] Spark looks for the source with /opt/bare/python (PYSPARK_PYTHON), which lacks pyspark-tube"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        ("[MASTER_UNREACHABLE] no master answered", ExitCode.UNREACHABLE),
+        ("[BROKER_UNREACHABLE] broker 1 did not answer", ExitCode.UNREACHABLE),
+        ("[TOPIC_NOT_FOUND] no broker has it", ExitCode.FAILED),
+        ("ValueError: x", ExitCode.FAILED),
+    ],
+)
+def test_a_job_that_lost_the_cluster_ends_as_one_that_never_reached_it(cause: str, code: ExitCode) -> None:
+    assert exit_code_of(cause) is code

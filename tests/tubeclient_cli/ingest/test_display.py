@@ -8,8 +8,8 @@ import re
 from rich.console import Console
 
 from tubeclient_cli.ingest.display import Display, summary_line
-from tubeclient_cli.ingest.job import IngestSummary
 from tubeclient_cli.ingest.progress import BatchEvent
+from tubeclient_cli.ingest.watch import IngestSummary
 
 
 def shown(terminal: bool, width: int = 120) -> str:
@@ -40,6 +40,8 @@ def test_the_summary_says_how_it_ended() -> None:
     assert line == "stopped: 3,000 rows in 2 batches, 1.5 s, 2,000 rows/s, nothing behind"
     line = summary_line(IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=False))
     assert line == "done: 0 rows in 0 batches, 0.0 s, 0 rows/s, rows behind unknown"
+    line = summary_line(IngestSummary(rows=5, batches=1, seconds=1.0, rows_behind=None, stopped=False))
+    assert line.endswith(", rows behind unknown, as an earlier run planned this batch")
 
 
 def test_bad_records_are_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,8 +23,9 @@ from tubeclient_cli.ingest.metrics import IngestMetrics
 from tubeclient_cli.ingest.progress import BatchEvent
 from tubeclient_cli.ingest.settings import IngestSettings
 
-AT = "2026-11-23T10:00:00.000+00:00"
-TEN = datetime(2026, 11, 23, 10, tzinfo=UTC).timestamp()
+# After the start of any job.
+AT = "2100-11-23T10:00:00.000+00:00"
+TEN = datetime(2100, 11, 23, 10, tzinfo=UTC).timestamp()
 
 
 def settings(folder: Path, offsets_table: str | None = None) -> IngestSettings:
@@ -56,10 +58,9 @@ def scrape(metrics: IngestMetrics) -> dict[str, float]:
 
 
 def test_the_jobs_batches_are_served(metrics: IngestMetrics) -> None:
-    assert scrape(metrics) == {}
     metrics.batch(BatchEvent(AT, 0, 10, 10, 1.5, 6.7, 30, bad_rows=2, total_bad_rows=2))
     metrics.batch(BatchEvent(AT, 1, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
-    metrics.looked("2026-11-23T10:00:10.000Z")
+    metrics.looked("2100-11-23T10:00:10.000Z")
     found = scrape(metrics)
     assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (40, 2, 3)
     assert (found["rows_behind"], found["batch_duration_seconds_sum"]) == (0, 2.0)
@@ -67,7 +68,7 @@ def test_the_jobs_batches_are_served(metrics: IngestMetrics) -> None:
 
 
 def test_the_age_of_the_offsets_table_is_served(tmp_path: Path) -> None:
-    table = OffsetsTable(str(tmp_path / "offsets"))
+    table = OffsetsTable(str(tmp_path / "offsets"), clock_ms=lambda: int(TEN * 1000))
     key = GroupKey("clicks_etl", ["clicks"])
     table.open_run(key, 1).record([PartitionProgress(PartitionKey(1, "clicks", 0), 28)])
     written = table.latest(key)
@@ -82,7 +83,34 @@ def test_a_table_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest
     (tmp_path / "offsets" / "_delta_log" / "00000000000000000000.json").write_text("no table")
     with IngestMetrics(settings(tmp_path, str(tmp_path / "offsets")), "127.0.0.1", 0) as metrics:
         wait_for(lambda: "metrics show an older state" in caplog.text, "the warning")
-        assert scrape(metrics) == {}
+        assert "rows_behind" not in scrape(metrics)
+
+
+def test_a_job_that_never_completes_a_batch_has_times(tmp_path: Path) -> None:
+    before = time.time()
+    with IngestMetrics(settings(tmp_path, str(tmp_path / "offsets")), "127.0.0.1", 0) as metrics:
+        found = scrape(metrics)
+        names = [name for name in found if name.endswith("timestamp_seconds")]
+        assert names == [f"{what}_timestamp_seconds" for what in ("last_batch", "last_trigger", "offsets_table")]
+        assert all(before <= found[name] <= time.time() for name in names)
+    with IngestMetrics(settings(tmp_path), "127.0.0.1", 0) as metrics:
+        assert "offsets_table_timestamp_seconds" not in scrape(metrics)
+
+
+def test_any_error_of_a_look_is_a_warning_and_the_next_look_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tubeclient_cli.ingest.metrics._TABLE_SECONDS", 0.01)
+    looks: list[GroupKey] = []
+
+    def latest(table: OffsetsTable, key: GroupKey) -> None:
+        looks.append(key)
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(OffsetsTable, "latest", latest)
+    with IngestMetrics(settings(tmp_path, str(tmp_path / "offsets")), "127.0.0.1", 0):
+        wait_for(lambda: len(looks) > 1, "the second look")
+    assert "older state of the offsets table: unforeseen" in caplog.text
 
 
 def test_nothing_is_served_after_the_end(tmp_path: Path) -> None:
@@ -112,3 +140,8 @@ def test_a_taken_port_is_one_clear_error_before_spark_starts(tmp_path: Path) -> 
 def test_an_address_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot be served at 192\.0\.2\.1:0: .+ Give another"):
         IngestMetrics(settings(tmp_path), "192.0.2.1", 0)
+
+
+def test_an_empty_address_is_not_all_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="--metrics-host is empty"):
+        IngestMetrics(settings(tmp_path), "", 0)

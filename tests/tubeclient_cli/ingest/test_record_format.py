@@ -154,6 +154,19 @@ def test_numbers_with_wild_exponents_are_bad(
 
 
 @pytest.mark.spark
+def test_numbers_with_wild_exponents_are_bad_in_other_locales(delta_spark: SparkSession) -> None:
+    for locale, wild, good in (("de", "1E400000000", "1.234,5"), ("sv", "1\u00d710^\u2212400000000", "1234,5")):
+        csv = form("csv", "name STRING, price DECIMAL(10,2)", separator="|", options={"locale": locale})
+        assert parsed(delta_spark, csv, {
+            f"x|{wild}".encode(): WILD,
+            f"{wild}|{good}".encode(): (wild, "1234.50"),
+            b"x" * 1000 + b"|1": ("x" * 1000, "1.00"),
+            b"x|" + b"1" * 999_999: WILD,
+            b"x|;": WILD,
+        }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
 def test_decimals_of_csv_may_have_commas(delta_spark: SparkSession) -> None:
     prices = form("csv", "price DECIMAL(10,2)", separator="|")
     assert parsed(delta_spark, prices, {b"1,234.5": ("1234.50",), b"1;5": WILD}) == GOOD
@@ -169,6 +182,8 @@ def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
         **{b'{"price":%s}' % text.encode(): said for text in wild},
         **{b'{"more":[{"a":1},{"a":%s}]}' % text.encode(): said for text in wild},
         b'{"price":"x","name":"12e3456"}': said,
+        b'{"price":"0.%s"}' % (b"1" * 1000): said,
+        b'{"name":"%s"}' % (b"1" * 1000): ("1" * 1000, None, None, None),
         b'{"name":"12e3456","rate":1e-5000,"price":12345678901234567890.1234,"more":[{"a":1.5}]}':
             ("12e3456", 0.0, "12345678901234567890.1234", [{"a": Decimal("1.50")}]),
         b'{"price":1.5e3}': (None, None, "1500.0000", None),

@@ -35,6 +35,8 @@ def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
 def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lake) -> None:
     lake.run(6, 6)
     lake.bad_by = (9,)
+    assert lake.start().writer.retry(None, dry_run=True) == Retried(2, 2)
+    assert (lake.bad(), lake.staged(), DeltaTable(str(lake.target)).version()) == ([0, 3, 6, 9], [], 1)
     assert lake.start().writer.retry("DIVISIBLE: 3") == Retried(1, 0)
     assert lake.start().writer.retry(None) == Retried(1, 2)
     assert (lake.bad(), lake.bad(RETRIED), lake.staged()) == ([0, 9], [3, 6], [])

@@ -65,6 +65,15 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         load_settings(write(tmp_path, text), NEEDED)
 
 
+def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUBE_USER", "etl")
+    settings = load_settings(
+        write(tmp_path, 'source.authUser = {env = "TUBE_USER"}\nsource.retryLimit = "5s"'),
+        NEEDED | {"source_options": {"authPasswordEnv": "TUBE_USER"}},
+    )
+    assert settings.source_options == {"authUser": "etl", "retryLimit": "5s", "authPasswordEnv": "TUBE_USER"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

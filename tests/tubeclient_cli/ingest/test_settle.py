@@ -1,4 +1,4 @@
-"""What a run does first about what others left; target and dead-letter tables are stand-ins."""
+"""What a run does about what others left, and how it writes; target, tables and batches are stand-ins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest import batch_writer
-from tubeclient_cli.ingest.batch_writer import BatchWriter
+from tubeclient_cli.ingest.batch_writer import BatchWriter, _Counted
 from tubeclient_cli.ingest.dead_letters import MissingDeadLetters
-from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_cli.ingest.sink import OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad, folder_name, owner_mark
@@ -61,8 +61,39 @@ class Letters:
     def remove(self, name: str) -> None:
         self.folders.remove(name)
 
+    def stage(self, parsed: Parsed, name: str) -> None:
+        assert parsed.is_kept
+        self.folders.append(name)
+
+    def letters(self, *_: object) -> None:
+        """There are no rows without Spark."""
+        raise NotImplementedError
+
     def mark(self, state: SinkState, target_id: str) -> None:
         self.told.append(state.version)
+
+
+class Parsed:
+    """A batch of three records, of which the second one is bad."""
+
+    is_kept = False
+
+    def parse(self, _: object) -> Parsed:
+        return self
+
+    def only_good(self, _: object) -> Parsed:
+        return self.persist()
+
+    def persist(self) -> Parsed:
+        self.is_kept = True
+        return self
+
+    def unpersist(self) -> None:
+        self.is_kept = False
+
+    def counted(self) -> _Counted:
+        assert self.is_kept
+        return _Counted(3, 1, "the second")
 
 
 class Lake:
@@ -73,7 +104,11 @@ class Lake:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, state: SinkState) -> None:
         self.state = state
         self.tables: dict[str, Letters] = {}
+        self.overtaken_by: list[SinkRecord] = []
+        """Commits of other runs, of which each comes during one of this run's."""
         monkeypatch.setattr(batch_writer, "DeadLetters", lambda _spark, path, _group: self.table(path))
+        monkeypatch.setattr(batch_writer, "_count", Parsed.counted)
+        monkeypatch.setattr(batch_writer, "target_rows", lambda parsed: parsed)
 
     def table(self, path: str = "/lake/bad", *folders: str) -> Letters:
         letters = self.tables.setdefault(path, Letters(path))
@@ -83,6 +118,18 @@ class Lake:
     def look(self) -> SinkState:
         return self.state
 
+    def append(self, rows: Parsed, record: SinkRecord) -> SinkRecord:
+        assert rows.is_kept
+        if self.overtaken_by:
+            self._commit(self.overtaken_by.pop())
+            raise OvertakenRun("another run was faster")
+        return self._commit(record)
+
+    def _commit(self, record: SinkRecord) -> SinkRecord:
+        written = self.state.numbered(record)
+        self.state = SinkState(written, written.sequence, version=written.sequence)
+        return written
+
     def table_id(self) -> str:
         return "id-1"
 
@@ -90,9 +137,14 @@ class Lake:
         needed = {"master_servers": "h:1", "consumer_group": "g", "topics": ("clicks",), "checkpoint": "/c"}
         job = IngestSettings(**{**needed, "target": self.where, "bad_records": "/lake/bad", **settings})
         sink: Any = self
-        writer = BatchWriter(NO_SPARK, job, sink, RecordFormat())
+        parsed: Any = Parsed()
+        writer = BatchWriter(NO_SPARK, job, sink, parsed)
         writer.open()
         return writer
+
+    def write(self, **settings: Any) -> None:
+        """Write the batch after `RECORD`'s."""
+        self.writer(**settings).write(NO_SPARK, replace(RECORD, batch_id=4), self.state)
 
     def settle(self, **settings: Any) -> None:
         self.writer(**settings).settle(self.state)
@@ -170,6 +222,40 @@ def test_all_tables_that_the_group_has_had_are_told_of_a_restore(monkeypatch: py
     assert {path: table.told for path, table in lake.tables.items()} == {
         path: [42] for path in ("/lake/older", "/lake/bad", "/lake/old")
     }
+
+
+def test_a_dry_run_of_a_retry_finishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(monkeypatch, state(StagedBad("/lake/bad", folder(7), 2)))
+    letters = lake.table("/lake/bad", folder(7))
+    for dry_run, left in ((True, [folder(7)]), (False, [])):
+        with pytest.raises(NotImplementedError):
+            lake.writer().retry(None, dry_run=dry_run)
+        assert letters.folders == left
+
+
+@pytest.mark.parametrize("own", [None, "/lake/new"])
+def test_a_run_hands_on_which_tables_the_group_has_had(monkeypatch: pytest.MonkeyPatch, own: str | None) -> None:
+    """Else a RESTORE to before all of them would leave their records as they are."""
+    lake = Lake(monkeypatch, state(StagedBad("/lake/bad", earlier_tables=("/lake/old",))))
+    lake.write(bad_records=own)
+    lake.state = SinkState(replace(RECORD, sequence=1), 8, undone=lake.state.record, is_restored=True, version=44)
+    lake.settle(bad_records=None)
+    wanted = {"/lake/bad": [44], "/lake/old": [44], **({own: [44]} if own else {})}
+    assert {path: table.told for path, table in lake.tables.items()} == wanted
+
+
+def test_a_batch_is_parsed_once_and_written_on_top_of_retries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    retry = replace(RECORD, bad=StagedBad("/lake/bad", retried=True))
+    lake = Lake(monkeypatch, state(None))
+    lake.overtaken_by = [retry]
+    lake.write()
+    assert lake.state.record is not None
+    assert (lake.state.record.batch_id, lake.state.sequence, lake.table().newest) == (4, 9, 9)
+    for other in (replace(retry, query_id="other"), replace(retry, batch_id=4), replace(RECORD, bad=None)):
+        lake = Lake(monkeypatch, state(None))
+        lake.overtaken_by = [other]
+        with pytest.raises(OvertakenRun):
+            lake.write()
 
 
 def test_each_look_after_a_restore_is_told_though_it_be_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,6 +236,7 @@ def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsComm
         (["--to", "1960-01-01"], "is before 1970; write earliest"),
         (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "'Moon' is not a time zone; give a name"),
         (["--to", '{"1:clicks:0": 5}'], "28"),
+        (["--to", "28"], "needs offsets that only the brokers know"),
         (["--to", "earliest"], "needs offsets that only the brokers know"),
         (["--to", '{"1:clicks:7": 28}'], "partitions that the table does not have; add --master-servers"),
         (["--to", "batch:1", "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),

@@ -157,3 +157,12 @@ def test_neighbours_are_written_as_one_span() -> None:
     keys = [PartitionKey(1, "a", 0), PartitionKey(1, "a", 1), PartitionKey(1, "b", 2), PartitionKey(2, "b", 3)]
     assert spans([*keys, PartitionKey(2, "b", 5)]) == ["1:a:0-1", "1:b:2", "2:b:3", "2:b:5"]
     assert spans([]) == []
+
+
+def test_a_group_has_at_most_so_many_nodes() -> None:
+    done = CliRunner().invoke(
+        app, ["plan", "--master-servers", "127.0.0.1", "--topic", "clicks", "--source-count", "10001"]
+    )
+    assert done.exit_code == 2
+    assert "--source-count" in done.output
+    assert "equal to 10000" in done.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_cli.clusters import ClusterCommands
+from tests.waiting import wait_for
 from tubeclient import ClientSettings, Message, Producer, PullConsumer
 from tubeclient.wire.methods import Method
 from tubeclient_cli.produce.lines import Defaults, parser_of
@@ -48,6 +51,8 @@ def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_pat
         "emptyLines": 0,
         "acknowledged": 1,
         "failed": 0,
+        "unanswered": 0,
+        "nextLine": 2,
         "complete": True,
     }
     found = messages(cluster.settings, 4)
@@ -111,7 +116,7 @@ def test_a_cluster_that_goes_away_stops_the_rest(tube: EmbeddedTubeMQ) -> None:
     assert sending.stopped_by is not None
     assert sending.read < 100_000
     assert sending.acknowledged + sending.failed == sending.read
-    assert told[0].startswith("line ")
+    assert told[0].startswith(f"line {sending.next_line:,}: ")
 
 
 def test_ctrl_c_sends_what_was_read(tube: EmbeddedTubeMQ) -> None:
@@ -126,4 +131,35 @@ def test_ctrl_c_sends_what_was_read(tube: EmbeddedTubeMQ) -> None:
         sending = Sending(producer, parser_of("lines", "clicks", Defaults()), pytest.fail)
         sending.send_all(lines())
     assert (sending.acknowledged, sending.interrupted, sending.summary_json("clicks")["complete"]) == (1, True, False)
-    assert sending.summary().endswith("; stopped after line 1")
+    assert sending.summary().endswith("; stopped after line 1, go on from line 2")
+
+
+def test_sigterm_is_told_with_what_was_sent(tube: EmbeddedTubeMQ, cluster: ClusterCommands) -> None:
+    command = [sys.executable, "-m", "tubeclient_cli.app", "produce", "clicks", *cluster.where]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"one\n" * 5_000)
+        process.stdin.flush()
+        wait_for(lambda: tube.bounds("clicks").max_offset > 0, "the first message")
+        process.terminate()
+        said, wrong = process.communicate(timeout=30)
+    assert (process.returncode, wrong) == (1, b"")
+    assert b" messages acknowledged in " in said
+    assert b", go on from line " in said
+
+
+def test_input_that_cannot_be_read_is_told_with_what_was_sent(cluster: ClusterCommands) -> None:
+    done = cluster.run("produce", "clicks", "--file", "/proc/self/mem")
+    assert done.exit_code == 1
+    assert done.stderr == "tubeclient produce: the input cannot be read after line 0: Input/output error\n"
+    assert "stopped after line 0, go on from line 1" in done.stdout
+
+
+def test_closed_input_is_said(cluster: ClusterCommands) -> None:
+    command = [sys.executable, "-m", "tubeclient_cli.app", "produce", "clicks", *cluster.where]
+    done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"tubeclient produce: [INVALID_SETTING] standard input is closed; name a --file\n",
+    )

@@ -41,12 +41,14 @@ def test_the_texts_of_json_are_utf_8() -> None:
     [
         ("{", "it is not JSON"),
         ("[]", "it is not a JSON object"),
+        ('{"value":' + "[" * 200_000, "its JSON is nested too deep"),
         ("{}", "it needs value, a text, or base64"),
         ('{"value": "a", "base64": "YQ=="}', "one of them"),
         ('{"value": 1}', "value is not a text"),
         ('{"value": "\\ud800"}', "half a character"),
         ('{"base64": "YQ"}', "base64 is not Base64"),
         ('{"value": "a", "key": "b"}', "the unknown field key; there are attributes, base64, tag, time, value"),
+        ('{"value": "a", "bad": "checksum"}', "a bad message is not sent again: checksum"),
         ('{"value": "a", "attributes": {"a": 1}}', "attributes is not an object of texts"),
         ('{"value": "a", "time": "yesterday"}', "yesterday"),
     ],
@@ -61,3 +63,8 @@ def test_what_no_message_can_have_is_said_before_the_first() -> None:
         parser_of("xml", "clicks", Defaults())
     with pytest.raises(ConfigurationError, match="tag"):
         parser_of("lines", "clicks", Defaults(tag="a,b"))
+
+
+def test_the_origin_of_a_record_is_passed_over() -> None:
+    parse = parser_of("json", "clicks", Defaults())
+    assert parse(b'{"value": "a", "inlong": {"groupId": "g"}}') == OutgoingMessage.of("clicks", b"a")

@@ -145,6 +145,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--host", "0.0.0.0"], "--allow-remote"),
+        (["--host", "", "--allow-remote"], "--host is empty"),
         (["--host", "example.org"], "--allow-remote"),
         (["--topic", "flights:0"], "flights"),
         (["--topic", "a:b:c"], "name:stores:partitions"),

@@ -1,0 +1,16 @@
+"""Texts of others, such as names of groups and words of servers, for a terminal."""
+
+from __future__ import annotations
+
+__all__ = ["one_line", "printable"]
+
+
+def printable(text: str) -> str:
+    """The text with all that is not printable as an escape, such as `\\x1b`: a terminal obeys control characters,
+    wherever they come from. Tabs stay."""
+    return "".join(one if one.isprintable() or one == "\t" else ascii(one)[1:-1] for one in text)
+
+
+def one_line(text: str) -> str:
+    """The text, printable and on one line: its lines are joined with blanks."""
+    return printable(" ".join(text.splitlines()))

@@ -1,0 +1,153 @@
+"""Settings in a TOML file: tables of settings, of options and of secrets.
+
+Errors name the file and the entry, never the value of an option.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+from tubeclient.errors import ConfigurationError
+
+__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings"]
+
+_Settings = TypeVar("_Settings")
+
+NUMBER_OR_TEXT: Final = "int | str"
+"""The kind of a setting that may be a whole number without quotes; it becomes a text."""
+
+_KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "str": ((str,), "a text in quotes"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    NUMBER_OR_TEXT: ((int, str), "a text in quotes"),
+}
+
+
+def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
+    """The kinds of a dataclass's fields: "str", "int", "float", "bool" or "tuple", by the field's name. Its module has
+    its annotations as texts, such as "int | None"."""
+    out = set(leave_out)
+    return {
+        one.name: str(one.type).partition("[")[0].removesuffix(" | None")
+        for one in fields(settings)
+        if one.name not in out
+    }
+
+
+def missing_settings(names: Iterable[str], values: Mapping[str, object]) -> None:
+    """ConfigurationError for fields that neither the command line nor the file gives."""
+    flags = ", ".join("--topic" if name == "topics" else f"--{_dashed(name)}" for name in names if name not in values)
+    if flags:
+        raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
+
+
+def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
+    """ConfigurationError for an option of the source or the sink that has a setting of its own. `own` maps such
+    options, in lower case, to their settings."""
+    for name in options:
+        if (setting := own.get(name.lower())) is not None:
+            raise ConfigurationError(f"option {name} has a setting of its own, {setting}; set it there")
+
+
+class SettingsFile:
+    """A file that may have these tables. ConfigurationError if it cannot be read, is not TOML, or has others."""
+
+    def __init__(self, path: Path, tables: Sequence[str]) -> None:
+        self.path = path
+        try:
+            self._document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            # The error gives line and column. The line itself may hold a secret.
+            raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
+        for name in self._document:
+            if name not in tables:
+                raise ConfigurationError(f"{path}: [{name}] is unknown; {_nearest(name, tables)}")
+
+    def settings(self, table: str, kinds: Mapping[str, str]) -> dict[str, Any]:
+        """The settings that are given, by field. `kinds` is of `kinds_of`; in the file names have dashes."""
+        known = {_dashed(name): name for name in kinds}
+        values = {}
+        for name, value in self._table(table).items():
+            if name not in known:
+                raise ConfigurationError(f"{self.path}: {name} in [{table}] is unknown; {_nearest(name, list(known))}")
+            values[known[name]] = self._checked(table, name, value, kinds[known[name]])
+        return values
+
+    def filled(
+        self, table: str, kind: type[_Settings], overrides: Mapping[str, Any], **options: Mapping[str, str]
+    ) -> _Settings:
+        """A dataclass with the settings of `table`. `overrides` that are not None override them; `options` are its
+        other fields. ConfigurationError if the file lacks one that has no default."""
+        values = self.settings(table, kinds_of(kind, options))
+        values |= {name: value for name, value in overrides.items() if value is not None} | options
+        needed = [one.name for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
+        if missing := [_dashed(name) for name in needed if name not in values]:
+            raise ConfigurationError(f"{self.path}: [{table}] lacks {', '.join(missing)}")
+        return kind(**values)
+
+    def options(self, table: str) -> dict[str, str]:
+        """Options as Spark's .option() takes them. {env = "NAME"} is the value of that environment variable."""
+        return {name: self._option(name, value) for name, value in self._table(table).items()}
+
+    def secrets(self, table: str) -> dict[str, str]:
+        """Texts, or {env = "NAME"}."""
+        found = {}
+        for name, value in self._table(table).items():
+            if not isinstance(value, str) and not _names_variable(value):
+                raise ConfigurationError(f'{self.path}: {name} in [{table}] must be a text, or {{env = "NAME"}}')
+            found[name] = self._option(name, value)
+        return found
+
+    def _table(self, name: str) -> Mapping[str, Any]:
+        table = self._document.get(name, {})
+        if not isinstance(table, Mapping):
+            raise ConfigurationError(f"{self.path}: {name} is not a table; write [{name}] and its entries below")
+        return table
+
+    def _checked(self, table: str, name: str, value: object, kind: str) -> object:
+        if kind == "tuple":
+            if isinstance(value, list) and all(isinstance(one, str) for one in value):
+                return tuple(value)
+            self._refuse(table, name, 'a list of names, such as ["clicks", "views"]')
+        types, said = _KINDS[kind]
+        if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
+            self._refuse(table, name, said)
+        if kind == "float":
+            return float(value)  # type: ignore[arg-type]
+        return str(value) if kind == NUMBER_OR_TEXT else value
+
+    def _refuse(self, table: str, name: str, wanted: str) -> NoReturn:
+        raise ConfigurationError(f"{self.path}: {name} in [{table}] must be {wanted}")
+
+    def _option(self, name: str, value: object) -> str:
+        if _names_variable(value):
+            variable = str(value["env"])  # type: ignore[index]
+            if variable not in os.environ:
+                raise ConfigurationError(
+                    f"{self.path}: {name} names the environment variable {variable}, which is not set"
+                )
+            return os.environ[variable]
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _names_variable(value: object) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"env"}
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

@@ -1,0 +1,55 @@
+"""A Spark session for one piece of work: what goes wrong is one line, and an exit code. Spark's output is in a file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+
+from tubeclient.conditions import said
+from tubeclient_cli.common.terminal import Unreachable, tell
+from tubeclient_cli.ingest.advice import exit_code_of, short_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tubeclient_cli.common.spark_log import SparkLog
+
+__all__ = ["on_spark"]
+
+
+@contextlib.contextmanager
+def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """The session of `make_session`, which ends with the block.
+
+    Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
+    exit code 1, or 3 if it is about reaching the cluster. Then the file of Spark's output is left, and named.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from tubeclient_cli.common.session import end_session, make_session
+    from tubeclient_cli.common.spark_log import SparkLog, start_failure
+
+    with SparkLog() as log:
+        try:
+            spark = make_session(name, master, confs or {}, log)
+        except (PySparkException, Py4JError, OSError) as error:
+            _leave(log)
+            raise Unreachable(start_failure(log.text()) or short_cause(said(error))) from None
+        try:
+            yield spark
+        except (PySparkException, Py4JError) as error:
+            _leave(log)
+            cause = short_cause(said(error))
+            tell(f"{name}: {cause}")
+            raise typer.Exit(exit_code_of(cause)) from None
+        finally:
+            end_session(spark)
+
+
+def _leave(log: SparkLog) -> None:
+    log.keep()
+    tell(f"Spark's output is in {log.path}")

@@ -1,0 +1,98 @@
+"""Follows a running query: reports its batches, and stops it at the end of a batch."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_source.progress.query_metrics import is_batch
+from tubeclient_cli.ingest.progress import BatchEvent
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["IngestSummary", "Watch"]
+
+_POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What a run did."""
+
+    rows: int
+    batches: int
+    seconds: float
+    rows_behind: int | None
+    """Upper bound after the last batch; None if there was no batch, or an earlier run planned it."""
+    stopped: bool
+    """True if it was asked to stop, False if it ended by itself."""
+    bad_rows: int = 0
+    """How many of `rows` are bad records."""
+
+
+class Watch:
+    """Follows a running query: reports its batches, and stops it at the end of a batch."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        on_batch: Callable[[BatchEvent], object],
+        on_idle: Callable[[str], object],
+        bad_of: Callable[[int], int],
+        stop: threading.Event,
+        stop_timeout_s: float,
+    ) -> None:
+        self._query = query
+        self._on_batch = on_batch
+        self._on_idle = on_idle
+        self._bad_of = bad_of
+        self._stop = stop
+        self._stop_timeout_s = stop_timeout_s
+        self._started = time.monotonic()
+        self._last: BatchEvent | None = None
+        self._batches = 0
+
+    def until_end(self) -> IngestSummary:
+        deadline: float | None = None
+        batches_then = 0
+        try:
+            # Raises if the query failed.
+            while not self._query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+                self._report()
+                if not self._stop.is_set():
+                    continue
+                if deadline is None:
+                    deadline, batches_then = time.monotonic() + self._stop_timeout_s, self._batches
+                between = self._batches > batches_then or not self._query.status["isTriggerActive"]
+                if between or time.monotonic() >= deadline:
+                    break
+        finally:
+            if self._query.isActive:
+                self._query.stop()
+            self._report()
+        return IngestSummary(
+            rows=self._last.total_rows if self._last else 0,
+            batches=self._batches,
+            seconds=time.monotonic() - self._started,
+            rows_behind=self._last.rows_behind if self._last else None,
+            stopped=deadline is not None,
+            bad_rows=self._last.total_bad_rows if self._last else 0,
+        )
+
+    def _report(self) -> None:
+        for progress in self._query.recentProgress:
+            document = json.loads(progress.json)
+            if not is_batch(document):
+                self._on_idle(document["timestamp"])
+                continue
+            if self._last is not None and int(document["batchId"]) <= self._last.batch_id:
+                continue
+            bad = self._bad_of(int(document["batchId"]))
+            self._last = BatchEvent.of(document, self._last, bad)
+            self._batches += 1
+            self._on_batch(self._last)
