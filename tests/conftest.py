@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # Machines stall, and how long an example took says nothing. All else stays as Hypothesis has it, for build servers too.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
+# For `make test-fast`: every test, with a fifth of the generated examples.
+settings.register_profile("fast", settings(), deadline=None, max_examples=20)
 
 
 # spark-submit reads it: for the session of the run, and for those that tests start in processes of their own.
@@ -51,6 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """What the test modules hold lives until the end. Without this, each garbage collection looks through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -356,6 +356,7 @@ LAYERS = {
 FOLDERS = {
     "spark_source": {
         "boundary": set(),
+        "sent": {"boundary"},
         "engine": set(),
         "offsets": set(),
         "options": {"offsets"},
@@ -363,9 +364,9 @@ FOLDERS = {
         "plan": {"offsets", "options"},
         "progress": {"offsets", "options", "cluster", "plan"},
         "read": {"options", "plan"},
-        "write": {"boundary", "engine", "options"},
-        "stream": {"boundary", "engine", "offsets", "options", "cluster", "plan", "progress", "read"},
-        "source": {"boundary", "engine", "options", "read", "write", "stream"},
+        "write": {"boundary", "sent", "engine", "options"},
+        "stream": {"boundary", "sent", "engine", "offsets", "options", "cluster", "plan", "progress", "read"},
+        "source": {"boundary", "sent", "engine", "options", "read", "write", "stream"},
     },
     "embedded_tubemq": {
         "common": set(),

@@ -41,8 +41,7 @@ def errors_page() -> str:
         "text after the name says what is wrong, where, and what to do.\n\n"
         "| name | what is wrong | what to do |\n|---|---|---|\n" + "\n".join(names) + "\n\n"
         "Errors that come through Spark are one line. `TUBECLIENT_LOG_LEVEL=DEBUG` in the driver's environment makes "
-        "the planner log their tracebacks.\n\n"
-        "## Classes\n\n"
+        "the planner log their tracebacks.\n\n" + _BEFORE + "## Classes\n\n"
         "`retriable` says whether the same call may succeed later without anybody changing anything.\n\n"
         f"```\n{inspect.cleandoc(tree.partition(chr(10))[2])}\n```\n\n"
         "## Codes that servers answer\n\n| code | class | retriable | |\n|---|---|---|---|\n"
@@ -57,6 +56,36 @@ def errors_page() -> str:
 def _meaning(kind: type) -> str:
     return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ").partition(": ")[2]
 
+
+_BEFORE = """\
+## Before our code runs
+
+Some mistakes show before any code of this project runs. Then Spark's, Python's or pip's own words come first:
+
+| what is shown | what is wrong | what to do |
+|---|---|---|
+| `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tubeclient` | Spark looks for data sources with the \
+Python of `PYSPARK_DRIVER_PYTHON`, otherwise of `PYSPARK_PYTHON`, otherwise with `python3` of `PATH`. That one has no \
+pyspark-tubeclient: the venv is not activated, or the variable names another Python. `tubeclient ingest` says \
+`PACKAGE_MISSING` instead. | Set `PYSPARK_PYTHON` to the Python that has it, before the session starts. `tubeclient \
+doctor` shows which Python Spark takes, and the file of `pyspark_tubeclient` there. |
+| the same, with pyspark 3.5 | Spark 3 has no Python data sources. `import pyspark_tubeclient` says \
+`NEEDS_NEWER_SPARK`, and so does `tubeclient ingest`. | Use Spark 4.2. |
+| `No module named 'pyarrow'` or `'pandas'` in a Python worker | The executors' Python lacks what Spark itself needs. \
+With these, but without pyspark-tubeclient, the error is `PACKAGE_MISSING`. | Install `pyspark-tubeclient[spark]` in \
+the executors' Python. |
+| `[PYTHON_VERSION_MISMATCH]` | Executors run another Python version than the driver. `tubeclient ingest` says \
+`OTHER_PYTHON` instead. | Set `PYSPARK_PYTHON` to a Python of the driver's version, at the same path on all machines. |
+| `ClassNotFoundException: io.delta...`, `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta`, \
+`'JavaPackage' object is not callable` | A job of your own writes to Delta, and Spark runs without Delta's jars. \
+`tubeclient ingest` and `jobs/ingest_to_delta.py` say `JARS_NOT_FOUND` at the start. | Give Delta's jars with \
+`spark.jars.packages`, as in `conf/spark-defaults.conf`. |
+| `requires a different Python: 3.10.12 not in '>=3.11'`, or pip finds no version that fits | The Python is too old. \
+| Use Python 3.11 or newer, on the driver and on all executors. |
+| `command not found: tubeclient` | The venv is not activated, or the package is not installed. | Activate it, or run \
+`/path/to/venv/bin/tubeclient`. |
+
+"""
 
 PAGES = {DOCS / "options.md": options_page, DOCS / "errors.md": errors_page}
 
