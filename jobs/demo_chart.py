@@ -33,7 +33,7 @@ def draw(runs: Sequence[Sequence[dict[str, Any]]], began: datetime, sent: int, p
 
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, height_ratios=(3, 2), layout="constrained")
     figure.suptitle(
-        "The job is stopped in the middle and goes on with a new checkpoint: each flight once",
+        "The job is stopped in the middle and goes on with a new checkpoint: each message once",
         color=_INK,
         x=0.01,
         ha="left",

@@ -168,7 +168,8 @@ class Admin:
 
     def create_topic(self, name: str, *, stores: int = 1, partitions_per_store: int = 1) -> None:
         """Deploy a topic on all brokers in service. Clients can use it once `topics` shows it as loaded; Apache's
-        brokers take up to 35 s. Needs the modify token."""
+        brokers take up to 35 s, and up to 80 s if they are still loading an earlier change: the master begins anew
+        after it (BrokerRunStatusInfo). Needs the modify token."""
         broker_ids = ",".join(str(broker_id) for broker_id in self._brokers_in_service())
         self._modify(
             "admin_add_new_topic_record",

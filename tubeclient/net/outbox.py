@@ -34,6 +34,9 @@ __all__ = ["Answer", "Outbox", "SendResult", "Sending"]
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
+_PAUSE_SECONDS = 1.0
+"""After so long without a look at the clock this process stood still: Ctrl-Z, a laptop's sleep, a VM that moved."""
+
 _MESSAGES_PER_WRITE = 200
 
 
@@ -114,6 +117,7 @@ class Outbox:
         self._on_the_way: set[Sending] = set()
         self._awaited: dict[Future[bytes], float] = {}  # answer to its due time
         self._first_due = 0.0  # none is due earlier
+        self._looked = monotonic()  # at the clock, for late answers
         self._retries: list[tuple[float, int, Sending]] = []  # a heap, by the time of the next attempt
         self._retry_numbers = itertools.count()
         self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread only
@@ -363,6 +367,11 @@ class Outbox:
         return due
 
     def _take_late(self, now: float) -> list[Future[bytes]]:
+        away, self._looked = now - self._looked, now
+        if away > _PAUSE_SECONDS:
+            # Their answers may be here, only nobody has read them. Sent again, each of these would be stored twice.
+            self._awaited = {answer: due + away for answer, due in self._awaited.items()}
+            self._first_due += away
         if now < self._first_due:
             return []
         late = [answer for answer, due in self._awaited.items() if due <= now]

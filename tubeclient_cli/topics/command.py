@@ -40,7 +40,8 @@ _Wait = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
-        help="How long to wait until all brokers have loaded the change; Apache's take up to 35 s. 0: do not wait.",
+        help="How long to wait until all brokers have loaded the change; Apache's take up to 35 s, and up to 80 s if "
+        "they are still loading an earlier one. 0: do not wait.",
     ),
 ]
 
@@ -90,7 +91,7 @@ def create_topic(
     stores: Annotated[int, typer.Option(metavar="N", min=1, help="Stores on each broker.")] = 1,
     partitions: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions of each store.")] = 1,
     token_file: _TokenFile = None,
-    wait: _Wait = 60,
+    wait: _Wait = 120,
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -120,7 +121,7 @@ def alter_topic(
         bool | None, typer.Option("--subscribe/--no-subscribe", help="Whether it can be read.", show_default=False)
     ] = None,
     token_file: _TokenFile = None,
-    wait: _Wait = 60,
+    wait: _Wait = 120,
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:

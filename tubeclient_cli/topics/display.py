@@ -87,7 +87,7 @@ def waited(
     if is_wanted(topic) or not wait_s:
         return topic
     if sys.stderr.isatty():
-        typer.echo("waiting until all brokers have loaded it, up to 35 s on Apache's", err=True)
+        typer.echo("waiting for all brokers to load it: Apache's take 35 s, up to 80 s after another change", err=True)
     while not is_wanted(topic) and time.monotonic() < deadline:
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
         topic = look()

@@ -1,0 +1,47 @@
+"""A producer's process that stood still, as after Ctrl-Z or a laptop's sleep, reads its answers first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.tubeclient.stored import bodies
+from tests.waiting import wait_for
+
+MESSAGES = 3_000
+ANSWER_DELAY_MS = 500
+ANSWER_LIMIT_MS = 2_000
+_SEND = """
+import sys
+from tubeclient import ClientSettings, Producer
+settings = ClientSettings((sys.argv[1],), rpc_timeout_ms=int(sys.argv[2]))
+with Producer(settings, max_in_flight=int(sys.argv[3])) as producer:
+    producer.publish(["clicks"])
+    for answer in producer.submit_many("clicks", [b"%d" % n for n in range(int(sys.argv[3]))]):
+        while not answer.done():
+            pass  # a busy program: the answers are read slowly
+        answer.result(0)
+"""
+
+
+def test_answers_that_came_during_a_pause_count(cluster: EmbeddedTubeMQ) -> None:
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).answer_delay_ms = ANSWER_DELAY_MS
+    arguments = [cluster.master_address, str(ANSWER_LIMIT_MS), str(MESSAGES)]
+    sender = subprocess.Popen([sys.executable, "-c", _SEND, *arguments])
+    try:
+        wait_for(lambda: bool(bodies(cluster)), "the first message")
+        sender.send_signal(signal.SIGSTOP)
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).answer_delay_ms = 0
+        time.sleep(2 * ANSWER_LIMIT_MS / 1000)
+        os.kill(sender.pid, signal.SIGCONT)
+        assert sender.wait(30) == 0
+    finally:
+        sender.kill()
+        sender.wait(10)
+    assert bodies(cluster) == {b"%d" % n: 1 for n in range(MESSAGES)}
