@@ -63,7 +63,14 @@ def stores(draw: st.DrawFn) -> Store:
     partitions = draw(st.integers(1, 4))
     entry = st.tuples(st.integers(0, partitions - 1), st.sampled_from([True] * 9 + [False]))
     index = draw(st.lists(entry, max_size=200))
-    return Store(index, draw(st.integers(0, len(index))), draw(st.integers(1, 40)), partitions)
+    walk = draw(st.integers(1, 40))
+    bad = 0
+    for at in reversed(range(len(index))):
+        partition, is_readable = index[at]
+        # An answer that holds nothing but bad messages looks like one from a place without data.
+        bad = 0 if is_readable or at == len(index) - 1 or bad + 1 >= walk else bad + 1
+        index[at] = partition, bad == 0
+    return Store(index, draw(st.integers(0, len(index))), walk, partitions)
 
 
 @settings(max_examples=400)

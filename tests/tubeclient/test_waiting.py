@@ -60,3 +60,12 @@ def test_outcomes_can_be_waited_for_as_other_futures_can() -> None:
     assert wait(outcomes, 20).not_done == set()
     thread.join(20)
     assert isinstance(second.exception(0), KeyError)
+
+
+def test_an_outcome_that_is_done_has_its_result_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may look between the moment it is done and the one in which waiters wake."""
+    monkeypatch.setattr(Outcome, "_invoke_callbacks", lambda self: None)
+    outcome = Outcome[int]()
+    outcome.set_result(7)
+    assert outcome.done()
+    assert outcome.result(0) == 7

@@ -5,6 +5,8 @@ any more, and readers skip them without notice. Entries do not show that, but me
 message of one partition from an entry on, as far as the broker goes for one answer. If no partition of the store has a
 message there, there is no data. If one has, looks from later entries find the place of that message: the last entry
 from which it is still the first.
+
+If a broker's whole answer has nothing but messages that it cannot read, its entries count as expired, with all before.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Outcome(Future[T]):
         return super().exception(0)
 
     def _await(self, timeout: float | None) -> None:
-        if not self._over.wait(timeout):
+        if not self._over.wait(timeout) and not self.done():  # it is done a moment before the gate opens
             raise FutureTimeout
 
     def _invoke_callbacks(self) -> None:
