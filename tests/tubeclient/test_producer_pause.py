@@ -7,10 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+
+import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.faults import ConnectionFault
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
+from tubeclient import ClientSettings, Producer
+from tubeclient.net import outbox
+from tubeclient.wire.methods import Method
 
 MESSAGES = 3_000
 ANSWER_DELAY_MS = 500
@@ -45,3 +52,14 @@ def test_answers_that_came_during_a_pause_count(cluster: EmbeddedTubeMQ) -> None
         sender.kill()
         sender.wait(10)
     assert bodies(cluster) == {b"%d" % n: 1 for n in range(MESSAGES)}
+
+
+def test_a_process_that_is_slow_for_good_gives_up_an_answer(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_PAUSE_SECONDS", 0.0)  # each look at the clock comes late
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).break_connection(Method.SEND_MESSAGE, ConnectionFault.SILENCE)
+    with Producer(replace(settings, rpc_timeout_ms=500)) as producer:
+        producer.publish(["clicks"])
+        producer.submit("clicks", b"one").result(20)

@@ -118,6 +118,7 @@ class Outbox:
         self._awaited: dict[Future[bytes], float] = {}  # answer to its due time
         self._first_due = 0.0  # none is due earlier
         self._looked = monotonic()  # at the clock, for late answers
+        self._stood_still = False  # before that look
         self._retries: list[tuple[float, int, Sending]] = []  # a heap, by the time of the next attempt
         self._retry_numbers = itertools.count()
         self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread only
@@ -368,8 +369,10 @@ class Outbox:
 
     def _take_late(self, now: float) -> list[Future[bytes]]:
         away, self._looked = now - self._looked, now
-        if away > _PAUSE_SECONDS:
-            # Their answers may be here, only nobody has read them. Sent again, each of these would be stored twice.
+        # Not twice in a row: in a process that is slow for good, answers must be late one day.
+        self._stood_still = away > _PAUSE_SECONDS and not self._stood_still
+        if self._stood_still:
+            # The answers may be here, only nobody has read them. Sent again, these messages would be there twice.
             self._awaited = {answer: due + away for answer, due in self._awaited.items()}
             self._first_due += away
         if now < self._first_due:
