@@ -132,3 +132,15 @@ def test_nobody_listening_is_a_connect_error_naming_the_address() -> None:
 def test_addresses() -> None:
     assert split_address("10.0.0.1:8715") == ("10.0.0.1", 8715)
     assert split_address("[::1]:8715") == ("::1", 8715)
+
+
+def test_a_caller_that_gives_up_while_the_connection_ends_keeps_no_other_waiting() -> None:
+    def serve(sock: socket.socket) -> None:
+        receive_frames(sock, 4)
+
+    with peer(serve) as connection:
+        first, *others, last = connection.submit_many([b"question"] * 4)
+        first.add_done_callback(lambda _: others[0].cancel())
+        with pytest.raises(ConnectionLost):
+            last.result(WAIT_SECONDS)
+        assert all(future.done() for future in (first, *others))

@@ -191,7 +191,7 @@ class Connection(ProcessBound):
             self._end = reason
             waiting, self._waiting = self._waiting, {}
         self._stream.shut_down()  # wakes the reading thread, which closes the stream
-        for future in waiting.values():
+        for future in list(waiting.values()):  # in one step: cancelling one takes it out
             if future.set_running_or_notify_cancel():
                 future.set_exception(reason)
 
