@@ -13,6 +13,7 @@ with brought_by("cli"):
 from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.common.help import plain_help
+from tubeclient_cli.common.terminal import Program
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.doctor.command import doctor
@@ -26,14 +27,7 @@ from tubeclient_cli.topics.command import topics_app
 
 __all__ = ["app", "ingest", "main"]
 
-app = typer.Typer(
-    name="tubeclient",
-    help="Work with Apache InLong TubeMQ from Spark.",
-    no_args_is_help=True,
-    # Local variables in a traceback would show passwords.
-    pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Program(name="tubeclient", help="Work with Apache InLong TubeMQ from Spark.", no_args_is_help=True)
 app.add_typer(bad_records_app)
 app.add_typer(groups_app)
 app.add_typer(offsets_app)

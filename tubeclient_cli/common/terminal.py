@@ -23,6 +23,7 @@ __all__ = [
     "AsJson",
     "ExitCode",
     "FurtherOptions",
+    "Program",
     "SparkConf",
     "SparkMaster",
     "StorageOptions",
@@ -168,14 +169,29 @@ def _told() -> tuple[type[Exception], ...]:
     return always if tables is None else (*always, tables.OffsetsTableError)
 
 
-def script_app(command: Callable[..., object]) -> typer.Typer:
+class Program(typer.Typer):
+    """A command line. If its output fails, for help too, that is one line and exit code 1."""
+
+    def __init__(self, **settings: Any) -> None:
+        # Local variables in a traceback would show passwords.
+        super().__init__(
+            pretty_exceptions_show_locals=False, context_settings={"help_option_names": ["-h", "--help"]}, **settings
+        )
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        try:
+            return super().__call__(*arguments, **settings)
+        except BrokenPipeError:  # `| head`
+            raise
+        except OSError as error:
+            tell(f"{self.info.name or sys.argv[0]}: input or output failed: {error}")
+            discard_output()
+            sys.exit(ExitCode.FAILED)
+
+
+def script_app(command: Callable[..., object]) -> Program:
     """A script that is one command, for spark-submit."""
-    # Local variables in a traceback would show passwords.
-    app = typer.Typer(
-        add_completion=False,
-        pretty_exceptions_show_locals=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    app = Program(add_completion=False)
     app.command()(command)
     plain_help(app)
     return app

@@ -125,10 +125,10 @@ except typer.Exit as end:
 """
 
 
-def shown(redirected: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def shown(redirected: str, program: str = SHOWN, **environment: str) -> subprocess.CompletedProcess[str]:
     command = f'exec "$0" -c "$1" {redirected}'
     return subprocess.run(
-        ["/bin/sh", "-c", command, sys.executable, SHOWN],
+        ["/bin/sh", "-c", command, sys.executable, program],
         capture_output=True,
         text=True,
         timeout=60,
@@ -149,6 +149,15 @@ def test_a_full_disk_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (
         ExitCode.FAILED,
         "tubeclient offsets show: input or output failed: [Errno 28] No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("arguments", ["--version", "--help", "plan --help"])
+def test_help_for_a_full_disk_is_one_line(arguments: str) -> None:
+    done = shown(">/dev/full", f"from tubeclient_cli.app import app; app({arguments.split()})")
+    assert (done.returncode, done.stderr) == (
+        ExitCode.FAILED,
+        "tubeclient: input or output failed: [Errno 28] No space left on device\n",
     )
 
 
