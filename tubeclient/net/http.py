@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import socket
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from typing import Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
+from tubeclient.net.connection import split_address
 from tubeclient.wire.web_json import parse_json
 
 __all__ = ["parse_answer", "query_broker", "query_master"]
 
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 16
+_HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connection": "close"}
+_TOO_SLOW: Final = "the answer was not complete in time"
 
 # An active master never sends this (Webapi).
 _STANDBY_TEXT: Final = "Please send your request to the master"
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A standby master redirects to the active one (MasterStatusCheckFilter). A token must not be sent to an address in
-    an answer, so the redirect is refused and the master counts as a standby."""
+class _TimedSocket(socket.socket):
+    """A socket whose receives all end by one moment of time.monotonic(), `deadline`, however little comes at a time."""
 
-    def redirect_request(self, *_: object) -> None:
-        return None
+    deadline = 0.0
+
+    def recv_into(self, *arguments: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(_TOO_SLOW)
+        self.settimeout(left)
+        return super().recv_into(*arguments)
 
 
-# Our own opener: proxies from the environment do not apply inside a cluster.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+class _TimedConnection(http.client.HTTPConnection):
+    """One request that ends within `seconds`. No proxy of the environment applies inside a cluster, and no redirect is
+    followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to an
+    address in an answer."""
+
+    def __init__(self, address: str, seconds: float) -> None:
+        super().__init__(*split_address(address), timeout=seconds)
+        self._deadline = time.monotonic() + seconds
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = _TimedSocket(fileno=self.sock.detach())
+        self.sock.deadline = self._deadline
+        self.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
 
 
 def query_master(address: str, method: str, timeout_ms: int, **parameters: str) -> dict[str, Any]:
@@ -49,32 +69,29 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
 
     Parameters are posted as a form: lists of names can exceed a URL's length, and tokens do not belong in a URL.
     """
-    url = f"http://{address}/{page}?{urllib.parse.urlencode({'method': method})}"
+    path = f"/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
-        request = urllib.request.Request(url, urllib.parse.urlencode(parameters).encode())
-        body = _fetch(request, timeout_ms / 1000)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if 300 <= error.code < 400:
-            raise StandbyMaster(method, "this master is a standby", address=address) from None
-        raise TransportError(f"http://{address} answered {method} with HTTP {error.code}", address=address) from error
+        with contextlib.closing(_TimedConnection(address, timeout_ms / 1000)) as connection:
+            connection.request("POST", path, urllib.parse.urlencode(parameters), _HEADERS)
+            with connection.getresponse() as answer:
+                body = _whole(answer) if answer.status == http.HTTPStatus.OK else b""
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise TransportError(f"no answer to {method} from http://{address}: {reason}", address=address) from error
+        raise TransportError(f"no answer to {method} from http://{address}: {error}", address=address) from error
+    if 300 <= answer.status < 400:
+        raise StandbyMaster(method, "this master is a standby", address=address)
+    if answer.status != http.HTTPStatus.OK:
+        raise TransportError(f"http://{address} answered {method} with HTTP {answer.status}", address=address)
     return parse_answer(body, method, address)
 
 
-def _fetch(request: urllib.request.Request, timeout_seconds: float) -> bytes:
-    """The whole answer; TimeoutError also if it arrives too slowly."""
-    deadline = time.monotonic() + timeout_seconds
+def _whole(answer: http.client.HTTPResponse) -> bytes:
     body = bytearray()
-    with _opener.open(request, timeout=timeout_seconds) as answer:
-        while piece := answer.read1(_PIECE_BYTES):
-            body += piece
-            if len(body) > _MAX_ANSWER_BYTES:
-                raise OSError(f"the answer is longer than {_MAX_ANSWER_BYTES >> 20} MB")
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"the answer was not complete within {timeout_seconds:g} s")
+    while piece := answer.read1(_PIECE_BYTES):
+        body += piece
+        if len(body) > _MAX_ANSWER_BYTES:
+            raise OSError(f"the answer is longer than {_MAX_ANSWER_BYTES >> 20} MB")
+    if answer.length:  # so many bytes are missing; read1 does not tell
+        raise ConnectionError("the connection ended within the answer")
     return bytes(body)
 
 
