@@ -173,7 +173,7 @@ def _record(consumer: ClientBalanceConsumer, run: SharedRun) -> None:
 
 
 def main(
-    master_servers: Annotated[str, typer.Option(metavar="HOST:PORT,...")],
+    master_servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", envvar="TUBECLIENT_MASTER_SERVERS")],
     consumer_group: Annotated[str, typer.Option(metavar="NAME")],
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="May be given several times.")],
     offsets_table: Annotated[str, typer.Option(metavar="PATH")],

@@ -185,13 +185,13 @@ def _silent(
         return None
     if unread.since is None and not last.rows_behind:
         return Verdict.UNKNOWN, (
-            f"the group has not committed for {_span(now - last.at)}, and it is unknown since when {unread.rows:,} "
-            "rows wait"
+            f"the group has not committed for {_span(now - last.at)}, and it is unknown since when "
+            f"{_waiting(unread.rows)}"
         )
     since = last.at if unread.since is None else max(last.at, unread.since)
     if now - since <= limit:
         return None
-    return Verdict.STOP, f"no commit for {_span(now - since)} while {unread.rows:,} rows wait"
+    return Verdict.STOP, f"no commit for {_span(now - since)} while {_waiting(unread.rows)}"
 
 
 def _moves(seen: Sequence[PastPosition], unread: Unread, window: int) -> tuple[Verdict, str]:
@@ -205,18 +205,26 @@ def _moves(seen: Sequence[PastPosition], unread: Unread, window: int) -> tuple[V
         return Verdict.REWIND, f"position {last.next_offset} is before {furthest.next_offset}, where it was"
     lags = [rows for rows in behind if rows]
     if len(lags) < window:
-        return Verdict.OK, f"{unread.rows:,} rows to read"  # it caught up within the window, or there is too little
+        return Verdict.OK, f"{_rows(unread.rows)} to read"  # it caught up within the window, or there is too little
     if all(one.next_offset == last.next_offset for one in seen):
-        return Verdict.STALL, f"position {last.next_offset} stayed over {window} commits while {lags[-1]:,} rows wait"
+        return Verdict.STALL, f"position {last.next_offset} stayed over {window} commits while {_waiting(lags[-1])}"
     if any(later < earlier for earlier, later in pairwise(lags)):
-        return Verdict.OK, f"{unread.rows:,} rows to read"
+        return Verdict.OK, f"{_rows(unread.rows)} to read"
     worse = sum(
         later.next_offset == earlier.next_offset or lag_later > lag_earlier
         for (earlier, later), (lag_earlier, lag_later) in zip(pairwise(seen), pairwise(lags), strict=True)
     )
     if 2 * worse <= window - 1:
-        return Verdict.OK, f"{unread.rows:,} rows to read, as many as before: the group keeps pace"
-    return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {lags[-1]:,} rows"
+        return Verdict.OK, f"{_rows(unread.rows)} to read, as many as before: the group keeps pace"
+    return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {_rows(lags[-1])}"
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'' if number == 1 else 's'}"
+
+
+def _waiting(number: int) -> str:
+    return f"{_rows(number)} wait{'s' if number == 1 else ''}"
 
 
 def _span(length: timedelta) -> str:

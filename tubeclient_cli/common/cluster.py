@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin
     from tubeclient.settings import ClientSettings
 
-__all__ = ["Masters", "admin_of", "settings_of"]
+__all__ = ["MASTERS_VARIABLE", "Masters", "admin_of", "no_topic", "settings_of"]
+
+MASTERS_VARIABLE: Final = "TUBECLIENT_MASTER_SERVERS"
+"""The environment variable with the masters for commands that are not given `--master-servers`."""
 
 Masters = Annotated[
     str,
-    typer.Option("--master-servers", metavar="HOST:PORT,...", help="The cluster's masters."),
+    typer.Option("--master-servers", metavar="HOST:PORT,...", envvar=MASTERS_VARIABLE, help="The cluster's masters."),
 ]
 
 
@@ -35,3 +39,10 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     from tubeclient.admin import Admin
 
     return Admin(settings_of(master_servers, further_options(option, {})))
+
+
+def no_topic(name: str) -> ConfigurationError:
+    """The error for a topic that the cluster does not have."""
+    return ConfigurationError(
+        f"the cluster has no topic {name}; `tubeclient topics list` shows what there is", condition="TOPIC_NOT_FOUND"
+    )

@@ -1,8 +1,8 @@
-"""Texts of others, such as names of groups and words of servers, for a terminal."""
+"""Texts for people: those of others, such as names of groups and words of servers, and numbers of things."""
 
 from __future__ import annotations
 
-__all__ = ["one_line", "printable"]
+__all__ = ["counted", "one_line", "printable"]
 
 
 def printable(text: str) -> str:
@@ -14,3 +14,8 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The text, printable and on one line: its lines are joined with blanks."""
     return printable(" ".join(text.splitlines()))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, as people write it: 1 client, 2,000 clients."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.listening import check_address
 from tubeclient_cli.common.pairs import further_options, pairs
 from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, StorageOptions, clear_errors, print_json
@@ -26,6 +27,7 @@ def dashboard(
         str | None,
         typer.Option(
             metavar="HOST:PORT,...",
+            envvar=MASTERS_VARIABLE,
             help="The cluster's masters. Adds the present lag, the brokers, and the groups' clients.",
         ),
     ] = None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.dashboard.facts import CommitFacts
 
 __all__ = ["events_json"]
@@ -38,21 +39,21 @@ def _told(commit: CommitFacts) -> list[dict[str, Any]]:
     """What is worth a line of its own."""
     told = []
     if _RESET in commit.client_version:
-        told.append(_event(commit, "reset", f"`tubeclient offsets reset` moved {_count(_moves(commit), 'partition')}"))
+        told.append(_event(commit, "reset", f"`tubeclient offsets reset` moved {counted(_moves(commit), 'partition')}"))
     elif commit.partitions_back:
         told.append(
             _event(
                 commit,
                 "back",
-                f"{_count(commit.partitions_back, 'partition')} went back, by {commit.rows_back:,} rows at most: these "
-                "rows are read again",
+                f"{counted(commit.partitions_back, 'partition')} went back, by {counted(commit.rows_back, 'row')} at "
+                "most: these rows are read again",
             )
         )
     if commit.new_run and _RESET not in commit.client_version:
         began = datetime.fromtimestamp(commit.run_epoch / 1000, UTC)
         # Where only a listener writes, the run has no number.
         since = f", begun {began:%Y-%m-%d %H:%M:%S} UTC" if commit.run_epoch else ""
-        text = f"a new run with {_count(commit.source_count, 'node')}{since}, release {commit.client_version}"
+        text = f"a new run with {counted(commit.source_count, 'node')}{since}, release {commit.client_version}"
         told.append(_event(commit, "run", text))
     if commit.changed_nodes:
         moves = "; ".join(
@@ -60,20 +61,20 @@ def _told(commit: CommitFacts) -> list[dict[str, Any]]:
         )
         more = "" if sum(change[2] for change in commit.changes) == commit.changed_nodes else "; and others"
         why = f" ({commit.reason})" if commit.reason else ""
-        text = f"{_count(commit.changed_nodes, 'partition')} got another node: {moves}{more}{why}"
+        text = f"{counted(commit.changed_nodes, 'partition')} got another node: {moves}{more}{why}"
         told.append(_event(commit, "nodes", text))
     if commit.taken_over:
-        told.append(_event(commit, "nodes", f"{_count(commit.taken_over, 'partition')} had backlog taken over"))
+        told.append(_event(commit, "nodes", f"{counted(commit.taken_over, 'partition')} had backlog taken over"))
     if commit.entered or commit.left:
-        parts = [f"{_count(commit.entered, 'partition')} came"] if commit.entered else []
-        parts += [f"{_count(commit.left, 'partition')} left"] if commit.left else []
+        parts = [f"{counted(commit.entered, 'partition')} came"] if commit.entered else []
+        parts += [f"{counted(commit.left, 'partition')} left"] if commit.left else []
         told.append(_event(commit, "partitions", " and ".join(parts)))
     return told
 
 
 def _read(commits: Sequence[CommitFacts]) -> dict[str, Any]:
     rows = sum(commit.rows_read for commit in commits)
-    text = f"{_count(len(commits), 'commit')} read {rows:,} rows at most"
+    text = f"{counted(len(commits), 'commit')} read {counted(rows, 'row')} at most"
     return {**_event(commits[0], "read", text), "since": commits[-1].at_ms, "rows": rows}
 
 
@@ -83,10 +84,6 @@ def _event(commit: CommitFacts, kind: str, text: str) -> dict[str, Any]:
 
 def _moves(commit: CommitFacts) -> int:
     return commit.partitions_moved + commit.partitions_back
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _node(number: int | None) -> str:

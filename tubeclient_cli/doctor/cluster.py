@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tubeclient.conditions import said
 from tubeclient.errors import StatusError, TubeError
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import ExitCode, exit_code
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 
@@ -32,7 +33,9 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], addresse
     yield from _check_masters(settings)
     try:
         brokers = [broker for broker in Admin(settings).brokers() if broker.is_in_service]
-        yield good("master's web port", f"{settings.master_web_port} lists {len(brokers)} brokers in service")
+        yield good(
+            "master's web port", f"{settings.master_web_port} lists {counted(len(brokers), 'broker')} in service"
+        )
     except TubeError as error:
         brokers = []
         yield problem("master's web port", said(error), f"check --option masterWebPort=PORT; {_WEB}")
@@ -73,7 +76,7 @@ def _check_layout(options: Mapping[str, str], addresses: list[str]) -> Iterator[
     partitions = view.partitions()
     addresses += sorted({view.broker_of(key).address for key in partitions} - set(addresses))
     topics = ", ".join(sorted({key.topic for key in partitions}))
-    yield good(check, f"its reader groups may read {topics or 'nothing'}: {len(partitions)} partitions")
+    yield good(check, f"its reader groups may read {topics or 'nothing'}: {counted(len(partitions), 'partition')}")
 
 
 def reach(addresses: Iterable[str]) -> dict[str, str | None]:

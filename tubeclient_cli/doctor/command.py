@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.pairs import further_options, pairs, spark_confs
-from tubeclient_cli.common.printable import one_line
+from tubeclient_cli.common.printable import counted, one_line
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -31,7 +32,12 @@ _START_SECONDS: Final = 180.0
 
 def doctor(
     master_servers: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters; without it none is checked.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...",
+            envvar=MASTERS_VARIABLE,
+            help="The cluster's masters; without it none is checked.",
+        ),
     ] = None,
     consumer_group: Annotated[
         str | None, typer.Option(metavar="NAME", help="The group, to check with --topic whether it can read.")
@@ -135,7 +141,7 @@ def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
         return problem("offsets table", str(error), action, ExitCode.UNREACHABLE)
     if groups is None:
         return note("offsets table", "is not there yet", "the first query with it creates it")
-    return good("offsets table", f"has {len(groups)} groups")
+    return good("offsets table", f"has {counted(len(groups), 'group')}")
 
 
 def _check_executors(

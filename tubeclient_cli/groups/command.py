@@ -12,6 +12,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
 from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
 from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.signals import until_interrupted
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -227,8 +228,8 @@ def clone(
 def _check_offline(admin: Admin, group: str, otherwise: str) -> None:
     if members := admin.group(group).members:
         raise ConfigurationError(
-            f"group {group} has {len(members)} clients online, {members[0].client_id} among them; stop them, or "
-            f"{otherwise}"
+            f"group {group} has {counted(len(members), 'client')} online, {members[0].client_id} among them; stop "
+            f"them, or {otherwise}"
         )
 
 

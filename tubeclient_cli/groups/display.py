@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.tables import number, print_table, spans
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ def moves_json(group: str, moves: Sequence[PositionMove], changed: bool) -> dict
 
 
 def _balance(group: GroupDetail) -> str:
-    counts = {member.source_count for member in group.members} - {None}
-    return f"{len(group.members)} clients" + (f" of {counts.pop()} nodes" if len(counts) == 1 else "")
+    counts = {member.source_count for member in group.members if member.source_count is not None}
+    return counted(len(group.members), "client") + (f" of {counted(counts.pop(), 'node')}" if len(counts) == 1 else "")
 
 
 def _free(members: Sequence[GroupMember], partitions: Sequence[PartitionKey]) -> list[PartitionKey]:

@@ -11,6 +11,7 @@ import typer
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import MissingPackage
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json, tell
@@ -25,7 +26,13 @@ def ingest(
         typer.Option(help="TOML file with any of the settings below. Command-line options override it."),
     ] = None,
     master_servers: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...",
+            help="The cluster's masters. Default: those of the settings file, otherwise of the environment variable "
+            f"{MASTERS_VARIABLE}.",
+            show_default=False,
+        ),
     ] = None,
     consumer_group: Annotated[
         str | None, typer.Option(metavar="NAME", help="The group to read as; one job per group.")
@@ -48,6 +55,7 @@ def ingest(
             metavar="FORMAT",
             help="What records are: raw (the default), json, csv or kv. raw: the target has the source's columns. With "
             "the others it has those of --schema, and a column tubemq that says where a row comes from.",
+            autocompletion=lambda: ["raw", "json", "csv", "kv"],
         ),
     ] = None,
     schema: Annotated[

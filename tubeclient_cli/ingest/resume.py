@@ -10,6 +10,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.common.moment import moment_ms
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.ingest.settings import GROUP, TARGET
 
 __all__ = ["ahead_of_sink", "known_positions", "of_topics", "start_text", "starting_offsets"]
@@ -121,5 +122,6 @@ def start_text(
 
 
 def _partitions(partitions: Collection[PartitionKey]) -> str:
-    plural = "partition" if len(partitions) == 1 else "partitions"
-    return f"{len(partitions):,} {plural} of {', '.join(sorted({partition.topic for partition in partitions}))}"
+    return (
+        f"{counted(len(partitions), 'partition')} of {', '.join(sorted({partition.topic for partition in partitions}))}"
+    )

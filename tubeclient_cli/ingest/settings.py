@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from spark_source.options.parsers import duration_ms
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.settings_file import NUMBER_OR_TEXT, SettingsFile, check_own, kinds_of, missing_settings
 from tubeclient_cli.common.table_uris import overlap
@@ -226,7 +228,8 @@ def _checked_starting(text: str | None) -> str | None:
 
 
 def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
-    """Read the settings file, if any; values of `overrides` that are not None override it.
+    """Read the settings file, if any; values of `overrides` that are not None override it. The
+    environment variable `MASTERS_VARIABLE` is used if neither names masters.
 
     Either may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
     names the file and the entry, never the value of a storage option.
@@ -236,6 +239,8 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
         if value is None:
             continue
         values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
+    if masters := os.environ.get(MASTERS_VARIABLE):
+        values.setdefault("master_servers", masters)
     missing_settings(_REQUIRED, values)
     records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values})
     return replace(IngestSettings(**values, records=records))

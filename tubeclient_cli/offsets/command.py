@@ -13,6 +13,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
 from tubeclient_cli.common.moment import duration_ms
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -50,7 +51,12 @@ _Pattern = Annotated[
     str | None, typer.Option(metavar="REGEX", help="Instead of topics, for a group that reads by subscribePattern.")
 ]
 _Masters = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters, to query the brokers as well.")
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,...",
+        envvar=MASTERS_VARIABLE,
+        help="The cluster's masters, to query the brokers as well.",
+    ),
 ]
 
 
@@ -168,7 +174,7 @@ def lag(
 def status(
     offsets_table: _Table,
     consumer_group: _Group,
-    master_servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="The cluster's masters.")],
+    master_servers: Masters,
     window: Annotated[int, typer.Option(metavar="N", min=2, help="How many of the last commits to judge by.")] = 10,
     max_silence: Annotated[
         str | None,
@@ -263,7 +269,7 @@ def reset(
     A live group is refused: one that recorded something in the last 30
     seconds, or, with --master-servers, one that has consumers at the master.
     --force resets it anyway, and a running query stops at its next commit
-    with SupersededRun.
+    with [RUN_SUPERSEDED].
 
     Example:
 

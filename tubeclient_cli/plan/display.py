@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tubeclient.assignment import Changes, balance
 from tubeclient.keys import PartitionKey
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.tables import spans
 from tubeclient_cli.plan.preview import StrategyPlan
 
@@ -29,9 +30,10 @@ def print_plans(
 ) -> None:
     """All plans, one below the other, and a line for each strategy that is unavailable."""
     brokers = {key.broker_id for key in partitions}
-    nodes = f"{len(made[0].by_node)} nodes" if made else "no node"
+    nodes = counted(len(made[0].by_node), "node") if made else "no node"
     rows = "" if lag is None else f", {sum(lag.values()):,} rows to read at most"
-    console.print(f"{len(partitions):,} partitions on {len(brokers)} brokers to {nodes}{rows}", soft_wrap=True)
+    where = f"{counted(len(partitions), 'partition')} on {counted(len(brokers), 'broker')}"
+    console.print(f"{where} to {nodes}{rows}", soft_wrap=True)
     for one in made:
         _print_plan(console, one, lag)
     for strategy, reason in refused.items():

@@ -20,7 +20,7 @@ def test_commits_that_only_read_are_one_event() -> None:
 def test_what_happens_between_parts_them() -> None:
     change = commit(changed_nodes=3, changes=((0, 1, 2), (None, 1, 1)), reason="sticky")
     assert told(commit(rows_read=1), change, commit(rows_read=2), commit(rows_read=3)) == [
-        ("read", "1 commit read 1 rows at most"),
+        ("read", "1 commit read 1 row at most"),
         ("nodes", "3 partitions got another node: 2 from node 0 to node 1; 1 from node none to node 1 (sticky)"),
         ("read", "2 commits read 5 rows at most"),
     ]

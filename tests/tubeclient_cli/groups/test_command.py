@@ -53,11 +53,11 @@ def test_who_holds_what(cluster: ClusterCommands) -> None:
         assert (one["nodeId"], one["sourceCount"], one["partitions"]) == (1, 2, [str(B)])
         assert cluster.json("groups", "show", "reads")["heldByNobody"] == [str(A)]
         text = lines(cluster.text("groups", "show", "reads"))
-        assert text[0] == "reads: 1 clients of 2 nodes, topics clicks"
+        assert text[0] == "reads: 1 client of 2 nodes, topics clicks"
         assert text[-1] == "held by nobody: 1:clicks:0"
         assert lines(cluster.text("groups", "list"))[-1] == "reads 1 clicks"
         line = cluster.error("groups", "move", "reads", "--to", "earliest", "--yes")
-        assert "group reads has 1 clients online" in line
+        assert "group reads has 1 client online" in line
         cluster.text("groups", "move", "reads", "--to", "earliest", "--yes", "--force")
 
 
@@ -113,7 +113,7 @@ def test_a_clone(cluster: ClusterCommands) -> None:
     assert positions(cluster, "trial") == {A: 112, B: 28}
     with PullConsumer(cluster.settings, "trial", ["clicks"]) as consumer:
         assert consumer.wait_ready(30_000)
-        assert "group trial has 1 clients online" in cluster.error("groups", "clone", "reads", "trial", "--yes")
+        assert "group trial has 1 client online" in cluster.error("groups", "clone", "reads", "trial", "--yes")
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
@@ -139,7 +139,7 @@ def test_a_group_that_starts_while_the_question_waits_is_refused(
 
         meanwhile(monkeypatch, start)
         done = cluster.run("groups", *words)
-    assert (done.exit_code, "group reads has 1 clients online" in done.stderr) == (2, True), done.output
+    assert (done.exit_code, "group reads has 1 client online" in done.stderr) == (2, True), done.output
 
 
 @pytest.mark.parametrize(

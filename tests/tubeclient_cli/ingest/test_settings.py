@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.ingest.settings import IngestSettings, load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,6 +49,17 @@ def test_the_command_line_prevails_and_options_are_merged(tmp_path: Path) -> Non
     settings = load_settings(path, overrides)
     assert (settings.target, settings.source_count) == ("/file", 3)
     assert settings.source_options == {"masterWebPort": "2", "failOnDataLoss": "false"}
+
+
+def test_the_environment_names_the_masters_if_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MASTERS_VARIABLE, "10.9.9.9:8715")
+    others = {name: value for name, value in NEEDED.items() if name != "master_servers"}
+    assert load_settings(None, others).master_servers == "10.9.9.9:8715"
+    assert load_settings(None, NEEDED).master_servers == "127.0.0.1:8715"
+    path = write(tmp_path, '[ingest]\nmaster-servers = "10.0.0.1:8715"')
+    assert load_settings(path, others).master_servers == "10.0.0.1:8715"
 
 
 def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
