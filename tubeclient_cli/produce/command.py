@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -29,7 +30,9 @@ def produce(
         typer.Option(
             metavar="FORMAT",
             help="lines: each line is a message. json: each line is an object with value (a text) or base64, and "
-            "perhaps tag, attributes (an object) and time; as `tubeclient consume --json` prints them.",
+            "perhaps tag, attributes (an object) and time; as `tubeclient consume --json` prints them. Lines of JSON "
+            "that are your data are sent as they are with lines.",
+            autocompletion=lambda: ["lines", "json"],
         ),
     ] = "lines",
     tag: Annotated[str, typer.Option(metavar="TAG", help="The tag of all messages that have none of their own.")] = "",
@@ -39,8 +42,23 @@ def produce(
     ] = None,
     time: Annotated[
         str,
-        typer.Option(metavar="TIME", help="The time of all messages that have none of their own, as yyyyMMddHHmm."),
+        typer.Option(
+            metavar="TIME",
+            help="The time of all messages that have none of their own, as yyyyMMddHHmm (default: the minute in which "
+            "each is sent).",
+        ),
     ] = "",
+    no_time: Annotated[
+        bool, typer.Option("--no-time", help="Leave messages without a time if they have none of their own.")
+    ] = False,
+    time_zone: Annotated[
+        str,
+        typer.Option(
+            metavar="ZONE",
+            help="The zone in which the present time is written, as messages carry no zone. Readers need the same "
+            "--time-zone, or messageTimeZone.",
+        ),
+    ] = "UTC",
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -51,7 +69,10 @@ def produce(
     If the cluster cannot be reached any more, it stops and says from which
     line to go on (exit code 3). So it does after Ctrl-C, SIGTERM and input
     that cannot be read (exit code 1); a second Ctrl-C does not wait for
-    answers. Empty lines are skipped.
+    answers. Empty lines are skipped, but they count as lines.
+
+    Messages get the present time, to the minute: `consume --from TIME`,
+    `offsets lag --max-age` and `offsets status` go by it.
 
     Delivery is at least once: after a fault a message may be there twice.
 
@@ -64,11 +85,16 @@ def produce(
     """
     with clear_errors("produce"):
         from tubeclient.producer import Producer
+        from tubeclient.time_zones import zone_named
         from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.produce.lines import Defaults, parser_of
         from tubeclient_cli.produce.sending import Sending, progress_on
 
-        parse = parser_of(format, topic, Defaults(tag, time, pairs("--attribute", attribute)))
+        zone = zone_named(time_zone)
+        if no_time and time:
+            raise ConfigurationError("--time and --no-time contradict each other; leave out one of them")
+        clock = None if no_time else lambda: datetime.now(zone)
+        parse = parser_of(format, topic, Defaults(tag, time, pairs("--attribute", attribute), clock))
         settings = settings_of(master_servers, further_options(option, {}))
         sending: Sending | None = None
         with until_interrupted(), _opened(file) as stream:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
@@ -18,7 +19,8 @@ Parse = Callable[[bytes], OutgoingMessage]
 
 _FIELDS: Final = frozenset({"value", "base64", "tag", "attributes", "time"})
 # What `tubeclient consume --json` tells besides; a message gets these anew.
-_OF_READERS: Final = frozenset({"partition", "offset", "messageId", "inlong"})
+_OF_READERS: Final = frozenset({"partition", "offset", "packStart", "packEnd", "messageId", "inlong"})
+_AS_THEY_ARE: Final = "to send lines as they are, leave out --format json"
 
 
 class Defaults(NamedTuple):
@@ -26,15 +28,23 @@ class Defaults(NamedTuple):
 
     tag: str = ""
     time: str = ""
+    """yyyyMMddHHmm; "" means the time of `clock`."""
     attributes: Mapping[str, str] = {}
+    clock: Callable[[], datetime] | None = None
+    """Gives the present time in the zone of the producers' clocks; None: a message may be without a time."""
+
+    @property
+    def time_now(self) -> str | datetime:
+        """The time of a message that is sent now and has none of its own."""
+        return self.clock() if self.clock is not None and not self.time else self.time
 
 
 def parser_of(form: str, topic: str, defaults: Defaults) -> Parse:
     """The parser of a --format. ConfigurationError for another form, and for defaults that no message can have."""
-    tag, time, attributes = defaults
-    OutgoingMessage.of(topic, b"x", tag=tag, time=time, attributes=attributes)
+    tag, attributes = defaults.tag, defaults.attributes
+    OutgoingMessage.of(topic, b"x", tag=tag, time=defaults.time, attributes=attributes)
     if form == "lines":
-        return lambda line: OutgoingMessage.of(topic, line, tag=tag, time=time, attributes=attributes)
+        return lambda line: OutgoingMessage.of(topic, line, tag=tag, time=defaults.time_now, attributes=attributes)
     if form == "json":
         return lambda line: _of_json(line, topic, defaults)
     raise ConfigurationError(f"--format is {form!r}; write lines or json")
@@ -44,15 +54,19 @@ def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
     try:
         found = json.loads(line)
     except ValueError as error:
-        raise ConfigurationError(f"it is not JSON: {error}") from None
+        raise ConfigurationError(f"it is not JSON: {error}; {_AS_THEY_ARE}") from None
     except RecursionError:
         raise ConfigurationError("its JSON is nested too deep") from None
     if not isinstance(found, dict):
-        raise ConfigurationError('it is not a JSON object, such as {"value": "hello"}')
+        raise ConfigurationError(f'it is not a JSON object such as {{"value": "hello"}}; {_AS_THEY_ARE}')
     if "bad" in found:
         raise ConfigurationError(f"a bad message is not sent again: {found['bad']}")
+    if not found.keys() & {"value", "base64"}:
+        raise ConfigurationError(f"it has neither value, a text, nor base64; {_AS_THEY_ARE}")
     if strange := sorted(found.keys() - _FIELDS - _OF_READERS):
-        raise ConfigurationError(f"it has the unknown field {strange[0]}; there are {', '.join(sorted(_FIELDS))}")
+        raise ConfigurationError(
+            f"it has the unknown field {strange[0]}; there are {', '.join(sorted(_FIELDS))}. Or, {_AS_THEY_ARE}"
+        )
     attributes = found.get("attributes", {})
     if not isinstance(attributes, dict) or not all(isinstance(value, str) for value in attributes.values()):
         raise ConfigurationError("attributes is not an object of texts")
@@ -60,14 +74,14 @@ def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
         topic,
         _body(found),
         tag=_text(found, "tag") or defaults.tag,
-        time=_text(found, "time") or defaults.time,
+        time=_text(found, "time") or defaults.time_now,
         attributes={**defaults.attributes, **attributes},
     )
 
 
 def _body(found: Mapping[str, Any]) -> bytes:
-    if ("value" in found) == ("base64" in found):
-        raise ConfigurationError("it needs value, a text, or base64; one of them")
+    if "value" in found and "base64" in found:
+        raise ConfigurationError("it has both value and base64; leave out one of them")
     if "value" in found:
         try:
             return _text(found, "value").encode()

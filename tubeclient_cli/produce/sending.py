@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import TubeError
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import ExitCode, exit_code
 from tubeclient_cli.produce.lines import Parse
 
@@ -73,7 +74,7 @@ class Sending:
         """The last line of a run."""
         seconds = time.monotonic() - self._began
         rate = self.acknowledged / seconds if seconds else 0.0
-        text = f"{self.acknowledged:,} messages acknowledged in {seconds:.1f} s, {rate:,.0f} a second"
+        text = f"{counted(self.acknowledged, 'message')} acknowledged in {seconds:.1f} s, {rate:,.0f} a second"
         if self.failed:
             text += f"; {self.failed:,} failed"
         if self._open:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -13,6 +16,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Message, Producer, PullConsumer
+from tubeclient.wire.message_time import message_time_ms
 from tubeclient.wire.methods import Method
 from tubeclient_cli.produce.lines import Defaults, parser_of
 from tubeclient_cli.produce.sending import Sending
@@ -41,7 +45,8 @@ def messages(settings: ClientSettings, count: int) -> list[Message]:
 
 
 def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_path: Path) -> None:
-    said = cluster.text("produce", "clicks", "--tag", "web", "--attribute", "a=1", given=b"one\n\ntwo\r\nthree")
+    all_have = ("--tag", "web", "--attribute", "a=1", "--time", "202611230000")
+    said = cluster.text("produce", "clicks", *all_have, given=b"one\n\ntwo\r\nthree")
     assert said.startswith("3 messages acknowledged in ")
     (tmp_path / "more").write_bytes(b'{"value": "four", "tag": "phone", "time": "202611231030"}\n')
     document = cluster.json("produce", "clicks", "--format", "json", "--file", str(tmp_path / "more"))
@@ -58,9 +63,46 @@ def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_pat
     found = messages(cluster.settings, 4)
     assert [one.body for one in found] == [b"one", b"two\r", b"three", b"four"]
     assert [(one.tag, one.time, one.attributes) for one in found[2:]] == [
-        ("web", "", {"a": "1"}),
+        ("web", "202611230000", {"a": "1"}),
         ("phone", "202611231030", {}),
     ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_messages_have_the_minute_in_which_they_were_sent(cluster: ClusterCommands, zone: str) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    where = [] if zone == "UTC" else ["--time-zone", zone]
+    cluster.text("produce", "clicks", *where, given=b"line")
+    cluster.text("produce", "clicks", "--format", "json", *where, given=b'{"value": "json"}')
+    times = [message_time_ms(one.time, ZoneInfo(zone)) for one in messages(cluster.settings, 2)]
+    ended = datetime.now(UTC)
+    assert all(time is not None and began.timestamp() <= time / 1000 <= ended.timestamp() for time in times)
+    # So they are found by their time.
+    for start, found in ((began, ["line", "json"]), (ended + timedelta(hours=1), [])):
+        words = ("consume", "clicks", "--from", start.isoformat(), *where)
+        assert cluster.text(*words).splitlines() == found
+
+
+def test_a_time_of_its_own_wins_and_no_time_leaves_it_out(cluster: ClusterCommands) -> None:
+    two = b'{"value": "own", "time": "202601010000"}\n{"value": "other"}\n'
+    cluster.text("produce", "clicks", "--format", "json", "--no-time", given=two)
+    cluster.text("produce", "clicks", "--format", "json", "--time", "202602020000", given=two)
+    assert [one.time for one in messages(cluster.settings, 4)] == ["202601010000", "", "202601010000", "202602020000"]
+
+
+def test_one_message_is_said_as_one(cluster: ClusterCommands) -> None:
+    assert cluster.text("produce", "clicks", given=b"one").startswith("1 message acknowledged in ")
+
+
+@pytest.mark.parametrize("source", ["standard input", "a file"])
+def test_lines_are_counted_as_an_editor_does(cluster: ClusterCommands, tmp_path: Path, source: str) -> None:
+    lines = b'\n{"value": "a"}\n\n\n{"valu": 1}\n{"value": "c"}\n\nx'
+    (tmp_path / "lines").write_bytes(lines)
+    where = ["--file", str(tmp_path / "lines")] if source == "a file" else []
+    done = cluster.run("produce", "clicks", "--format", "json", "--json", *where, given=lines)
+    assert [line.split(":")[1] for line in done.stderr.splitlines()] == [" line 5", " line 8"]
+    found = json.loads(done.stdout)
+    assert [found[name] for name in ("lines", "emptyLines", "acknowledged", "nextLine")] == [8, 4, 2, 9]
 
 
 def test_a_failed_line_is_told_with_its_number_and_the_others_are_sent(cluster: ClusterCommands) -> None:
@@ -81,14 +123,16 @@ def test_many_failed_lines_are_counted(cluster: ClusterCommands) -> None:
 def test_a_message_that_is_too_long_is_a_failed_line(cluster: ClusterCommands) -> None:
     done = cluster.run("produce", "clicks", given=b"a\n" + b"x" * (2 << 20) + b"\nb\n")
     assert done.exit_code == 1
-    assert "line 2: a message of 2097152 bytes" in done.stderr
+    assert "line 2: a message of 2097178 bytes, attributes included" in done.stderr
     assert "2 messages acknowledged" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["produce", "klicks"], "the cluster has no topic klicks"),
+        (["produce", "klicks"], "[TOPIC_NOT_FOUND] publishing to klicks: the cluster has no topic klicks"),
+        (["produce", "clicks", "--time-zone", "Moon"], "'Moon' is not a time zone"),
+        (["produce", "clicks", "--time", "202601010000", "--no-time"], "--time and --no-time contradict each other"),
         (["produce", "clicks", "--file", "/no/such"], "--file /no/such cannot be read: No such file or directory"),
         (["produce", "clicks", "--format", "csv"], "--format is 'csv'; write lines or json"),
         (["produce", "clicks", "--attribute", "a"], "--attribute takes NAME=VALUE"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -31,6 +32,16 @@ def test_json_says_everything_of_a_message(body: bytes, tag: str, time: str) -> 
     )
 
 
+def test_each_message_has_the_time_at_which_it_is_made() -> None:
+    minutes = iter([datetime(2026, 11, 23, 10, minute, tzinfo=UTC) for minute in range(59)])
+    for form, line in (("lines", b"a"), ("json", b'{"value": "a"}')):
+        parse = parser_of(form, "clicks", Defaults(clock=lambda: next(minutes)))
+        first, second = int(parse(line).time), int(parse(line).time)
+        assert (second - first, first // 100) == (1, 2026112310)
+    parse = parser_of("json", "clicks", Defaults(time="202601010000", clock=lambda: next(minutes)))
+    assert parse(b'{"value": "a"}').time == "202601010000"
+
+
 def test_the_texts_of_json_are_utf_8() -> None:
     parse = parser_of("json", "clicks", Defaults())
     assert parse('{"value": "Zoë"}'.encode()) == OutgoingMessage.of("clicks", "Zoë".encode())
@@ -39,11 +50,14 @@ def test_the_texts_of_json_are_utf_8() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "it is not JSON"),
+        ("{", "it is not JSON: .*; to send lines as they are, leave out --format json"),
         ("[]", "it is not a JSON object"),
         ('{"value":' + "[" * 200_000, "its JSON is nested too deep"),
-        ("{}", "it needs value, a text, or base64"),
-        ('{"value": "a", "base64": "YQ=="}', "one of them"),
+        ("{}", "it has neither value, a text, nor base64; to send lines as they are, leave out --format json"),
+        ('{"id": 7, "name": "Ada"}', "neither value.*; to send lines as they are, leave out --format json"),
+        ("7", "not a JSON object.*; to send lines as they are, leave out --format json"),
+        ('{"value": 7, "unit": "mV"}', "unknown field unit;.*, to send lines as they are, leave out --format json"),
+        ('{"value": "a", "base64": "YQ=="}', "it has both value and base64; leave out one of them"),
         ('{"value": 1}', "value is not a text"),
         ('{"value": "\\ud800"}', "half a character"),
         ('{"base64": "YQ"}', "base64 is not Base64"),
@@ -65,6 +79,8 @@ def test_what_no_message_can_have_is_said_before_the_first() -> None:
         parser_of("lines", "clicks", Defaults(tag="a,b"))
 
 
-def test_the_origin_of_a_record_is_passed_over() -> None:
+def test_where_a_message_was_is_passed_over() -> None:
     parse = parser_of("json", "clicks", Defaults())
-    assert parse(b'{"value": "a", "inlong": {"groupId": "g"}}') == OutgoingMessage.of("clicks", b"a")
+    assert parse(b'{"value": "a", "packStart": 0, "packEnd": 28, "inlong": {"groupId": "g"}}') == OutgoingMessage.of(
+        "clicks", b"a"
+    )
