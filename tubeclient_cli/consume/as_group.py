@@ -26,7 +26,8 @@ _QUIET_SECONDS: Final = 3.0
 
 
 def as_group(settings: ClientSettings, group: str, wanted: Wanted, output: Output, tell: Callable[[str], None]) -> None:
-    """Read as a group from its position, and confirm what was printed. `tell` gets a text if it has to wait.
+    """Read as a group from its position, and confirm what was printed. `tell` gets a text if it has to wait,
+    and if `output` was full inside a pack.
 
     Raises TubeError; DeadlineExceeded names the partitions that gave nothing for `retry_limit_ms` before their end.
     """
@@ -44,6 +45,12 @@ def as_group(settings: ClientSettings, group: str, wanted: Wanted, output: Outpu
                 output.write(delivery, None)
                 output.flush()
                 consumer.confirm(delivery, consumed=not output.is_cut)
+                if output.is_cut:
+                    tell(
+                        f"the group stays at {delivery.start} in partition {delivery.partition}, and what was printed "
+                        "from there comes again: --max-messages ended inside a pack, which is confirmed as a whole or "
+                        "not at all"
+                    )
                 way.heard(delivery.partition)
             if wanted.follow or (delivery is not None and time.monotonic() - looked < _STEP_SECONDS):
                 continue

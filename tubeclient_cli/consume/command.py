@@ -45,19 +45,33 @@ def consume(
         typer.Option(
             metavar="KIND",
             help="raw: messages as they are. inlong: the records that InLong packed into them. auto: both.",
+            autocompletion=lambda: ["raw", "inlong", "auto"],
         ),
     ] = "raw",
     consumer_group: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Read as this group, from its position, and move it. Default: no position moves."
+            metavar="NAME",
+            help="Read as this group, from its position, and move it past each pack that was printed to its end. "
+            "Default: no position moves.",
         ),
     ] = None,
     time_zone: TimeZone = "UTC",
     option: FurtherOptions = None,
+    with_place: Annotated[
+        bool,
+        typer.Option(
+            "--with-place",
+            help="Print partition, offset, time and tag before each value, with tabs between; - for none.",
+        ),
+    ] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON object a message: value, or base64 if it is not UTF-8, and more."),
+        typer.Option(
+            "--json",
+            help="Print one JSON object a message: value, or base64 if it is not UTF-8, partition, offset, time, tag, "
+            "attributes and messageId.",
+        ),
     ] = False,
 ) -> None:
     """Print the messages of a topic, and end where the topic ended at the start.
@@ -68,7 +82,15 @@ def consume(
     prints what the others have, waits for it as long as retryLimit, and names
     the partitions that it could not read (exit code 3).
 
-    Without --consumer-group no position of a user's group moves: it reads
+    Messages carry no offset. It is counted where a pack, the messages of one
+    fetch, holds all there is between its ends. Else packStart and packEnd are
+    printed, with --with-place as 280-560: the message is between them, and
+    --from packStart reads it again. That is so if partitions share a store,
+    with --tag, and with --consumer-group, which knows packStart alone.
+
+    With --consumer-group a pack of which --max-messages cuts off a part is
+    not confirmed: its messages come again, and a line on standard error says
+    so. Without --consumer-group no position of a user's group moves: it reads
     ranges under the names tubeclient_consume-r0 to -r7.
 
     Examples:
@@ -80,6 +102,7 @@ def consume(
     with clear_errors("consume"):
         from tubeclient.time_zones import zone_named
         from tubeclient_cli.common.places import parse_place
+        from tubeclient_cli.common.printable import counted
         from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.consume.as_group import as_group
         from tubeclient_cli.consume.output import Output
@@ -87,6 +110,8 @@ def consume(
         from tubeclient_cli.consume.wanted import Wanted
 
         zone = zone_named(time_zone)
+        if with_place and json:
+            raise ConfigurationError("--json prints the place anyway; leave out --with-place")
         tags = frozenset(tag or ())
         wanted = Wanted(topic, tags, tuple(partition or ()), parse_place(start, "--from", zone), zone.key, follow)
         if consumer_group is not None and (partition or start not in ("earliest", "latest")):
@@ -96,7 +121,7 @@ def consume(
             )
         if start == "latest" and not follow and consumer_group is None:
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
-        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
+        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json, with_place=with_place)
         settings = settings_of(master_servers, further_options(option, {}))
 
         def say(text: str) -> None:
@@ -110,4 +135,4 @@ def consume(
         for text in output.warnings:
             say(text)
         if sys.stderr.isatty():
-            typer.echo(f"{output.count:,} messages", err=True)
+            typer.echo(counted(output.count, "message"), err=True)

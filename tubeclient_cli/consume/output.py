@@ -1,11 +1,11 @@
-"""Prints messages: their values, or JSON lines."""
+"""Prints messages: their values, with their place if wanted, or JSON lines."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient_cli.common.printable import printable
@@ -19,16 +19,25 @@ __all__ = ["Output"]
 
 
 class Output:
-    """Writes up to `most` messages, or records where there is a decoder, to a text stream and its bytes."""
+    """Writes up to `most` messages, or records where there is a decoder, to a text stream and its bytes. `with_place`
+    is for values: each has partition, offset, time and tag before it."""
 
     def __init__(
-        self, stream: TextIO, decoder: RecordDecoder | None, tags: frozenset[str], most: int | None, *, as_json: bool
+        self,
+        stream: TextIO,
+        decoder: RecordDecoder | None,
+        tags: frozenset[str],
+        most: int | None,
+        *,
+        as_json: bool,
+        with_place: bool = False,
     ) -> None:
         self._stream = stream
         self._decoder = decoder
         self._tags = tags
         self._most = most
         self._as_json = as_json
+        self._with_place = with_place
         self._escapes = stream.isatty()
         self.count = 0
         self.is_cut = False
@@ -40,42 +49,74 @@ class Output:
         """Whether no more is wanted."""
         return self._most is not None and self.count >= self._most
 
-    def write(self, pack: MessagePack, start: int | None) -> None:
-        """Print a pack. `start` is the offset of its first message, if its offsets can be counted."""
-        for number, (message, record) in enumerate(self._rows(pack)):
+    def write(self, pack: MessagePack, end: int | None) -> None:
+        """Print a pack. `end` is the offset at which it ends; None if that is not known yet."""
+        span = _Span(pack.start, end, len(pack))
+        for number, message, record in self._rows(pack):
+            if self._tags and message.bad_reason is None and message.tag not in self._tags:
+                continue  # brokers compare only a hash of tags
             if self.is_full:
                 self.is_cut = True
                 return
-            if self._tags and message.bad_reason is None and message.tag not in self._tags:
-                continue  # brokers compare only a hash of tags
-            offset = None if start is None or self._decoder is not None else start + number * INDEX_ENTRY_BYTES
-            self._print(str(pack.partition), offset, message, record)
+            self._print(str(pack.partition), span, number, message, record)
             self.count += 1
 
     def flush(self) -> None:
         """Everything that was printed is on its way."""
         self._stream.flush()
 
-    def _rows(self, pack: MessagePack) -> Iterator[tuple[Message, Record | None]]:
+    def _rows(self, pack: MessagePack) -> Iterator[tuple[int, Message, Record | None]]:
+        """Each message with its number in the pack, or each of its records."""
         if self._decoder is None:
-            yield from ((message, None) for message in pack)
+            yield from ((number, message, None) for number, message in enumerate(pack))
             return
-        for message, records in pack.records(self._decoder):
+        for number, (message, records) in enumerate(pack.records(self._decoder)):
             if message.bad_reason is not None:
-                yield message, None
-            yield from ((message, record) for record in records)
+                yield number, message, None
+            yield from ((number, message, record) for record in records)
 
-    def _print(self, partition: str, offset: int | None, message: Message, record: Record | None) -> None:
+    def _print(self, partition: str, span: _Span, number: int, message: Message, record: Record | None) -> None:
         body = message.body if record is None else record.body
         if self._as_json:
-            found = {"partition": partition, "offset": offset, **_described(message, body, record)}
+            found = {"partition": partition, **span.described(number), **_described(message, body, record)}
             line = json.dumps({name: it for name, it in found.items() if name == "value" or it not in (None, "", {})})
             self._stream.write(f"{line}\n")
-        elif self._escapes:
-            self._stream.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n")
+            return
+        place = ""
+        if self._with_place:
+            parts = (partition, span.text(number), message.time, message.tag)
+            place = "".join(f"{printable(part) or '-'}\t" for part in parts)
+        if self._escapes:
+            self._stream.write(f"{place}{printable(body.decode('utf-8', 'backslashreplace'))}\n")
         else:
             self._stream.flush()
-            self._stream.buffer.write(body + b"\n")
+            self._stream.buffer.write(place.encode() + body + b"\n")
+
+
+class _Span(NamedTuple):
+    """Where a pack lies in its store's index. Index offsets.
+
+    Messages carry no offset. If each entry between start and end is a message of the pack, they can be counted; else
+    entries of other partitions or other tags lie between them.
+    """
+
+    start: int
+    end: int | None
+    messages: int
+
+    def offset_of(self, number: int) -> int | None:
+        """The offset of a message by its number in the pack; None if it cannot be counted."""
+        if self.end is None or self.end - self.start != self.messages * INDEX_ENTRY_BYTES:
+            return None
+        return self.start + number * INDEX_ENTRY_BYTES
+
+    def described(self, number: int) -> Mapping[str, int | None]:
+        offset = self.offset_of(number)
+        return {"packStart": self.start, "packEnd": self.end} if offset is None else {"offset": offset}
+
+    def text(self, number: int) -> str:
+        offset = self.offset_of(number)
+        return f"{self.start}-{'' if self.end is None else self.end}" if offset is None else str(offset)
 
 
 def _described(message: Message, body: bytes, record: Record | None) -> Mapping[str, Any]:

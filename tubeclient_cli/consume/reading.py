@@ -17,6 +17,7 @@ from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
+from tubeclient_cli.common.cluster import no_topic
 from tubeclient_cli.common.places import held, offsets_of
 from tubeclient_cli.consume.output import Output
 from tubeclient_cli.consume.wanted import Wanted, listed
@@ -56,7 +57,7 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output, tell: Ca
     try:
         view = fetch_view(settings, [topic], _GROUPS)
     except TopicNotDeployed:
-        raise _no_topic(topic) from None
+        raise no_topic(topic) from None
     partitions = _chosen(view, wanted)
     with contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup:
         look = lookup.look(view)
@@ -122,20 +123,17 @@ def _why(look: OffsetLook, waiting: Collection[PartitionKey]) -> str:
     return said[0] if said else "their brokers do not have them"
 
 
-def _no_topic(name: str) -> ConfigurationError:
-    return ConfigurationError(f"the cluster has no topic {name}; `tubeclient topics list` shows what there is")
-
-
 def _chosen(view: ClusterView, wanted: Wanted) -> list[PartitionKey]:
     there = view.partitions()
     if not there:
-        raise _no_topic(wanted.topic)
+        raise no_topic(wanted.topic)
     keys = [PartitionKey.parse(text) for text in wanted.partitions]
     for key in keys:
         if key not in there:
             raise ConfigurationError(
                 f"--partition {key} is not one of topic {wanted.topic}; it has {', '.join(map(str, there[:5]))}"
-                + (f" and {len(there) - 5} more" if len(there) > 5 else "")
+                + (f" and {len(there) - 5} more" if len(there) > 5 else ""),
+                condition="PARTITION_NOT_FOUND",
             )
     return keys or there
 
@@ -156,9 +154,7 @@ def _read(
     with contextlib.closing(reader.read_all(ranges)) as found:
         for _, pack in found:
             if pack is not None:
-                alone = view.layout_of(pack.partition)
-                exact = not tags and alone is not None and alone.partitions_per_store == 1
-                output.write(pack, pack.start if exact else None)
+                output.write(pack, pack.end)
                 output.flush()
                 if output.is_full:
                     return

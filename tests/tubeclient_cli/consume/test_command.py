@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import select
 import signal
 import subprocess
@@ -75,9 +76,30 @@ def test_json_says_everything_of_a_message(cluster: ClusterCommands) -> None:
         "attributes": {"n": "0"},
     }
     assert [one["offset"] for one in documents(cluster, "clicks")] == [28 * number for number in range(10)]
-    # Messages that are left out, and other partitions of a store, cannot be counted.
-    assert {"offset" in one for one in documents(cluster, "clicks", "--tag", "odd")} == {False}
-    assert {"offset" in one for one in documents(cluster, "views")} == {False}
+
+
+def test_where_no_offset_can_be_counted_there_are_those_of_the_pack(cluster: ClusterCommands) -> None:
+    """Messages that are left out, and other partitions of a store, have entries of the index in between."""
+    for words in (["clicks", "--tag", "odd"], ["views", "--partition", "1:views:1"]):
+        found = documents(cluster, *words)
+        assert found
+        assert {"offset" in one for one in found} == {False}
+        assert all(one["packEnd"] - one["packStart"] > 28 for one in found)
+        # From there on the message comes again.
+        again = documents(cluster, *words, "--from", str(found[-1]["packStart"]))
+        assert found[-1]["value"] in [one["value"] for one in again]
+    [group, *_] = documents(cluster, "clicks", "--consumer-group", "starts")
+    assert (group["packStart"], "packEnd" in group, "offset" in group) == (0, False, False)
+
+
+def test_values_with_their_places(cluster: ClusterCommands) -> None:
+    first, second, *_ = cluster.text("consume", "clicks", "--with-place").splitlines()
+    assert first == "1:clicks:0\t0\t202611231000\teven\tclick 0"
+    assert second == "1:clicks:0\t28\t202611231000\todd\tclick 1"
+    assert cluster.text("consume", "clicks", "--tag", "odd", "--with-place").startswith("1:clicks:0\t0-280\t2026")
+    of_a_group = cluster.text("consume", "views", "--consumer-group", "places", "--with-place").splitlines()
+    assert of_a_group
+    assert [line for line in of_a_group if not re.match(r"1:views:[0-9]+\t[0-9]+-\t-\t-\t.", line)] == []
 
 
 @pytest.mark.parametrize(
@@ -112,14 +134,19 @@ def test_a_group_moves_only_where_it_is_named(cluster: ClusterCommands) -> None:
 
 def test_a_pack_that_is_cut_off_is_not_confirmed(cluster: ClusterCommands) -> None:
     for _ in range(2):
-        found = documents(cluster, "clicks", "--consumer-group", "cut", "--max-messages", "3")
-        assert [one["value"] for one in found] == ["click 0", "click 1", "click 2"]
+        done = cluster.run("consume", "clicks", "--consumer-group", "cut", "--max-messages", "3")
+        assert (done.exit_code, done.stdout) == (0, "click 0\nclick 1\nclick 2\n")
+        assert done.stderr.startswith("tubeclient consume: the group stays at 0 in partition 1:clicks:0, and what was")
+    whole = cluster.run("consume", "clicks", "--consumer-group", "cut", "--max-messages", "10")
+    assert (whole.stdout.count("\n"), whole.stderr) == (10, "")
+    assert Admin(cluster.settings).group_offsets("cut").committed == {PartitionKey(1, "clicks", 0): 280}
 
 
 def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
     assert cluster.text("consume", "shop", "--payload", "inlong").splitlines() == ["a|1", "b|2"]
     first, _ = documents(cluster, "shop", "--payload", "auto")
     assert (first["value"], first["inlong"]) == ("a|1", {"groupId": "shop", "streamId": "s", "dataTimeMs": 1})
+    assert first["offset"] == 0
     assert len(documents(cluster, "shop")) == 1
     bad = documents(cluster, "clicks", "--payload", "inlong", "-n", "1")[0]
     assert "is no InLong pack" in bad["bad"]
@@ -128,11 +155,16 @@ def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["klicks"], "the cluster has no topic klicks; `tubeclient topics list` shows"),
+        (["klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; `tubeclient topics list` shows"),
+        (["clicks", "--with-place", "--json"], "--json prints the place anyway; leave out --with-place"),
+        (["clicks", "--from", '{"1:clicks:7": 28}'], "[PARTITION_NOT_FOUND] --from names partition 1:clicks:7"),
         (["clicks", "--from", "yesterday"], "--from is 'yesterday'; write earliest, latest, a time as 2026"),
         (["clicks", "--from", "29"], "--from"),
         (["clicks", "--from", "latest"], "--from latest ends at once, before any message; add --follow"),
-        (["clicks", "--partition", "1:clicks:7"], "--partition 1:clicks:7 is not one of topic clicks; it has 1:clicks"),
+        (
+            ["clicks", "--partition", "1:clicks:7"],
+            "[PARTITION_NOT_FOUND] --partition 1:clicks:7 is not one of topic clicks; it has 1:clicks",
+        ),
         (["clicks", "--partition", "7"], "7"),
         (["clicks", "--payload", "avro"], "--payload is 'avro'; write raw, inlong or auto"),
         (["clicks", "--time-zone", "Moon"], "Moon"),
