@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from itertools import groupby
+from typing import Any, Final
 
 from rich.console import Console
 
 from offsets_store import GroupCommit, GroupHistory, GroupProgress, Move
-from offsets_store.health import Verdict
-from tubeclient_cli.common.tables import number, print_table
+from offsets_store.health import PartitionHealth, Verdict
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.common.printable import counted
+from tubeclient_cli.common.tables import number, print_table, spans
 from tubeclient_cli.offsets.lag import GroupLag
 from tubeclient_cli.offsets.reset import Plan
 from tubeclient_cli.offsets.status import GroupStatus
@@ -38,7 +42,7 @@ def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
     for progress in found:
         console.print(
             f"{progress.group}: commit {progress.sequence} of {_time(progress.updated_at)}, run {progress.run_epoch}, "
-            f"{progress.source_count} nodes, written by {progress.client_version}",
+            f"{counted(progress.source_count, 'node')}, written by {progress.client_version}",
             soft_wrap=True,
         )
         numbers = ("last batch from", "next offset", "end at commit", "rows behind, at most")
@@ -151,20 +155,10 @@ def print_status(console: Console, status: GroupStatus) -> None:
     console.print(f"{status.group}: {health.verdict}", soft_wrap=True)
     told = [one for one in health.partitions if one.verdict is not Verdict.OK]
     if told:
-        rows = [
-            (
-                str(one.partition),
-                one.verdict,
-                number(one.rows_behind),
-                "-" if one.committed_at is None else _time(one.committed_at),
-                one.why,
-            )
-            for one in sorted(told, key=lambda one: -one.verdict.severity)
-        ]
         behind = "rows behind, at most"
         columns = ("partition", "verdict", behind, "last commit", "why")
         keys = ("partition", "verdict", "last commit")
-        print_table(console, columns, rows, keys=keys, right=(behind,), less=("last commit", behind))
+        print_table(console, columns, _reasons(told), keys=keys, right=(behind,), less=("last commit", behind))
     well = len(health.partitions) - len(told)
     console.print(f"partitions that are OK: {well:,} of {len(health.partitions):,}{_behind(status)}", soft_wrap=True)
     if status.clients is not None:
@@ -173,14 +167,36 @@ def print_status(console: Console, status: GroupStatus) -> None:
         console.print(f"partitions that cannot be judged: {len(health.unjudged):,}", soft_wrap=True)
 
 
+def _reasons(told: Iterable[PartitionHealth]) -> Iterator[tuple[str, ...]]:
+    """The table's rows, the worst first. Neighbours with equal cells share a row, and a reason is written once."""
+
+    def kind(one: PartitionHealth) -> tuple[int, str]:
+        return -one.verdict.severity, _ROWS.sub("N", one.why)
+
+    for _, alike in groupby(sorted(told, key=lambda one: (*kind(one), one.partition)), kind):
+        written = False
+        for cells, equal in groupby(alike, lambda one: one._replace(partition=_ANY, next_offset=None)):
+            for span in spans(one.partition for one in equal):
+                at = "-" if cells.committed_at is None else _time(cells.committed_at)
+                why = _LIKEWISE if written else cells.why
+                yield span, cells.verdict, number(cells.rows_behind), at, why
+                written = True
+
+
+_ROWS: Final = re.compile(r"[0-9,]+ rows?( waits?)?")
+"""Differs between partitions with the same reason; the table has a column for it."""
+_LIKEWISE: Final = "likewise"
+_ANY: Final = PartitionKey(0, "", 0)
+
+
 def _behind(status: GroupStatus) -> str:
     rows = status.health.rows_behind
-    return "" if rows is None else f"; the furthest behind has {rows:,} rows to read, at most"
+    return "" if rows is None else f"; the furthest behind has {counted(rows, 'row')} to read, at most"
 
 
 def _who(clients: int) -> str:
     if clients:
-        return f"the master lists {clients:,} of the group's clients: it runs, but completes nothing"
+        return f"the master lists {counted(clients, 'client')} of the group: it runs, but completes nothing"
     return "the master lists no client of the group: it has ended, or was killed"
 
 

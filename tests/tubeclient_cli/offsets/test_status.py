@@ -114,7 +114,7 @@ def test_a_group_that_hangs_has_stopped_though_the_master_knows_it(bench: Bench)
     with ClientBalanceConsumer(settings, GROUP, ["clicks"], source_count=1, node_id=0):
         assert bench.verdicts(code=1) == [("STOP", "no commit for 30 min while 2 rows wait")] * 2
         text = bench.text(code=1)
-        assert text.endswith("the master lists 1 of the group's clients: it runs, but completes nothing")
+        assert text.endswith("the master lists 1 client of the group: it runs, but completes nothing")
     wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
 
 
@@ -158,7 +158,7 @@ def test_an_idle_group_is_well_and_so_is_one_that_has_just_got_something_to_read
     assert bench.query(3 * DAY_S).batch() == 20
     assert bench.verdicts(code=0) == [("OK", "nothing to read")] * 2
     bench.feed.send(1, partitions=[0], time=minutes_ago(0))
-    assert bench.verdicts(code=0) == [("OK", "1 rows to read"), ("OK", "nothing to read")]
+    assert bench.verdicts(code=0) == [("OK", "1 row to read"), ("OK", "nothing to read")]
     bench.feed.send(1, partitions=[10_000], time=minutes_ago(20))
     assert [one[0] for one in bench.verdicts(code=1)] == ["OK", "STOP"]
 
@@ -170,7 +170,7 @@ def test_messages_without_a_time_leave_a_silent_group_that_had_caught_up_unjudge
     (verdict, why), other = bench.verdicts(code=3)
     assert (verdict, other) == ("UNKNOWN", ("OK", "nothing to read"))
     assert why.startswith(
-        "the group has not committed for 24.0 h, and it is unknown since when 1 rows wait: the message"
+        "the group has not committed for 24.0 h, and it is unknown since when 1 row waits: the message"
     )
     assert why.endswith("carries no time")
 
@@ -200,7 +200,7 @@ def test_a_query_that_completes_no_first_batch_has_stopped(bench: Bench) -> None
     bench.feed.send(2, time=minutes_ago(40))
     query = bench.query(20 * MINUTE_S)
     query.begin()
-    assert bench.verdicts(code=1) == [("STOP", "no commit for 20 min while 1 rows wait")] * 2
+    assert bench.verdicts(code=1) == [("STOP", "no commit for 20 min while 1 row waits")] * 2
 
 
 def test_a_partition_that_the_master_does_not_list_cannot_be_judged(bench: Bench) -> None:
