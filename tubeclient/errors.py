@@ -172,13 +172,15 @@ class RemoteError(TubeError):
 
     condition = "SERVER_FAILED"
 
-    def __init__(self, exception_name: str, text: str, *, address: str = "") -> None:
+    def __init__(self, exception_name: str, text: str, *, address: str = "", condition: str | None = None) -> None:
         where = f" at {address}" if address else ""
         failure = exception_name.rpartition(".")[2]
         super().__init__(f"the server{where} failed with {failure}: {text or 'no text given'}")
         self.exception_name = exception_name
         self.text = text
         self.address = address
+        if condition is not None:
+            self.condition = condition
 
 
 class StandbyMaster(RemoteError):

@@ -74,7 +74,7 @@ class MasterAdmin:
                 return self._queries[method](parameters)
             if method in self._changes:
                 if not hmac.compare_digest(parameters.text("confModAuthToken").encode(), self._token.encode()):
-                    raise AdminError("confModAuthToken is not this master's")
+                    raise AdminError("illegal access, unauthorized request: confModAuthToken is not this master's")
                 return self._changes[method](parameters)
             raise AdminError(f"unknown method {method}")
         except AdminError as error:

@@ -25,7 +25,8 @@ def test_a_topic_from_its_creation_to_its_messages(settings: ClientSettings) -> 
     # Apache's master loads this change only after it has published the one before.
     altered = cluster.json("topics", "alter", "command_line", "--partitions", "2", env=TOKEN)
     assert (altered["loaded"], altered["partitions"]) == (True, 4 * brokers)
-    wrong = cluster.error("topics", "alter", "command_line", "--partitions", "3", code=1, env=WRONG)
+    wrong = cluster.error("topics", "alter", "command_line", "--partitions", "3", code=2, env=WRONG)
+    assert "[AUTHENTICATION_FAILED]" in wrong
     assert WRONG["TUBECLIENT_MODIFY_TOKEN"] not in wrong
     lines = b"".join(b'{"value": "m%d", "tag": "%s"}\n' % (n, b"odd" if n % 2 else b"even") for n in range(20))
     sent = cluster.json("produce", "command_line", "--format", "json", given=lines)

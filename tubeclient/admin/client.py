@@ -234,7 +234,8 @@ class Admin:
         found = self.topics(wanted)
         if missing := set(wanted) - {topic.name for topic in found}:
             raise ConfigurationError(
-                f"no such topic on this cluster: {', '.join(sorted(missing))}; topic_names() lists the topics"
+                f"no such topic on this cluster: {', '.join(sorted(missing))}; topic_names() lists the topics",
+                condition="TOPIC_NOT_FOUND",
             )
         return found
 
@@ -333,15 +334,24 @@ class Admin:
         return BrokerWeb(broker.info.broker_id, broker.web_address, self._settings.http_timeout_ms)
 
 
+_WRONG_TOKEN: Final = "unauthorized"
+"""In Apache's words for another token: "illegal access, unauthorized request!" (WebParameterUtils)."""
+
+
 def _without(token: str, error: TubeError) -> TubeError:
     """The error of a change, without the token in case a server repeats it."""
     if not isinstance(error, RemoteError):
         repeated = token in str(error)
         return ProtocolError("the master repeats the modify token in its answer") if repeated else error
     text = error.text.replace(token, "***")
-    if "unauthorized" in text:
-        text += "; check modify_token, it must be the confModAuthToken of master.ini"
-    return type(error)(error.exception_name, text, address=error.address)
+    if _WRONG_TOKEN not in text:
+        return type(error)(error.exception_name, text, address=error.address)
+    return RemoteError(
+        error.exception_name,
+        f"{text}; check modify_token, it must be the confModAuthToken of master.ini",
+        address=error.address,
+        condition="AUTHENTICATION_FAILED",
+    )
 
 
 @contextmanager

@@ -59,7 +59,9 @@ def offsets_of(
     from spark_source.offsets.timestamps import without_times
 
     if unknown := spec.unknown(partitions):
-        raise ConfigurationError(f"{spec.option} names partition {unknown[0]}, which {missing}")
+        raise ConfigurationError(
+            f"{spec.option} names partition {unknown[0]}, which {missing}", condition="PARTITION_NOT_FOUND"
+        )
     meant = sorted(partitions) if spec.default is not None else sorted(dict(spec.named))
     try:
         spec = without_times(spec, meant, lookup, view, bounds, time_zone, "latest")

@@ -108,6 +108,7 @@ def exit_code(error: BaseException | None) -> ExitCode:
         case (
             errors.ConfigurationError()
             | errors.AuthenticationFailed()
+            | errors.RemoteError(condition="AUTHENTICATION_FAILED")
             | errors.GroupForbidden()
             | errors.NoSuchPartition()
             | errors.TopicNotDeployed()

@@ -20,13 +20,24 @@ __all__ = ["plan"]
 _FLAGS = {"sourcecount": "--source-count", "assignmentstrategy": "--strategy", "assignmenthints": "--hints"}
 
 
+def _strategies() -> list[str]:
+    """What a shell completes."""
+    from tubeclient.assignment import STRATEGIES
+
+    return sorted(STRATEGIES)
+
+
 def plan(
     master_servers: Masters,
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic to read; may be given several times.")],
     source_count: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many nodes the group has.")],
     strategy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this strategy; may be given several times. Default: all there are."),
+        typer.Option(
+            metavar="NAME",
+            help="Only this strategy; may be given several times. Default: all there are.",
+            autocompletion=_strategies,
+        ),
     ] = None,
     hints: Annotated[
         str | None,

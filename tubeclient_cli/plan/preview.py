@@ -21,6 +21,7 @@ from tubeclient.assignment import (
 )
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient_cli.common.cluster import no_topic
 
 __all__ = ["StrategyPlan", "lag_of", "partitions_of", "plans"]
 
@@ -40,7 +41,7 @@ def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
     found = admin.topics(topics)
     missing = sorted(set(topics) - {topic.name for topic in found})
     if missing:
-        raise ConfigurationError(f"no broker of the cluster has topic {missing[0]}; check the name")
+        raise no_topic(missing[0])
     return sorted(key for topic in found for key in topic.partitions())
 
 

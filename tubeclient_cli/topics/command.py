@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
+from tubeclient_cli.common.cluster import Masters, admin_of, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _changing_admin(master_servers: str, option: list[str] | None, token_file: s
 def _one(admin: Admin, name: str) -> DeployedTopic:
     for topic in admin.topics([name]):
         return topic
-    raise ConfigurationError(f"the cluster has no topic {name}; `tubeclient topics list` shows what there is")
+    raise no_topic(name)
 
 
 def _is_wanted(
@@ -213,7 +214,8 @@ def _after(
     if as_json:
         print_json({**topic_json(topic), "loaded": loaded})
     elif loaded:
-        typer.echo(f"topic {name} was {what}: {len(topic.partitions())} partitions on {len(topic.on_brokers)} brokers")
+        partitions, brokers = counted(len(topic.partitions()), "partition"), counted(len(topic.on_brokers), "broker")
+        typer.echo(f"topic {name} was {what}: {partitions} on {brokers}")
     else:
         typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
     if not loaded and wait_s:

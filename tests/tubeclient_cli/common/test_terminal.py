@@ -67,6 +67,7 @@ def at_broker(cause: TubeError | None) -> BrokerFailed:
             ExitCode.USAGE,
             [
                 ConfigurationError("m"),
+                RemoteError("E", "refused", condition="AUTHENTICATION_FAILED"),
                 UnknownGroup("m"),
                 status_error(415, "m"),
                 status_error(431, "m"),

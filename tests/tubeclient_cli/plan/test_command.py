@@ -52,7 +52,7 @@ def document(tube: EmbeddedTubeMQ, *more: str) -> dict[str, Any]:
 
 def test_one_strategy_drawn(tube: EmbeddedTubeMQ) -> None:
     assert lines(tube, "--strategy", "averagely", "--without-node", "2", "--without-broker", "1") == [
-        "8 partitions on 1 brokers to 3 nodes",
+        "8 partitions on 1 broker to 3 nodes",
         "",
         "averagely",
         "node partitions which",
@@ -138,7 +138,7 @@ def test_nothing_is_touched(tube: EmbeddedTubeMQ) -> None:
         (["--hints", '{"room": {}}'], "--hints has the unknown entry 'room'"),
         (["--without-node", "3"], "node 3 cannot be removed; it has none of the partitions"),
         (["--without-broker", "2"], "broker 2 cannot be removed; it has none of the partitions"),
-        (["--topic", "klicks"], "no broker of the cluster has topic klicks; check the name"),
+        (["--topic", "klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; `tubeclient topics list`"),
         (["--option", "masterWebPort"], "--option takes NAME=VALUE"),
         (["--option", "Subscribe=views"], "--option Subscribe has a flag of its own, --topic"),
         (["--option", "sourceCount=9"], "--option sourceCount has a flag of its own, --source-count"),

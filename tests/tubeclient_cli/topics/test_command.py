@@ -56,7 +56,7 @@ def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["show", "klicks"], 2, "the cluster has no topic klicks"),
+        (["show", "klicks"], 2, "[TOPIC_NOT_FOUND] the cluster has no topic klicks"),
         (["create", "views"], 2, "give a file with --token-file, or set the environment variable TUBECLIENT_MODIFY"),
         (["create", "views", "--token-file", "/no/such"], 2, "cannot read /no/such"),
         (["alter", "clicks"], 2, "nothing is to be changed; give --stores, --partitions"),
@@ -70,7 +70,9 @@ def test_what_is_wrong_is_one_line(cluster: ClusterCommands, words: list[str], c
 
 def test_a_refusal_does_not_show_the_token(cluster: ClusterCommands) -> None:
     secret = "not-the-right-one"
-    line = cluster.error("topics", "create", "views", code=1, env={"TUBECLIENT_MODIFY_TOKEN": secret})
+    line = cluster.error("topics", "create", "views", env={"TUBECLIENT_MODIFY_TOKEN": secret})
+    assert "[AUTHENTICATION_FAILED]" in line
+    assert "it must be the confModAuthToken of master.ini" in line
     assert secret not in line
     assert "topic clicks exists already" in cluster.error("topics", "create", "clicks", code=1, env=TOKEN)
     assert "a topic cannot shrink to 1" in cluster.error("topics", "alter", "clicks", "--stores", "1", env=TOKEN)
