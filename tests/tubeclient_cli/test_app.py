@@ -89,3 +89,19 @@ def test_without_a_terminal_there_are_no_escapes(tmp_path: Path, environment: di
 def test_a_shell_completes_the_names_of_commands() -> None:
     words = {"_TUBECLIENT_COMPLETE": "complete_bash", "COMP_WORDS": "tubeclient to", "COMP_CWORD": "1"}
     assert CliRunner().invoke(app, [], prog_name="tubeclient", env=words).output == "topics\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("produce clicks --format ", ["json", "lines"]),
+        ("ingest --format ", ["csv", "json", "kv", "raw"]),
+        ("consume clicks --payload i", ["inlong"]),
+        ("server --log-level w", ["warning"]),
+        ("plan --strategy modu", ["modulo"]),
+    ],
+)
+def test_a_shell_completes_values(typed: str, completed: list[str]) -> None:
+    words = f"tubeclient {typed}"
+    env = {"_TUBECLIENT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert sorted(CliRunner().invoke(app, [], prog_name="tubeclient", env=env).output.split()) == completed

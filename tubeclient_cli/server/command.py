@@ -64,7 +64,12 @@ def server(
         typer.Option(metavar="FILE", help="Write all addresses to this file when ready, as JSON; removed at the end."),
     ] = None,
     log_level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error; the log goes to standard error.")
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="debug, info, warning or error; the log goes to standard error.",
+            autocompletion=lambda: ["debug", "info", "warning", "error"],
+        ),
     ] = "warning",
     json: AsJson = False,
 ) -> None:
