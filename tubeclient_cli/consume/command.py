@@ -134,5 +134,7 @@ def consume(
                 as_group(settings, consumer_group, wanted, output, say)
         for text in output.warnings:
             say(text)
+        if output.bad and not json:
+            say(f"{counted(output.bad, 'bad message')} among them; --json says what is wrong with each")
         if sys.stderr.isatty():
             typer.echo(counted(output.count, "message"), err=True)

@@ -40,6 +40,8 @@ class Output:
         self._with_place = with_place
         self._escapes = stream.isatty()
         self.count = 0
+        self.bad = 0
+        """How many of them are bad messages."""
         self.is_cut = False
         """Whether a pack was not printed to its end."""
         self.warnings: list[str] = []
@@ -60,6 +62,7 @@ class Output:
                 return
             self._print(str(pack.partition), span, number, message, record)
             self.count += 1
+            self.bad += message.bad_reason is not None
 
     def flush(self) -> None:
         """Everything that was printed is on its way."""

@@ -29,9 +29,7 @@ def ingest(
         str | None,
         typer.Option(
             metavar="HOST:PORT,...",
-            help="The cluster's masters. Default: those of the settings file, otherwise of the environment variable "
-            f"{MASTERS_VARIABLE}.",
-            show_default=False,
+            help=f"The cluster's masters. Default: those of the settings file, or else of {MASTERS_VARIABLE}.",
         ),
     ] = None,
     consumer_group: Annotated[

@@ -77,6 +77,8 @@ class Sending:
         text = f"{counted(self.acknowledged, 'message')} acknowledged in {seconds:.1f} s, {rate:,.0f} a second"
         if self.failed:
             text += f"; {self.failed:,} failed"
+        if self.skipped:
+            text += f"; {counted(self.skipped, 'empty line')} skipped"
         if self._open:
             text += f"; {self.unanswered:,} without an answer, which may be there or not"
         if not self.is_complete:

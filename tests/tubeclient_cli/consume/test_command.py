@@ -150,6 +150,9 @@ def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
     assert len(documents(cluster, "shop")) == 1
     bad = documents(cluster, "clicks", "--payload", "inlong", "-n", "1")[0]
     assert "is no InLong pack" in bad["bad"]
+    told = cluster.run("consume", "clicks", "--payload", "inlong", "-n", "2")
+    assert (told.exit_code, told.stdout) == (0, "click 0\nclick 1\n")
+    assert told.stderr.startswith("tubeclient consume: 2 bad messages among them; --json says what")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_pat
     all_have = ("--tag", "web", "--attribute", "a=1", "--time", "202611230000")
     said = cluster.text("produce", "clicks", *all_have, given=b"one\n\ntwo\r\nthree")
     assert said.startswith("3 messages acknowledged in ")
+    assert said.endswith(" a second; 1 empty line skipped\n")
     (tmp_path / "more").write_bytes(b'{"value": "four", "tag": "phone", "time": "202611231030"}\n')
     document = cluster.json("produce", "clicks", "--format", "json", "--file", str(tmp_path / "more"))
     assert document == {
