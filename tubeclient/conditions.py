@@ -86,7 +86,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "SERVER_BUSY": Condition("A server is busy.", "Try again later."),
     "BAD_REQUEST": Condition("A value of a call is wrong for the server.", "The text has the server's words."),
     "AUTHENTICATION_FAILED": Condition(
-        "User, password or token were not accepted.", "Check user, password and this machine's clock."
+        "User, password or token were not accepted.", "Check user, password, token and this machine's clock."
     ),
     "BROKER_CALL_FAILED": Condition(
         "An administrative call failed at one broker.", "Mend what the text says, and repeat the call: that is safe."
