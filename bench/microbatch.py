@@ -127,7 +127,7 @@ def _timed_answers() -> Iterator[list[float]]:
     times: list[float] = []
     fetch = http._fetch
 
-    def timed_fetch(*arguments: Any) -> bytes:
+    def timed_fetch(*arguments: Any) -> tuple[int, bytes]:
         started = time.perf_counter()
         try:
             return fetch(*arguments)

@@ -71,17 +71,22 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
     """
     path = f"/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
-        with contextlib.closing(_TimedConnection(address, timeout_ms / 1000)) as connection:
-            connection.request("POST", path, urllib.parse.urlencode(parameters), _HEADERS)
-            with connection.getresponse() as answer:
-                body = _whole(answer) if answer.status == http.HTTPStatus.OK else b""
+        status, body = _fetch(address, path, urllib.parse.urlencode(parameters), timeout_ms / 1000)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise TransportError(f"no answer to {method} from http://{address}: {error}", address=address) from error
-    if 300 <= answer.status < 400:
+    if 300 <= status < 400:
         raise StandbyMaster(method, "this master is a standby", address=address)
-    if answer.status != http.HTTPStatus.OK:
-        raise TransportError(f"http://{address} answered {method} with HTTP {answer.status}", address=address)
+    if status != http.HTTPStatus.OK:
+        raise TransportError(f"http://{address} answered {method} with HTTP {status}", address=address)
     return parse_answer(body, method, address)
+
+
+def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
+    """The status of the answer, and its body if that is 200. TimeoutError also if it arrives too slowly."""
+    with contextlib.closing(_TimedConnection(address, seconds)) as connection:
+        connection.request("POST", path, form, _HEADERS)
+        with connection.getresponse() as answer:
+            return answer.status, _whole(answer) if answer.status == http.HTTPStatus.OK else b""
 
 
 def _whole(answer: http.client.HTTPResponse) -> bytes:
