@@ -40,6 +40,7 @@ MIN_SILENCE: Final = timedelta(minutes=5)
 """A group that commits faster than this may still be silent so long before it counts as stopped."""
 
 _CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
+"""Up to this, two machines' clocks count as equal, and what was read from a table and from brokers as of one moment."""
 
 
 class Verdict(StrEnum):
@@ -87,12 +88,18 @@ class Unread(NamedTuple):
     rows: int
     """At most: partitions of one store share its index."""
     since: datetime | None = None
-    """UTC. When the oldest unread message came; None if unknown, or if there is none."""
+    """UTC. When the oldest unread message came; None if unknown, or if there is none. One by a clock that is ahead of
+    ours counts as unknown."""
+    lost_rows: int = 0
+    """How many rows before the position the broker no longer has: the position is beyond the end of what it holds."""
 
 
 def unread_in(bounds: StoreBounds, position: int) -> Unread:
     """What is left to read behind `position` within the store's bounds of now. Expired rows do not count."""
-    return Unread(max(0, bounds.max_offset - max(position, bounds.min_offset)) // INDEX_ENTRY_BYTES)
+    behind = bounds.max_offset - max(position, bounds.min_offset)
+    return Unread(
+        max(0, behind) // INDEX_ENTRY_BYTES, lost_rows=max(0, position - bounds.max_offset) // INDEX_ENTRY_BYTES
+    )
 
 
 class PartitionHealth(NamedTuple):
@@ -149,8 +156,9 @@ def judge(
     """The verdict on a partition by its last commits `past`, the oldest first, and what is left to read now.
 
     `unread` is None if its broker did not tell. Only the last `window` (2 or more) commits count. `max_silence` None
-    means as long as the window's commits took, but at least `MIN_SILENCE`. Times that lie up to a minute after `now`,
-    by another clock, count as now. After a still later commit silence cannot be told: what would be OK is UNKNOWN.
+    means as long as the window's commits took without their longest pause, but at least `MIN_SILENCE`. Times that lie
+    up to a minute after `now`, by another clock, count as now. After a still later commit silence cannot be told: what
+    would be OK is UNKNOWN.
     """
     if window < 2:
         raise ValueError(f"a window of {window} commits shows no movement; use 2 or more")
@@ -162,10 +170,18 @@ def judge(
     last = seen[-1]
     if unread is None:
         verdict, why = Verdict.UNKNOWN, "its broker does not tell where its messages end"
+    elif unread.lost_rows and now - last.at > _CLOCK_DIFFERENCE:
+        verdict, why = (
+            Verdict.STOP,
+            (
+                f"position {last.next_offset} is {_rows(unread.lost_rows)} beyond the last message that its broker "
+                "has: the topic was made anew, or the broker lost its newest messages"
+            ),
+        )
     elif unread.rows == 0:
         verdict, why = Verdict.OK, "nothing to read"
     else:
-        limit = max(MIN_SILENCE, last.at - seen[0].at) if max_silence is None else max_silence
+        limit = _usual_silence(seen) if max_silence is None else max_silence
         verdict, why = _silent(seen, unread, now, limit) or _moves(seen, unread, window)
         if verdict is Verdict.OK and last.at - now > _CLOCK_DIFFERENCE:
             verdict = Verdict.UNKNOWN
@@ -176,19 +192,32 @@ def judge(
     return PartitionHealth(partition, verdict, why, unread and unread.rows, last.next_offset, last.at)
 
 
+def _usual_silence(seen: Sequence[PastPosition]) -> timedelta:
+    """How long the group may be silent. One pause among others does not count: an outage, a night without messages, or
+    a clock that was wrong at one commit."""
+    pauses = sorted(max(timedelta(0), later.at - earlier.at) for earlier, later in pairwise(seen))
+    return max(MIN_SILENCE, sum(pauses[:-1] if len(pauses) > 2 else pauses, timedelta(0)))
+
+
 def _silent(
     seen: Sequence[PastPosition], unread: Unread, now: datetime, limit: timedelta
 ) -> tuple[Verdict, str] | None:
     """The verdict on a group that should have committed meanwhile; None if it still has time."""
     last = seen[-1]
+    came = None if unread.since is None or unread.since - now > _CLOCK_DIFFERENCE else unread.since
     if now - last.at <= limit:
         return None
-    if unread.since is None and not last.rows_behind:
+    if came is None and not last.rows_behind:
+        ahead = (
+            f": the oldest has a time {_span(unread.since - now)} ahead of this machine's clock and time zone"
+            if unread.since is not None
+            else ""
+        )
         return Verdict.UNKNOWN, (
             f"the group has not committed for {_span(now - last.at)}, and it is unknown since when "
-            f"{_waiting(unread.rows)}"
+            f"{_waiting(unread.rows)}{ahead}"
         )
-    since = last.at if unread.since is None else max(last.at, unread.since)
+    since = last.at if came is None else max(last.at, came)
     if now - since <= limit:
         return None
     return Verdict.STOP, f"no commit for {_span(now - since)} while {_waiting(unread.rows)}"
@@ -203,18 +232,19 @@ def _moves(seen: Sequence[PastPosition], unread: Unread, window: int) -> tuple[V
     furthest = max(seen[caught_up:], key=lambda one: one.next_offset)
     if last.next_offset < furthest.next_offset:
         return Verdict.REWIND, f"position {last.next_offset} is before {furthest.next_offset}, where it was"
-    lags = [rows for rows in behind if rows]
-    if len(lags) < window:
-        return Verdict.OK, f"{_rows(unread.rows)} to read"  # it caught up within the window, or there is too little
+    known = [(one.next_offset, rows) for one, rows in zip(seen, behind, strict=True) if rows is not None]
+    lags = [rows for _, rows in known]
+    if len(seen) < window or 2 * len(known) < window or 0 in lags:
+        return Verdict.OK, f"{_rows(unread.rows)} to read"  # there is too little, or it caught up within the window
     if all(one.next_offset == last.next_offset for one in seen):
         return Verdict.STALL, f"position {last.next_offset} stayed over {window} commits while {_waiting(lags[-1])}"
     if any(later < earlier for earlier, later in pairwise(lags)):
         return Verdict.OK, f"{_rows(unread.rows)} to read"
     worse = sum(
-        later.next_offset == earlier.next_offset or lag_later > lag_earlier
-        for (earlier, later), (lag_earlier, lag_later) in zip(pairwise(seen), pairwise(lags), strict=True)
+        position_later == position_earlier or lag_later > lag_earlier
+        for (position_earlier, lag_earlier), (position_later, lag_later) in pairwise(known)
     )
-    if 2 * worse <= window - 1:
+    if 2 * worse <= len(known) - 1:
         return Verdict.OK, f"{_rows(unread.rows)} to read, as many as before: the group keeps pace"
     return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {_rows(lags[-1])}"
 

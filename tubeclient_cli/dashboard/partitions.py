@@ -27,6 +27,8 @@ class PartitionState(NamedTuple):
     reason: str | None
     expired: int
     """Upper bound of the unread rows that the broker no longer holds."""
+    lost_rows: int
+    """How many rows before the position the broker no longer has at its end."""
     silent: bool
     """The broker does not answer; the end is that of the group's last commit."""
 
@@ -63,6 +65,7 @@ def partition_states(group: GroupFacts, cluster: ClusterFacts | None) -> list[Pa
                 None if row is None else row.node_id,
                 None if row is None else row.reason,
                 0 if at is None or at >= first else (first - at) // INDEX_ENTRY_BYTES,
+                0 if at is None or bounds is None else max(0, at - bounds.max_offset) // INDEX_ENTRY_BYTES,
                 key.broker_id in silent,
             )
         )

@@ -33,7 +33,7 @@ def judge_group(
         judge(
             state.partition,
             seen.get(state.partition, ()),
-            None if state.rows_behind is None or state.silent else Unread(state.rows_behind),
+            None if state.rows_behind is None or state.silent else Unread(state.rows_behind, None, state.lost_rows),
             now,
         )
         for state in states

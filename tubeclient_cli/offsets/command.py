@@ -181,7 +181,7 @@ def status(
         typer.Option(
             metavar="DURATION",
             help="How long the group may leave rows unread without a commit, such as 30m (default: as long as the "
-            "last N commits took, at least 5m).",
+            "last N commits took without their longest pause, at least 5m).",
         ),
     ] = None,
     option: FurtherOptions = None,
@@ -197,7 +197,8 @@ def status(
       WARN     it moves, but its lag never falls: it is too slow
       REWIND   it went back, and is not yet where it was
       STALL    it commits, but a partition with unread rows stays
-      STOP     rows wait, and it does not commit any more
+      STOP     rows wait, and it does not commit any more; or what it read
+               is no longer at the brokers
       UNKNOWN  cannot be judged: a broker does not answer
 
     The group has the worst verdict of its partitions. Exit code 0 is for OK, 1

@@ -165,6 +165,9 @@ def print_status(console: Console, status: GroupStatus) -> None:
         console.print(_who(status.clients), soft_wrap=True)
     if health.unjudged:
         console.print(f"partitions that cannot be judged: {len(health.unjudged):,}", soft_wrap=True)
+    if status.commits < status.window and health.verdict in (Verdict.OK, Verdict.UNKNOWN):
+        known = f"the table has {counted(status.commits, 'commit')} of the {status.window} that WARN and STALL need"
+        console.print(known, soft_wrap=True)
 
 
 def _reasons(told: Iterable[PartitionHealth]) -> Iterator[tuple[str, ...]]:
@@ -205,6 +208,7 @@ def status_json(status: GroupStatus) -> dict[str, Any]:
         "consumerGroup": status.group.consumer_group,
         "topicSet": status.group.topic_set,
         "verdict": status.health.verdict,
+        "commits": status.commits,
         "clients": status.clients,
         "unjudged": [str(partition) for partition in status.health.unjudged],
         "partitions": [

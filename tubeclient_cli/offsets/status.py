@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from offsets_store import GroupKey
-from offsets_store.health import WINDOW, GroupHealth, GroupPast, PartitionHealth, Unread, Verdict, judge, unread_in
+from offsets_store.health import (
+    WINDOW,
+    GroupHealth,
+    GroupPast,
+    PartitionHealth,
+    PastPosition,
+    Unread,
+    Verdict,
+    judge,
+    unread_in,
+)
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey
 
@@ -19,16 +30,24 @@ __all__ = ["GroupStatus", "group_status"]
 _MESSAGE_TIME_STEP: Final = timedelta(minutes=1)
 """Messages have the minute of their time."""
 
+_ENTRY_TIME: Final = timedelta(minutes=10)
+"""A group that runs reads a new partition within this time."""
+
 _ASKS_FOR_TIMES: Final = frozenset({Verdict.STOP, Verdict.STALL, Verdict.UNKNOWN})
 """Verdicts that the time of the oldest unread message may change."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """The verdict on a group, and who holds it."""
+    """The verdict on a group, by how many commits, and who holds it."""
 
     group: GroupKey
     health: GroupHealth
+    commits: int
+    """The most commits that a partition was judged by: fewer than `window` if the group is young, or the table does not
+    keep more."""
+    window: int
+    """How many commits were wanted."""
     clients: int | None
     """The group's clients that the master knows, Spark queries among them. Asked only after a STOP; None otherwise, and
     if the master's web port did not tell."""
@@ -50,9 +69,11 @@ def group_status(
     bounds = brokers.look.bounds
     listed = set(brokers.view.partitions())
 
-    def verdict(partition: PartitionKey, unread: Unread | None) -> PartitionHealth:
-        seen = past.positions[partition]
+    def verdict_of(partition: PartitionKey, seen: Sequence[PastPosition], unread: Unread | None) -> PartitionHealth:
         return judge(partition, seen, unread, now, window=window, max_silence=max_silence)
+
+    def verdict(partition: PartitionKey, unread: Unread | None) -> PartitionHealth:
+        return verdict_of(partition, past.positions[partition], unread)
 
     found = {}
     for partition, seen in past.positions.items():
@@ -72,8 +93,8 @@ def group_status(
             elif time_ms is None:  # what is behind belongs to other partitions of the store
                 found[partition] = verdict(partition, Unread(0))
             else:
-                came = datetime.fromtimestamp(time_ms / 1000, UTC) + _MESSAGE_TIME_STEP
-                found[partition] = verdict(partition, Unread(found[partition].rows_behind or 0, min(came, now)))
+                found[partition] = verdict(partition, Unread(found[partition].rows_behind or 0, _came(time_ms, now)))
+    found |= _entered_meanwhile(past, brokers, now, time_zone, verdict=verdict_of)
     silent = brokers.look.silent
     for partition, one in found.items():
         if one.next_offset is not None and one.rows_behind is None:
@@ -84,7 +105,53 @@ def group_status(
             )
             found[partition] = one._replace(why=why)
     health = GroupHealth.of(found.values())
-    return GroupStatus(past.group, health, _clients(brokers) if health.verdict is Verdict.STOP else None)
+    return GroupStatus(
+        past.group,
+        health,
+        min(window, max(map(len, past.positions.values()), default=0)),
+        window,
+        _clients(brokers) if health.verdict is Verdict.STOP else None,
+    )
+
+
+def _entered_meanwhile(
+    past: GroupPast,
+    brokers: Brokers,
+    now: datetime,
+    time_zone: str,
+    *,
+    verdict: Callable[[PartitionKey, Sequence[PastPosition], Unread | None], PartitionHealth],
+) -> dict[PartitionKey, PartitionHealth]:
+    """The verdicts on partitions that came since the group's last commit, and of which messages wait.
+
+    Such a partition counts as read to its beginning whenever the group committed. A partition whose messages waited
+    while the group committed is none of the group's, as in a query with `assign`.
+    """
+    commits = max((seen for seen in past.positions.values() if seen), key=lambda seen: seen[-1].at, default=())
+    bounds = brokers.look.bounds
+    found = {}
+    for partition in set(brokers.view.partitions()) - past.positions.keys():
+        if (held := bounds.get(partition.store)) is not None and commits:
+            seen = [one._replace(next_offset=held.min_offset, end_offset=held.min_offset) for one in commits]
+            one = verdict(partition, seen, unread_in(held, held.min_offset))
+            if one.verdict is not Verdict.OK:
+                found[partition] = seen
+    begins = {partition: seen[-1].next_offset for partition, seen in found.items()}
+    health = {}
+    for partition, (time_ms, _) in (brokers.first_times(begins, bounds, time_zone) if begins else {}).items():
+        came = None if time_ms is None else _came(time_ms, now)
+        if came is not None and came >= commits[-1].at - _ENTRY_TIME:
+            unread = unread_in(bounds[partition.store], begins[partition])._replace(since=came)
+            health[partition] = verdict(partition, found[partition], unread)._replace(
+                next_offset=None, committed_at=None
+            )
+    return health
+
+
+def _came(time_ms: int, now: datetime) -> datetime:
+    """When a message came, at the latest: it has the minute of its time."""
+    came = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return max(came, min(came + _MESSAGE_TIME_STEP, now))
 
 
 def _because(one: PartitionHealth, failure: TubeError) -> PartitionHealth:

@@ -26,6 +26,7 @@ ROW = 28
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 1)
 BEGAN = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
 
 
 def commits(*rows: tuple[int, int | None], every_s: float = 10) -> list[PastPosition]:
@@ -115,11 +116,11 @@ def test_a_position_that_went_back_is_a_rewind_until_it_is_where_it_was() -> Non
 
 
 def test_silence_that_is_longer_than_the_window_is_a_stop() -> None:
-    usual_s = (WINDOW - 1) * 60
+    usual_s = (WINDOW - 2) * 60
     slow = commits(*((10 * n, 10) for n in range(WINDOW)), every_s=60)
     assert verdict(slow, after_s=usual_s).verdict is Verdict.OK
     found = verdict(slow, after_s=usual_s + 61)
-    assert found[1:3] == (Verdict.STOP, "no commit for 10 min while 7 rows wait")
+    assert found[1:3] == (Verdict.STOP, "no commit for 9 min while 7 rows wait")
     # A group that commits every second, or that has one commit, is given some minutes.
     for quick in (commits((1, 9)), commits(*((n, 9) for n in range(WINDOW)), every_s=1)):
         assert verdict(quick, after_s=MIN_SILENCE.total_seconds()).verdict is Verdict.OK
@@ -181,7 +182,56 @@ def test_only_the_window_counts_and_a_window_of_one_is_refused() -> None:
 def test_what_is_unread_lies_behind_the_position_and_what_expired() -> None:
     assert unread_in(StoreBounds(0, 10 * ROW), 3 * ROW) == Unread(7)
     assert unread_in(StoreBounds(5 * ROW, 10 * ROW), 3 * ROW) == Unread(5)
-    assert unread_in(StoreBounds(0, 10 * ROW), 11 * ROW) == Unread(0)
+    assert unread_in(StoreBounds(0, 10 * ROW), 11 * ROW) == Unread(0, lost_rows=1)
+
+
+def test_a_position_beyond_the_brokers_last_message_is_a_stop() -> None:
+    past = commits(*((10 * n, 10) for n in range(WINDOW)))
+    anew = unread_in(StoreBounds(0, 50 * ROW), past[-1].next_offset)
+    now = past[-1].at + 61 * SECOND
+    found = judge(A, past, anew, now)
+    assert found[1:3] == (
+        Verdict.STOP,
+        "position 2520 is 40 rows beyond the last message that its broker has: the topic was made anew, or the broker "
+        "lost its newest messages",
+    )
+    # Table and brokers are not read in one moment.
+    assert judge(A, past, anew, now - 2 * SECOND).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize("place", [0, 4, 8])
+def test_one_long_pause_among_the_commits_does_not_make_a_long_silence_usual(place: int) -> None:
+    """An outage, a night, or one commit by a clock at 1970."""
+    after_pause = [one._replace(at=one.at + 10 * DAY * (n > place)) for n, one in enumerate(STEADY)]
+    wrong_clock = [
+        one._replace(at=one.at - (56 * 365 * DAY if n == place else 0 * DAY)) for n, one in enumerate(STEADY)
+    ]
+    for past in (after_pause, wrong_clock):
+        assert verdict(past, after_s=MIN_SILENCE.total_seconds()).verdict is Verdict.OK
+        assert verdict(past, after_s=MIN_SILENCE.total_seconds() + 1).verdict is Verdict.STOP
+    # Of two or three commits no pause is the exception.
+    few = commits((0, 10), (10, 10), (20, 10), every_s=3600)
+    assert verdict(few, after_s=2 * 3600).verdict is Verdict.OK
+    assert verdict(few, after_s=2 * 3600 + 1).verdict is Verdict.STOP
+
+
+def test_a_time_ahead_of_the_clock_does_not_hide_that_messages_wait() -> None:
+    behind, caught_up = commits((1, 3)), commits((1, 3), (4, 0))
+    for ahead_s, verdicts in ((60, (Verdict.OK, Verdict.OK)), (61, (Verdict.STOP, Verdict.UNKNOWN))):
+        assert tuple(verdict(past, after_s=1e6, waiting_s=-ahead_s).verdict for past in (behind, caught_up)) == verdicts
+
+
+def test_commits_whose_end_is_unknown_hide_neither_a_stall_nor_a_growing_lag() -> None:
+    def some_unknown(past: Sequence[PastPosition], unknown: int) -> list[PastPosition]:
+        return [one._replace(end_offset=None) if n < unknown else one for n, one in enumerate(past)]
+
+    stays, grows = commits(*[(9, 5)] * WINDOW), commits(*((10 * n, 10 + 5 * n) for n in range(WINDOW)))
+    for unknown, verdicts in (
+        (1, (Verdict.STALL, Verdict.WARN)),
+        (5, (Verdict.STALL, Verdict.WARN)),
+        (6, (Verdict.OK, Verdict.OK)),
+    ):
+        assert tuple(verdict(some_unknown(past, unknown)).verdict for past in (stays, grows)) == verdicts
 
 
 # The group

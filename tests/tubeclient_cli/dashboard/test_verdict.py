@@ -41,6 +41,13 @@ def test_the_end_of_now_counts_and_not_that_of_the_commit() -> None:
     assert "unknown since when 5 rows wait" in sentence
 
 
+def test_a_position_beyond_what_the_broker_has_is_a_stop() -> None:
+    there = cluster(ends={StoreKey(1, "clicks", 0): StoreBounds(0, 2 * 28)})
+    verdict, sentence = judged(group(read(key(0), 5, 5), at_ms=NOW_MS - HOUR_MS), there)
+    assert verdict is Verdict.STOP
+    assert "position 140 is 3 rows beyond the last message that its broker has" in sentence
+
+
 def test_what_a_silent_broker_has_is_not_judged_by_its_old_end() -> None:
     some = group(read(key(0), 3, 10), at_ms=NOW_MS - HOUR_MS)
     verdict, sentence = judged(some, cluster(broker(1, "refused")))

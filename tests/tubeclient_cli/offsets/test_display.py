@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 def shown(partitions: Sequence[PartitionHealth]) -> list[str]:
     """The lines of the table, with single blanks."""
     out = StringIO()
-    status = GroupStatus(GroupKey.of("g", "clicks"), GroupHealth.of(partitions), None)
+    status = GroupStatus(GroupKey.of("g", "clicks"), GroupHealth.of(partitions), commits=4, window=10, clients=None)
     print_status(PlainConsole(file=out, width=250), status)
     table, _, _ = out.getvalue().partition("partitions that are OK")
     return [" ".join(line.split()) for line in table.splitlines()[2:]]

@@ -179,8 +179,56 @@ def test_the_producers_time_zone_counts(bench: Bench) -> None:
     bench.feed.send(2, time=minutes_ago(24 * 60))
     bench.query(DAY_S).batch()
     bench.feed.send(2, time=minutes_ago(-8 * 60 + 20))  # by a clock in Singapore
-    assert bench.status(code=0)["verdict"] == "OK"
+    for found, why in bench.verdicts(code=3):
+        assert found == "UNKNOWN"
+        assert re.search(
+            r"row waits: the oldest has a time 7\.[67] h ahead of this machine's clock and time zone$", why
+        )
     assert bench.status("--time-zone", "Asia/Singapore", code=1)["verdict"] == "STOP"
+
+
+def test_a_topic_that_was_made_anew_stops_its_group(bench: Bench) -> None:
+    bench.feed.send(8, time=minutes_ago(40))
+    bench.query(30 * MINUTE_S).batch()
+    bench.tube.delete_topic("clicks")
+    bench.tube.create_topic(TopicConfig("clicks", stores=2, partitions=1))
+    bench.feed.send(2, time=minutes_ago(1))
+    assert (
+        bench.verdicts(code=1)
+        == [
+            (
+                "STOP",
+                f"position {4 * 28} is 3 rows beyond the last message that its broker has: the topic was made anew, "
+                "or the broker lost its newest messages",
+            )
+        ]
+        * 2
+    )
+
+
+def test_partitions_that_came_after_the_last_commit_are_judged(bench: Bench) -> None:
+    bench.feed.send(8, time=minutes_ago(90))
+    bench.query(80 * MINUTE_S).batch()
+    assert bench.status(code=0)["verdict"] == "OK"
+    bench.tube.grow_topic("clicks", partitions=2)
+    assert bench.status(code=0)["verdict"] == "OK"
+    bench.feed.send(2, partitions=[1], time=minutes_ago(40))
+    found = bench.status(code=1)
+    assert [one["verdict"] for one in found["partitions"]] == ["OK", "STOP", "OK"]
+    # Rows of a store are those of all its partitions, at most.
+    assert re.fullmatch(r"no commit for (39|40) min while 6 rows wait", found["partitions"][1]["why"])
+
+
+def test_partitions_that_the_group_left_out_are_not_judged(tmp_path: Path) -> None:
+    """A query with `assign` reads some partitions of a topic."""
+    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
+        feed = Feed.create(tube, "views", stores=2, partitions=1)
+        bench = OffsetsCommands(str(tmp_path / "offsets"), tube)
+        feed.send(10, time=minutes_ago(120))
+        with closing(Query(feed, bench.uri, [PartitionKey(1, "views", 0)], 60 * MINUTE_S)) as query:
+            query.batch()
+        found = bench.json("status", *bench.cluster)
+    assert [(one["partition"], one["verdict"]) for one in found["partitions"]] == [("1:views:0", "OK")]
 
 
 def test_rows_of_other_partitions_of_the_store_are_not_unread(tmp_path: Path) -> None:
