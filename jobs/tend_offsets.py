@@ -35,7 +35,7 @@ from tubeclient_cli.common.terminal import (
 )
 from tubeclient_cli.offsets.brokers import Brokers
 from tubeclient_cli.offsets.display import print_progress, print_status, progress_json, status_json
-from tubeclient_cli.offsets.opening import nothing_kept
+from tubeclient_cli.offsets.opening import nothing_kept, progress_in
 from tubeclient_cli.offsets.status import GroupStatus, group_status
 
 __all__ = ["TendSettings", "load_tend", "tend_offsets"]
@@ -93,7 +93,7 @@ def _report(
 ) -> tuple[dict[str, Any], ExitCode]:
     """A group's positions and its verdict; printed, unless `as_json`. A cluster that cannot be asked is no reason to
     leave out the rest."""
-    progress, past = table.all_latest(group), table.past(group)
+    progress, past = progress_in(table, group), table.past(group)
     if past is None:
         raise nothing_kept(table, settings.offsets_table, group)
     found = progress_json(group, progress)

@@ -8,7 +8,7 @@
     ├── VersionGone             a version of the table cannot be read, usually because it is past the retention
     └── SupersededRun           a newer run of the same group has taken over
 
-No message holds the value of a storage option. No error has delta-rs's error as its cause, because its text may hold
+No message holds the value of a storage option, but for an endpoint's address. No error has delta-rs's error as its cause, because its text may hold
 such values.
 """
 
@@ -172,7 +172,8 @@ def display_uri(uri: str) -> str:
 
 
 def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:
-    """Return `text` on one line, without colours, native stacks, or values of storage options."""
+    """Return `text` on one line, without colours, native stacks, or values of storage options. The address of an
+    endpoint stays: it says what does not answer."""
     for secret in sorted(_secrets(storage_options), key=len, reverse=True):
         text = text.replace(secret, "***")
     if uri:
@@ -183,6 +184,8 @@ def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:
 
 def _secrets(storage_options: Mapping[str, str]) -> Iterable[str]:
     for name, value in storage_options.items():
+        if "endpoint" in name.lower() and "://" in value and display_uri(value) == value:
+            continue
         # Mask short values only if the option's name says secret: "***" everywhere would hide the fault.
         if value.lower() not in _HARMLESS and (len(value) >= _SHORTEST_MASKED or _SECRET_NAME.search(name)):
             yield from {value, quote(value, safe=""), quote(value)}

@@ -16,6 +16,7 @@ __all__ = [
     "COMPANION",
     "Row",
     "Stamp",
+    "begun_of",
     "initial_of",
     "initial_rows",
     "keeps_initial",
@@ -38,6 +39,8 @@ _NO_PARTITION = PartitionKey(-1, "", -1)
 
 _NO_OFFSET = -1
 """The offset of a partition that has none yet."""
+
+_BEGINS: Final = "it begins here; no batch is complete yet"
 
 COMPANION = "+companion"
 """Suffix of `clientVersion` in rows that a companion wrote. Every Delta writer keeps this column."""
@@ -183,10 +186,27 @@ def next_sequence(group_rows: Iterable[Row], transaction_version: int | None) ->
 def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | None:
     """The progress of `key` in the group's rows; None if it has no position."""
     rows = sorted((r for r in group_rows if r.belongs_to(key) and r.kind == POSITION), key=lambda r: r.partition)
-    if not rows:
+    return _progress(key, rows, rows) if rows else None
+
+
+def begun_of(group_rows: Sequence[Row]) -> GroupProgress | None:
+    """Where the group's newest run begins, from its initial offsets; None if it has positions by now, or the group has
+    no rows."""
+    newest = newest_run(group_rows)
+    if newest is None:
         return None
+    key = GroupKey.of(newest.consumer_group, newest.topic_set)
+    mine = [row for row in group_rows if row.belongs_to(key)]
+    if any(row.kind == POSITION for row in mine):
+        return None
+    begun = {row.partition: row for row in sorted(mine, key=_BY_RUN) if row.topic and row.next_offset != _NO_OFFSET}
+    return _progress(key, [begun[partition]._replace(reason=_BEGINS) for partition in sorted(begun)], mine)
+
+
+def _progress(key: GroupKey, rows: Sequence[Row], written: Iterable[Row]) -> GroupProgress:
+    """The progress in `rows`, sorted by partition, as of the last commit of `written`."""
     # Companions, and consumers that share a run, write only the rows of their own partitions.
-    last = max(rows, key=_BY_RUN)
+    last = max(written, key=_BY_RUN)
     return GroupProgress(
         group=key,
         partitions=tuple(

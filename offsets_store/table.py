@@ -15,7 +15,16 @@ from offsets_store.health.judgement import WINDOW
 from offsets_store.health.past import GroupPast, past_of
 from offsets_store.history import GroupHistory, TableCommit, history_of, rows_at_sequence, states_of
 from offsets_store.progress import GroupKey, GroupProgress
-from offsets_store.rows import Row, keeps_initial, newest_run, positions_of, progress_of, topic_sets_of, waiting_in
+from offsets_store.rows import (
+    Row,
+    begun_of,
+    keeps_initial,
+    newest_run,
+    positions_of,
+    progress_of,
+    topic_sets_of,
+    waiting_in,
+)
 from offsets_store.run import OffsetsRun
 from offsets_store.shared_run import SharedRun
 from offsets_store.storage import Storage
@@ -36,7 +45,7 @@ class OffsetsTable:
     """The Delta table that keeps how far consumer groups have read.
 
     `uri` is a path or a URI that delta-rs knows; the first write creates the table. `storage_options` are delta-rs's
-    (credentials, endpoints) and appear in no message and no repr; `storage` replaces delta-rs as the writer. One table
+    (credentials, endpoints) and appear in no repr, and in no message but for an endpoint's address; `storage` replaces delta-rs as the writer. One table
     serves many groups of one TubeMQ cluster: two clusters may use equal group and topic names for different data. The
     constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if the table cannot be used.
     """
@@ -81,6 +90,11 @@ class OffsetsTable:
         """The progress of each topic set of the group, sorted by the topic set's text."""
         rows = self._rows(consumer_group)
         return [found for key in topic_sets_of(rows) if (found := progress_of(key, rows)) is not None]
+
+    def begun(self, consumer_group: str) -> GroupProgress | None:
+        """Where the group's newest run begins, if none of its batches is complete yet: its initial offsets. None if its
+        topic set has positions, which `all_latest` returns, or the table has nothing of the group."""
+        return begun_of(self._rows(consumer_group))
 
     def history(self, consumer_group: str, limit: int = 20) -> GroupHistory:
         """The last commits that changed the group's rows, newest first, at most `limit`.

@@ -29,6 +29,13 @@ def test_scrub_masks_option_values_but_not_harmless_words() -> None:
     assert text == "it is true that *** and *** and *** failed in eu"
 
 
+def test_an_endpoint_that_does_not_answer_is_named_but_for_its_secrets() -> None:
+    said = "Error performing GET http://u:pw@store:9/lake"
+    assert scrub("GET http://store:9/lake", {"AWS_ENDPOINT_URL": "http://store:9"}) == "GET http://store:9/lake"
+    assert "pw" not in scrub(said, {"aws_endpoint": "http://u:pw@store:9"})
+    assert "pw" not in scrub("GET http://store:9?key=pw", {"endpoint": "http://store:9?key=pw"})
+
+
 def test_scrub_makes_one_plain_line() -> None:
     raw = "Generic S3 error\n   \x1b[31m↳\x1b[0m refused\n   0: <unknown>\n   1: clone3\n at ./x.S:81:0"
     assert scrub(raw, {}) == "Generic S3 error refused"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from offsets_store.errors import display_uri, scrub
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
-from tubeclient_cli.common.table_uris import HADOOPS_S3
+from tubeclient_cli.common.table_uris import HADOOPS_S3, limited
 from tubeclient_cli.common.terminal import Unreachable
 from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE
 
@@ -93,7 +93,7 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
     if place.partition("://")[0].lower() in HADOOPS_S3:
         raise ConfigurationError(f"{place} is Spark's name of the table; this command reads it as s3://...")
     try:
-        table = DeltaTable(uri, storage_options=dict(storage_options) or None)
+        table = DeltaTable(uri, storage_options=limited(uri, storage_options) or None)
         missing = {*_COLUMNS}.difference(field.name for field in table.schema().fields)
         if missing:
             raise ConfigurationError(

@@ -1,14 +1,27 @@
-"""Where tables are: their paths and URIs. Pure."""
+"""Where tables are, their paths and URIs, and how long their stores may take. Pure."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["HADOOPS_S3", "overlap"]
+__all__ = ["HADOOPS_S3", "limited", "overlap"]
 
 HADOOPS_S3: Final = ("s3a", "s3n")
 """URI schemes of Hadoop for what delta-rs names s3."""
+
+_LIMITS: Final = {"connect_timeout": "3s", "timeout": "12s", "max_retries": "3", "retry_timeout": "4s"}
+"""Names and values of object_store. With these a store that does not answer is known after 12 s, and one that cannot be
+connected to after 6 s; what fails at once is tried again."""
+
+
+def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
+    """The storage options of somebody who waits at a terminal or a page; those that are given stay."""
+    if "://" not in uri or uri.lower().startswith("file:"):
+        return dict(storage_options)
+    given = {name.lower() for name in storage_options}
+    return {**{name: value for name, value in _LIMITS.items() if name not in given}, **storage_options}
 
 
 def overlap(one: str, other: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import threading
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +11,18 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.listening import check_address
 from tubeclient_cli.common.pairs import further_options, pairs
-from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, StorageOptions, clear_errors, print_json
+from tubeclient_cli.common.terminal import (
+    AsJson,
+    ExitCode,
+    FurtherOptions,
+    StorageOptions,
+    clear_errors,
+    print_json,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from tubeclient_cli.dashboard.gather import Gatherer
 
 __all__ = ["dashboard"]
 
@@ -69,8 +81,9 @@ def dashboard(
 
       ssh -L 8717:127.0.0.1:8717 HOST
 
-    Table and brokers are asked only while somebody looks at the page. If one
-    of them does not answer, the page says so, and how old its data is.
+    Table and brokers are asked at the start, and then only while somebody
+    looks at the page. If one of them does not answer, the page says so, and
+    how old its data is. A table that is not there yet may come later.
 
     Examples:
 
@@ -115,7 +128,16 @@ def dashboard(
             ) from None
         with server:
             typer.echo(f"the dashboard is at {server.url}  (Ctrl-C ends it)")
+            # It serves meanwhile. A table that is not there may come: its job may start later.
+            threading.Thread(target=_warn, args=(gatherer,), name="tubeclient-dashboard-first", daemon=True).start()
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
                 typer.echo("ended", err=True)
+
+
+def _warn(gatherer: Gatherer) -> None:
+    """Say on the terminal what cannot be read now."""
+    for name, place, _, failure in gatherer.facts(_JSON_WAIT_S).sources:
+        if failure is not None:
+            tell(f"warning: {name} {place}: {failure}")

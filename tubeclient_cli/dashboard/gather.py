@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from offsets_store import OffsetsTable
 from offsets_store.errors import display_uri, scrub
+from tubeclient_cli.common.table_uris import limited
 from tubeclient_cli.dashboard.cluster_look import ClusterLook
 from tubeclient_cli.dashboard.facts import TABLE, ClusterFacts, Facts, GroupFacts, LetterFacts, ReasonFacts
 from tubeclient_cli.dashboard.looks import Look
@@ -42,7 +43,7 @@ class Gatherer:
         deadline_s: float = LOOK_DEADLINE_S,
     ) -> None:
         self._storage_options = storage_options
-        table = OffsetsTable(offsets_table, storage_options)
+        table = OffsetsTable(offsets_table, limited(offsets_table, storage_options))
         self.table: Look[tuple[GroupFacts, ...]] = Look(
             TABLE,
             display_uri(offsets_table),

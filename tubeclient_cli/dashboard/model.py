@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from offsets_store.health import Verdict
 from tubeclient._version import __version__
+from tubeclient.names import group_name
 from tubeclient_cli.dashboard.events import events_json
-from tubeclient_cli.dashboard.facts import BrokerFacts, Facts, GroupFacts, LetterFacts
+from tubeclient_cli.dashboard.facts import TABLE, BrokerFacts, Facts, GroupFacts, LetterFacts
 from tubeclient_cli.dashboard.partitions import (
     PartitionState,
     map_json,
@@ -20,13 +21,15 @@ from tubeclient_cli.dashboard.partitions import (
 from tubeclient_cli.dashboard.series import rows_per_second, series_json
 from tubeclient_cli.dashboard.verdict import GroupVerdict, judge_group
 
-__all__ = ["dashboard_json", "group_name", "partitions_json"]
+__all__ = ["check_shown_name", "dashboard_json", "partitions_json", "shown_name"]
 
 WORST_PARTITIONS: Final = 50
+_ON: Final = " on "
+"""Between a group's name, which has no blanks, and its topics."""
 
 
 def dashboard_json(facts: Facts, chosen: Collection[str] | None = None) -> dict[str, Any]:
-    """The whole model. Each group has an overview; the groups named in `chosen` (see `group_name`) have `details` too,
+    """The whole model. Each group has an overview; the groups named in `chosen` (see `shown_name`) have `details` too,
     by default all of them, and with an empty `chosen` the sickest."""
     groups = [] if facts.groups is None else [_Group(group, facts) for group in facts.groups]
     groups.sort(key=lambda group: (-group.verdict.verdict.severity, -(group.rows_behind or 0), group.name))
@@ -51,15 +54,20 @@ def partitions_json(facts: Facts, group: str, text: str, most: int = WORST_PARTI
     """The partitions of a group whose name (brokerId:topic:partitionId) has `text` in it, or that node:ID reads; worst
     first, at most `most`. None if there is no such group."""
     for some in facts.groups or ():
-        if group_name(some) == group:
+        if shown_name(some) == group:
             states = [state for state in partition_states(some, facts.cluster) if _matches(state, text.strip())]
             return {"found": len(states), "partitions": _worst(states, most)}
     return None
 
 
-def group_name(group: GroupFacts) -> str:
+def shown_name(group: GroupFacts) -> str:
     """What the page calls one group and topic set."""
-    return f"{group.progress.group.consumer_group} on {group.progress.group.topic_set}"
+    return f"{group.progress.group.consumer_group}{_ON}{group.progress.group.topic_set}"
+
+
+def check_shown_name(text: str) -> None:
+    """ConfigurationError if no group can have this `shown_name`."""
+    group_name(text.partition(_ON)[0])
 
 
 class _Group:
@@ -69,7 +77,7 @@ class _Group:
         self._group = group
         self._facts = facts
         self._states = partition_states(group, facts.cluster)
-        self.name = group_name(group)
+        self.name = shown_name(group)
         self.rows_behind = rows_behind(self._states)
         self.verdict: GroupVerdict = judge_group(group, self._states, facts.cluster, facts.table_at_ms)
 
@@ -123,6 +131,8 @@ def _headline(groups: list[_Group], facts: Facts) -> dict[str, str]:
         failed = [source for source in facts.sources if source.failure is not None]
         text = f"{failed[0].name}: {failed[0].failure}" if failed else "The first look is under way."
         return {"verdict": Verdict.UNKNOWN, "text": text}
+    if not groups and (failure := next((one.failure for one in facts.sources if one.name == TABLE), None)):
+        return {"verdict": Verdict.UNKNOWN, "text": f"{TABLE}: {failure}"}
     if not groups:
         text = "The offsets table has no group yet. The first batch of a query with the option offsetsTable writes one."
         return {"verdict": Verdict.UNKNOWN, "text": text}

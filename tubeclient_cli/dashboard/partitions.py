@@ -34,10 +34,11 @@ class PartitionState(NamedTuple):
 
 
 def partition_states(group: GroupFacts, cluster: ClusterFacts | None) -> list[PartitionState]:
-    """Each partition of the table and, of the group's topics, each of the cluster; sorted."""
+    """Each partition of the table, also without a position yet, and, of the group's topics, each of the cluster;
+    sorted."""
     progress = group.progress
     rows = {row.partition: row for row in progress.partitions}
-    keys = set(rows)
+    keys = {*rows, *(() if group.past is None else group.past.positions)}
     silent: frozenset[int] = frozenset()
     answered: set[int] = set()
     if cluster is not None:

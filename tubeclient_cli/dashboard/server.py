@@ -11,8 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any, Final
 
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.dashboard.facts import Facts
-from tubeclient_cli.dashboard.model import dashboard_json, partitions_json
+from tubeclient_cli.dashboard.model import check_shown_name, dashboard_json, partitions_json
 
 __all__ = ["PageServer", "is_own_host"]
 
@@ -103,6 +105,25 @@ def _page_files() -> Mapping[str, tuple[str, bytes]]:
     return found
 
 
+def _query_of(text: str) -> Mapping[str, list[str]]:
+    """The fields of an address. ValueError, with a sentence for the reader, for what cannot be meant."""
+    try:
+        found = urllib.parse.parse_qs(text, max_num_fields=_MOST_FIELDS, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("The address is not UTF-8 with percent signs.") from None
+    except ValueError:
+        raise ValueError(f"The address has more than {_MOST_FIELDS} fields.") from None
+    for shown in found.get("group", []):
+        try:
+            check_shown_name(shown)
+        except ConfigurationError as error:
+            said = one_line(str(error))
+            if len(said) > _MOST_TEXT:
+                said = f"{said[: _MOST_TEXT // 2]} ... {said[-_MOST_TEXT // 2 :]}"
+            raise ValueError(f"The address names no group: {said}.") from None
+    return found
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
     server_version = "tubeclient"
@@ -119,9 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, _, text = self.path.partition("?")
         try:
-            query = urllib.parse.parse_qs(text, max_num_fields=_MOST_FIELDS)
-        except ValueError:
-            self._text(HTTPStatus.BAD_REQUEST, f"The address has more than {_MOST_FIELDS} fields.")
+            query = _query_of(text)
+        except ValueError as error:
+            self._text(HTTPStatus.BAD_REQUEST, str(error))
             return
         if path in self.server.files:
             self._send(HTTPStatus.OK, *self.server.files[path])

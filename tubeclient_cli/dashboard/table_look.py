@@ -13,6 +13,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.dashboard.commits import commit_facts
 from tubeclient_cli.dashboard.facts import CommitFacts, GroupFacts
 from tubeclient_cli.dashboard.looks import Incomplete
+from tubeclient_cli.offsets.opening import NO_TABLE, progress_in
 
 __all__ = ["TableLook"]
 
@@ -42,8 +43,11 @@ class TableLook:
         """By group: its progress, and the past that goes with it."""
 
     def __call__(self) -> tuple[GroupFacts, ...]:
-        """Raises OffsetsTableError, and Incomplete if groups of the table have names that no group can have."""
+        """Raises OffsetsTableError, and Incomplete if there is no table, or groups of it have names that no group can
+        have."""
         there = self._table.groups()
+        if not there and not self._table.exists():
+            raise Incomplete((), NO_TABLE)
         newest: list[tuple[GroupProgress, GroupPast | None]] = []
         wrong: list[str] = []
         for group in self._wanted or there:
@@ -61,7 +65,7 @@ class TableLook:
         return found
 
     def _newest(self, group: str) -> list[tuple[GroupProgress, GroupPast | None]]:
-        newest = self._table.all_latest(group)
+        newest = progress_in(self._table, group)
         known = self._pasts.get(group)
         if known is None or known[0] != newest:
             # It reads some versions of the table, which without a new commit are the same.

@@ -26,7 +26,7 @@ from tubeclient_cli.common.terminal import (
     table_console,
     tell,
 )
-from tubeclient_cli.offsets.opening import brokers_of, nothing_kept, table_at
+from tubeclient_cli.offsets.opening import brokers_of, no_table, nothing_kept, progress_in, table_at
 
 __all__ = ["offsets_app"]
 
@@ -75,7 +75,7 @@ def show(
         from tubeclient_cli.offsets import display as display
 
         table = table_at(offsets_table, storage_option)
-        found = table.all_latest(consumer_group)
+        found = progress_in(table, consumer_group)
         if not found:
             raise nothing_kept(table, offsets_table, consumer_group)
         if json:
@@ -148,7 +148,7 @@ def lag(
         if age is not None and master_servers is None:
             raise ConfigurationError("--max-age asks the brokers for their messages; add --master-servers")
         table = table_at(offsets_table, storage_option)
-        found = table.all_latest(consumer_group)
+        found = progress_in(table, consumer_group)
         if not found:
             raise nothing_kept(table, offsets_table, consumer_group)
         lags = []
@@ -288,7 +288,7 @@ def reset(
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         target = parse_target(to, time_zone)
         table = table_at(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
-        found = table.all_latest(consumer_group)
+        found = progress_in(table, consumer_group)
         if not (found or topic or topic_pattern or table.exists()):
             raise nothing_kept(table, offsets_table, consumer_group)
         key = choose_key(found, consumer_group, topic or [], topic_pattern)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options, pairs
+from tubeclient_cli.common.table_uris import limited
 
 if TYPE_CHECKING:
-    from offsets_store import GroupKey, OffsetsTable
+    from offsets_store import GroupKey, GroupProgress, OffsetsTable
     from tubeclient_cli.offsets.brokers import Brokers
 
-__all__ = ["brokers_of", "nothing_kept", "table_at"]
+__all__ = ["NO_TABLE", "brokers_of", "no_table", "nothing_kept", "progress_in", "table_at"]
+
+_CREATED_BY: Final = "check --offsets-table. The first batch of a query with the option offsetsTable creates the table"
+
+NO_TABLE: Final = f"there is no Delta table; {_CREATED_BY}"
+"""Beside the table's name."""
 
 _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
@@ -23,7 +29,8 @@ def table_at(uri: str, storage_options: list[str] | None, client_version: str | 
     """The table at `uri`. ConfigurationError for an option that is not NAME=VALUE."""
     from offsets_store import OffsetsTable
 
-    return OffsetsTable(uri, pairs("--storage-option", storage_options), client_version=client_version)
+    options = limited(uri, pairs("--storage-option", storage_options))
+    return OffsetsTable(uri, options, client_version=client_version)
 
 
 @contextlib.contextmanager
@@ -44,16 +51,27 @@ def brokers_of(master_servers: str | None, key: GroupKey, options: list[str] | N
         brokers.close()
 
 
+def progress_in(table: OffsetsTable, consumer_group: str) -> list[GroupProgress]:
+    """The progress of each topic set of the group, and where its newest run begins if it has completed no batch yet.
+    OffsetsTableError."""
+    begun = table.begun(consumer_group)
+    return [*table.all_latest(consumer_group), *([] if begun is None else [begun])]
+
+
+def no_table(uri: str) -> ConfigurationError:
+    """The error for an offsets table that is not there."""
+    from offsets_store.errors import display_uri
+
+    return ConfigurationError(f"there is no Delta table at {display_uri(uri)}; {_CREATED_BY}")
+
+
 def nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> ConfigurationError:
     """The error for a group of which the table has nothing; it names groups that are spelled alike."""
     from offsets_store.errors import display_uri
 
     place = display_uri(uri)
     if not table.exists():
-        return ConfigurationError(
-            f"there is no Delta table at {place}; check --offsets-table. The first batch of a query with the option "
-            "offsetsTable creates the table"
-        )
+        return no_table(uri)
     groups = table.groups()
     near = difflib.get_close_matches(consumer_group, groups, n=3)
     if near:

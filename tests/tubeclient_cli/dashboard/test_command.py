@@ -20,6 +20,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable
 from tests.tubeclient_cli.dashboard.world import key, read
+from tests.waiting import wait_for
 from tubeclient_cli.app import app
 from tubeclient_cli.dashboard.gather import Gatherer
 from tubeclient_cli.dashboard.model import dashboard_json
@@ -73,6 +74,44 @@ def test_a_table_of_bad_records_that_is_not_there_is_said(uri: str, tmp_path: Pa
     code, printed = run("--offsets-table", uri, "--bad-records", str(tmp_path / "none"), "--json")
     assert code == 3
     assert "there is no Delta table" in json.loads(printed)["sources"][1]["failure"]
+
+
+def test_a_table_that_is_not_there_is_said_and_may_still_come(tmp_path: Path) -> None:
+    uri = str(tmp_path / "later")
+    code, printed = run("--offsets-table", uri, "--json")
+    document = json.loads(printed)
+    assert (code, document["groups"]) == (3, [])
+    for text in (document["headline"]["text"], document["sources"][0]["failure"]):
+        assert "there is no Delta table; check --offsets-table" in text
+    command = [sys.executable, "-m", "tubeclient_cli.app", "dashboard", "--offsets-table", uri, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+            assert found is not None
+            warning = process.stderr.readline()
+            OffsetsTable(uri).open_run(GroupKey("clicks_etl", ["clicks"]), 1).record([read(key(0), 3, 5)])
+
+            def names() -> list[str]:
+                with urllib.request.urlopen(f"{found[0]}data.json", timeout=60) as answer:
+                    return [group["name"] for group in json.load(answer)["groups"]]
+
+            wait_for(lambda: names() == ["clicks_etl on clicks"], "the group")
+        finally:
+            process.kill()
+    assert warning.startswith(f"warning: offsets table {uri}: there is no Delta table")
+
+
+def test_a_group_is_shown_with_its_verdict_before_its_first_batch(tmp_path: Path) -> None:
+    uri = str(tmp_path / "offsets")
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
+        tube.load("clicks", [NewMessage(0, b"x") for _ in range(10)])
+        OffsetsTable(uri).open_run(GroupKey("clicks_etl", ["clicks"]), 1).keep_initial("latest", {key(0): 28})
+        cluster = ["--master-servers", tube.master_address, "--option", f"masterWebPort={tube.master_web_port}"]
+        code, printed = run("--offsets-table", uri, *cluster, "--json")
+    [group] = json.loads(printed)["groups"]
+    assert (code, group["name"], group["verdict"], group["rowsBehind"]) == (0, "clicks_etl on clicks", "OK", 9)
 
 
 def test_a_port_that_is_taken_is_exit_code_2(uri: str) -> None:

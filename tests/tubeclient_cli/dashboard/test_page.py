@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
 from tests.tubeclient_cli.dashboard.world import NOW_MS, broker, cluster, commit, facts, group, key, member, read
 from tubeclient_cli.dashboard.facts import Facts, Source
@@ -35,7 +35,9 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, some: Facts | Callable[[], Facts], **context: object) -> Iterator[Page]:
+def opened(
+    browser: Browser, some: Facts | Callable[[], Facts], fragment: str = "", **context: object
+) -> Iterator[Page]:
     """The page with these facts, drawn. No script may fail, nothing may be asked of another place."""
     faults: list[str] = []
     with PageServer(("127.0.0.1", 0), lambda wait_s: some() if callable(some) else some) as server:
@@ -43,10 +45,10 @@ def opened(browser: Browser, some: Facts | Callable[[], Facts], **context: objec
         thread.start()
         page = browser.new_page(**context)  # type: ignore[arg-type]
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: faults.append(message.text) if is_fault(message) else None)
         page.on("request", lambda asked: None if asked.url.startswith(server.url) else faults.append(asked.url))
         try:
-            page.goto(server.url)
+            page.goto(f"{server.url}{fragment}")
             expect(page.locator("#age")).to_contain_text("Read:", timeout=30_000)
             yield page
         finally:
@@ -54,6 +56,10 @@ def opened(browser: Browser, some: Facts | Callable[[], Facts], **context: objec
             server.shutdown()
             thread.join(30)
     assert faults == []
+
+
+def is_fault(message: ConsoleMessage) -> bool:
+    return message.type == "error" and "400 (Bad Request)" not in message.text
 
 
 def fits(page: Page) -> bool:
@@ -81,6 +87,26 @@ def test_ten_thousand_partitions_on_a_narrow_screen(browser: Browser, scheme: st
         page.locator("#search").fill("7:clicks:99")
         expect(page.locator("#found")).to_have_text("11 found")
         expect(page.locator("#partitions tbody tr").first).to_contain_text("7:clicks:99")
+
+
+def test_a_table_that_is_wider_than_the_screen_scrolls_and_shows_that_it_does(browser: Browser) -> None:
+    with opened(browser, ONE, viewport=NARROW) as page:
+        assert fits(page)
+        box = page.locator("#groups")
+        last = box.locator("th").last
+        expect(box).to_have_class("scroll after")
+        expect(last).not_to_be_in_viewport()
+        box.evaluate("(box) => box.scrollTo(box.scrollWidth, 0)")
+        expect(last).to_be_in_viewport(ratio=0.9)
+        expect(box).to_have_class("scroll before")
+    with opened(browser, ONE, viewport=ViewportSize(width=1_280, height=740)) as page:
+        expect(page.locator("#groups")).to_have_class("scroll")
+
+
+@pytest.mark.parametrize("fragment", ["#%", "#%FF", "#1%20bad%0Aname%20on%20clicks", "#gone%20on%20clicks"])
+def test_an_address_with_a_group_that_cannot_be_shows_the_sickest(browser: Browser, fragment: str) -> None:
+    with opened(browser, ONE, fragment) as page:
+        expect(page.locator("#detail-title")).to_have_text("clicks_etl on clicks")
 
 
 def test_the_keyboard_alone_sorts_chooses_and_walks_the_map(browser: Browser) -> None:

@@ -85,6 +85,22 @@ def test_too_many_fields_get_an_answer(server: PageServer, path: str) -> None:
     assert (status, body) == (400, b"The address has more than 20 fields.\n")
 
 
+@pytest.mark.parametrize("path", ["/data.json", "/partitions.json", "/"])
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("group=1%20bad%0Aname+on+clicks", "The address names no group: "),
+        ("group=a%23b", "The address names no group: "),
+        (f"group={'x' * 2_000}+on+clicks", "The address names no group: "),
+        ("group=%FF", "The address is not UTF-8"),
+    ],
+)
+def test_what_cannot_be_a_group_is_refused_in_one_line(server: PageServer, path: str, field: str, said: str) -> None:
+    status, _, body = ask(server, f"{path}?{field}")
+    text = body.decode()
+    assert (status, text.startswith(said), text.count("\n"), len(text) < 600) == (400, True, 1, True), text
+
+
 def test_head_is_an_answer_without_a_body(server: PageServer) -> None:
     answer = b""
     with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as connection:

@@ -9,6 +9,7 @@ import pytest
 from offsets_store import GroupKey, GroupProgress, OffsetsTable
 from tests.tubeclient_cli.dashboard.world import key, read
 from tubeclient_cli.dashboard.looks import Incomplete
+from tubeclient_cli.dashboard.partitions import partition_states
 from tubeclient_cli.dashboard.table_look import TableLook
 
 CLICKS = GroupKey("clicks_etl", ["clicks"])
@@ -25,9 +26,31 @@ def write(table: OffsetsTable, *rows: int, group: GroupKey = CLICKS) -> None:
         run.record([read(key(0, topic=group.topics[0]), number, 100)])
 
 
-def test_a_table_that_is_not_there_has_no_groups(table: OffsetsTable) -> None:
-    assert TableLook(table)() == ()
+def test_a_table_that_is_not_there_is_said(table: OffsetsTable) -> None:
+    with pytest.raises(Incomplete, match="there is no Delta table; check --offsets-table") as caught:
+        TableLook(table)()
+    assert caught.value.answer == ()
     assert (table.groups(), table.commits(5)) == ([], [])
+
+
+def test_a_group_that_has_completed_no_batch_is_there_with_its_beginning(table: OffsetsTable) -> None:
+    table.open_run(CLICKS, 3).keep_initial("latest", {key(0): 280}, {key(1): "latest"})
+    [group] = TableLook(table)()
+    assert (group.progress.group, group.progress.source_count, group.commits) == (CLICKS, 3, ())
+    assert group.past == table.past("clicks_etl")
+    shown, waits = partition_states(group, None)
+    assert (shown.partition, shown.next_offset, shown.reason) == (key(0), 280, "it begins here; no batch is complete yet")
+    assert (waits.partition, waits.next_offset, waits.rows_behind) == (key(1), None, None)
+    table.open_run(CLICKS, 3, force=True).record([read(key(0), 11, 12)])
+    [group] = TableLook(table)()
+    assert [row.next_offset for row in group.progress.partitions] == [308]
+
+
+def test_a_run_of_new_topics_is_there_before_its_first_batch(table: OffsetsTable) -> None:
+    write(table, 10)
+    views = GroupKey("clicks_etl", ["views"])
+    table.open_run(views, 1, force=True).keep_initial("latest", {key(0, topic="views"): 28})
+    assert [group.progress.group for group in TableLook(table)()] == [CLICKS, views]
 
 
 def test_each_group_has_its_own_commits_newest_first(table: OffsetsTable) -> None:

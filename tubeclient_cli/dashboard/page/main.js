@@ -11,7 +11,7 @@ const DEADLINE_MS = 15000;
 const RANKS = ["STOP", "STALL", "REWIND", "WARN", "OK", "UNKNOWN"];
 
 const by = (id) => document.getElementById(id);
-let chosen = decodeURIComponent(location.hash.slice(1)) || null;
+let chosen = named(location.hash.slice(1));
 let model = null;
 let lostSince = null;
 let timer = null;
@@ -78,6 +78,15 @@ const map = new PartitionMap(by("map"), by("map-by"), by("map-says"), by("legend
   by("search").focus();
 });
 
+// The group in the address; none if somebody broke it.
+function named(fragment) {
+  try {
+    return decodeURIComponent(fragment) || null;
+  } catch {
+    return null;
+  }
+}
+
 function chooser(row) {
   const button = element("button", { type: "button", key: row.name }, row.name);
   if (row.name === shownGroup()) button.setAttribute("aria-current", "true");
@@ -101,7 +110,7 @@ function note(row) {
 
 function choose(name) {
   chosen = name;
-  history.replaceState(null, "", `#${encodeURIComponent(name)}`);
+  history.replaceState(null, "", name === null ? location.pathname : `#${encodeURIComponent(name)}`);
   by("search").value = "";
   refresh();
 }
@@ -208,7 +217,8 @@ async function refresh() {
     lostSince = null;
     draw();
   } catch (error) {
-    if (error instanceof TypeError || error.name === "TimeoutError" || error instanceof SyntaxError || /^\d+$/.test(error.message)) lostSince ??= Date.now();
+    if (error.message === "400" && chosen !== null) choose(null); // the address names what cannot be a group
+    else if (error instanceof TypeError || error.name === "TimeoutError" || error instanceof SyntaxError || /^\d+$/.test(error.message)) lostSince ??= Date.now();
     else throw error;
   } finally {
     tellAge();

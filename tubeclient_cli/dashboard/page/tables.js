@@ -25,6 +25,18 @@ export class SortedTable {
     place.setAttribute("role", "region");
     place.setAttribute("aria-label", caption);
     place.replaceChildren(this.table, this.empty);
+    this.place = place;
+    place.addEventListener("scroll", () => this.hint(), { passive: true });
+    const resized = new ResizeObserver(() => this.hint());
+    resized.observe(place);
+    resized.observe(this.table);
+  }
+
+  // Phones show no scroll bar: the edge fades where columns go on behind it.
+  hint() {
+    const { scrollLeft, clientWidth, scrollWidth } = this.place;
+    this.place.classList.toggle("before", scrollLeft > 1);
+    this.place.classList.toggle("after", scrollLeft + clientWidth < scrollWidth - 1);
   }
 
   sort(column) {
