@@ -8,8 +8,8 @@
     ├── VersionGone             a version of the table cannot be read, usually because it is past the retention
     └── SupersededRun           a newer run of the same group has taken over
 
-No message holds the value of a storage option, but for an endpoint's address. No error has delta-rs's error as its cause, because its text may hold
-such values.
+No message holds the value of a storage option, but for an endpoint's address. No error has delta-rs's error as its
+cause, because its text may hold such values.
 """
 
 from __future__ import annotations

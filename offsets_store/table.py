@@ -45,9 +45,10 @@ class OffsetsTable:
     """The Delta table that keeps how far consumer groups have read.
 
     `uri` is a path or a URI that delta-rs knows; the first write creates the table. `storage_options` are delta-rs's
-    (credentials, endpoints) and appear in no repr, and in no message but for an endpoint's address; `storage` replaces delta-rs as the writer. One table
-    serves many groups of one TubeMQ cluster: two clusters may use equal group and topic names for different data. The
-    constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if the table cannot be used.
+    (credentials, endpoints) and appear in no repr, and in no message but for an endpoint's address; `storage` replaces
+    delta-rs as the writer. One table serves many groups of one TubeMQ cluster: two clusters may use equal group and
+    topic names for different data. The constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if
+    the table cannot be used.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from tubeclient.names import topic_name
 
 __all__ = [
     "INDEX_ENTRY_BYTES",
+    "MAX_NODES",
     "MAX_STORES",
     "MAX_STORE_PARTITIONS",
     "BrokerInfo",
@@ -28,6 +29,9 @@ __all__ = [
 
 INDEX_ENTRY_BYTES = 28
 """Bytes of one entry of a store's index; every offset is a multiple of it (DataStoreUtils.STORE_INDEX_HEAD_LEN)."""
+
+MAX_NODES = 10_000
+"""Of one group. Each is a client at the master, and one process may hold all of them."""
 
 MAX_STORE_PARTITIONS = 10_000
 """Partition ids of store s start at s * 10 000 (TBaseConstants.META_STORE_INS_BASE)."""

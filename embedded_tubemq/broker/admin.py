@@ -33,6 +33,7 @@ class BrokerAdmin:
             "admin_query_pubinfo": self._pub_info,
             "admin_query_group_offset": self._group_offset,
             "admin_query_offset": self._offsets,
+            "admin_get_booked_groupname": self._group_names,
             "admin_set_offset": self._set_offset,
             "admin_manual_set_current_offset": self._set_current_offset,
             "admin_clone_offset": self._clone_offset,
@@ -214,6 +215,13 @@ class BrokerAdmin:
     def _topics(self, names: Iterable[str]) -> list[Any]:
         wanted = set(names)
         return [topic for topic in self._broker.catalogue.topics() if not wanted or topic.name in wanted]
+
+    def _group_names(self, parameters: Parameters) -> dict[str, Any]:
+        if parameters.switch("divide", False):
+            raise AdminError("this broker does not tell which groups are online; ask without divide")
+        names = self._booked_groups([])
+        whole = [{"type": "all", "groupName": names, "groupCount": len(names)}]
+        return succeeded("Success!", dataSet=whole, dataCount=1)
 
     def _booked_groups(self, names: list[str]) -> list[str]:
         booked = sorted({cursor.group for cursor in self._broker.offsets.cursors()})

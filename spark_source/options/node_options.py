@@ -9,6 +9,7 @@ from spark_source.options import parsers as to
 from spark_source.options.assignment_options import assignment_hints, assignment_strategy
 from spark_source.options.option import option, optional
 from tubeclient.assignment import NO_HINTS, Hints, check_strategy
+from tubeclient.keys import MAX_NODES
 
 __all__ = ["NodeOptions", "Slicing", "Takeover"]
 
@@ -39,10 +40,11 @@ class NodeOptions:
 
     source_count: int | None = optional(
         "sourceCount",
-        to.integer(1),
+        to.integer(1, MAX_NODES),
         None,
         "as many as partitions, at most the driver machine's cores",
-        "The number of nodes of the group; each node with something to read is one Spark task. On a cluster, set it to "
+        f"The number of nodes of the group, at most {MAX_NODES:,}; each node with something to read is one Spark task. "
+        "On a cluster, set it to "
         "the number of cores that read.",
     )
     assignment_strategy: str = option(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tubeclient.admin.answers.broker import to_files, to_former_position, to_positions
+from tubeclient.admin.answers.broker import to_files, to_former_position, to_group_names, to_positions
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.model import PartitionPosition
 from tubeclient.admin.names import MAX_NAMES, lists_of
@@ -54,6 +54,10 @@ class BrokerWeb:
                 topicName=part,
             )
         ]
+
+    def groups(self) -> frozenset[str]:
+        """The groups of which the broker keeps a position in any topic."""
+        return self._ask("admin_get_booked_groupname", to_group_names)
 
     def set_position(self, group: str, partition: PartitionKey, offset: int, user: str) -> int:
         """Set one position, which must lie within the store's bounds; returns the former one, 0 if there was none.

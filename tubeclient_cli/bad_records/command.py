@@ -69,7 +69,9 @@ def show(
         if json:
             print_json(letters_json(letters))
         else:
-            print_letters(table_console(), letters)
+            print_letters(
+                table_console(), letters, chosen=not (consumer_group is None and reason is None and state == "bad")
+            )
 
 
 @bad_records_app.command()

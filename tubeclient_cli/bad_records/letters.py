@@ -102,7 +102,8 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
         return _read(table, choice, most)
     except TableNotFoundError:
         raise ConfigurationError(
-            f"there is no Delta table at {place}; the first run of `tubeclient ingest --bad-records` creates it"
+            f"there is no Delta table at {place}; check the path. `tubeclient ingest --bad-records` creates the table "
+            "when it starts, before there is a bad record"
         ) from None
     except (DeltaError, OSError) as error:
         raise Unreachable(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None

@@ -62,7 +62,7 @@ StorageOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Access to the table's storage; never printed. Secrets are safer in the environment, as "
+        help="Access to the table's storage; secrets in it are never printed. They are safer in the environment, as "
         "AWS_SECRET_ACCESS_KEY.",
     ),
 ]

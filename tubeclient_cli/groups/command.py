@@ -18,6 +18,7 @@ from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
     FurtherOptions,
+    StorageOptions,
     TimeZone,
     clear_errors,
     print_json,
@@ -49,21 +50,51 @@ _Topics = Annotated[
 
 
 @groups_app.command("list")
-def list_groups(master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+def list_groups(
+    master_servers: Masters,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Also groups without clients online of which the brokers keep positions.")
+    ] = False,
+    offsets_table: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="As --all, and the groups of this offsets table too, such as those of jobs."),
+    ] = None,
+    option: FurtherOptions = None,
+    storage_option: StorageOptions = None,
+    json: AsJson = False,
+) -> None:
     """List the groups with clients online: consumers, and queries of Spark.
 
-    Example:
+    With --all or --offsets-table each is online or offline, with where it is
+    known. Reader groups, with which queries read ranges, are left out there.
+    `offsets list` lists a table's groups without the cluster.
+
+    Examples:
 
       tubeclient groups list --master-servers 10.0.0.1:8715
+
+      tubeclient groups list --offsets-table /lake/_offsets \\
+        --master-servers 10.0.0.1:8715
     """
     with clear_errors("groups list"):
-        from tubeclient_cli.groups.display import groups_json, print_groups
+        from tubeclient_cli.groups.display import groups_json, known_json, print_groups, print_known
+        from tubeclient_cli.groups.known import known_groups
 
-        found = admin_of(master_servers, option).groups()
+        if storage_option and offsets_table is None:
+            raise ConfigurationError("--storage-option is for the offsets table; add --offsets-table")
+        admin = admin_of(master_servers, option)
+        if not everyone and offsets_table is None:
+            found = admin.groups()
+            if json:
+                print_json(groups_json(found))
+            else:
+                print_groups(table_console(), found)
+            return
+        known = known_groups(admin, offsets_table, storage_option)
         if json:
-            print_json(groups_json(found))
+            print_json(known_json(known))
         else:
-            print_groups(table_console(), found)
+            print_known(table_console(), known)
 
 
 @groups_app.command("show")
@@ -96,8 +127,9 @@ def lag(
     """Show a group's positions at the brokers, and how many rows are behind.
 
     A store's partitions share its index, so the rows of one partition are an
-    upper bound. Brokers save positions every 5 s. A query of Spark with an
-    offsets table is ahead of what it tells brokers: `offsets lag` shows it.
+    upper bound. Brokers save positions every 5 s. A group with an offsets
+    table, as of `tubeclient ingest`, goes by the table: its position here
+    is old, or the group has none. `tubeclient offsets lag` shows its lag.
 
     Example:
 
@@ -166,8 +198,9 @@ def move(
         changed = bool(moves) and not dry_run
         if changed:
             ask(f"Move group {group}?", yes=yes)
-            if not (yes or force):
+            if not force:  # the search for a time may take long, too
                 _check_offline(admin, group, "--force moves it anyway")
+            if not (yes or force):
                 check_move_holds(admin, group, moves)
             with _telling_interruption("groups move"):
                 admin.set_offsets(group, {key: after for key, _, after in moves})

@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tubeclient.admin import GroupDetail, GroupMember, GroupOffsets, GroupSummary
+    from tubeclient_cli.groups.known import KnownGroup
     from tubeclient_cli.groups.moving import PositionMove
 
 __all__ = [
     "group_json",
     "groups_json",
+    "known_json",
     "lag_json",
     "moves_json",
     "print_group",
     "print_groups",
+    "print_known",
     "print_lag",
     "print_moves",
 ]
@@ -37,6 +40,39 @@ def print_groups(console: Console, groups: Sequence[GroupSummary]) -> None:
 
 def groups_json(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     return {"groups": [{"group": one.name, "clients": one.members, "topics": sorted(one.topics)} for one in groups]}
+
+
+def print_known(console: Console, groups: Sequence[KnownGroup]) -> None:
+    if not groups:
+        console.print("no group is known", soft_wrap=True)
+        return
+    rows = [
+        (
+            group.name,
+            "online" if group.clients else "offline",
+            str(group.clients),
+            ", ".join(group.topics) or "unknown",
+            ", ".join(group.known_to),
+        )
+        for group in groups
+    ]
+    columns = ("group", "state", "clients", "topics", "known to")
+    print_table(console, columns, rows, keys=("group", "state"), right=("clients",), less=("known to",))
+
+
+def known_json(groups: Sequence[KnownGroup]) -> dict[str, Any]:
+    return {
+        "groups": [
+            {
+                "group": one.name,
+                "online": one.clients > 0,
+                "clients": one.clients,
+                "topics": list(one.topics),
+                "knownTo": list(one.known_to),
+            }
+            for one in groups
+        ]
+    }
 
 
 def print_group(console: Console, group: GroupDetail, partitions: Sequence[PartitionKey]) -> None:
@@ -91,6 +127,10 @@ def print_lag(console: Console, found: GroupOffsets) -> None:
     ]
     print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
     console.print(f"rows behind in all, at most: {found.rows_behind:,}")
+    console.print(
+        "as of the brokers; `tubeclient offsets lag` shows the lag of a group with an offsets table, as of ingest",
+        soft_wrap=True,
+    )
 
 
 def lag_json(found: GroupOffsets) -> dict[str, Any]:

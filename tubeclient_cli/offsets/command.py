@@ -26,7 +26,7 @@ from tubeclient_cli.common.terminal import (
     table_console,
     tell,
 )
-from tubeclient_cli.offsets.opening import brokers_of, no_table, nothing_kept, progress_in, table_at
+from tubeclient_cli.offsets.opening import brokers_of, listed, nothing_kept, progress_in, table_at
 
 __all__ = ["offsets_app"]
 
@@ -58,6 +58,24 @@ _Masters = Annotated[
         help="The cluster's masters, to query the brokers as well.",
     ),
 ]
+
+
+@offsets_app.command("list")
+def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, json: AsJson = False) -> None:
+    """List the groups of an offsets table: topics, partitions, last commit.
+
+    Example:
+
+      tubeclient offsets list --offsets-table /lake/_offsets
+    """
+    with clear_errors("offsets list"):
+        from tubeclient_cli.offsets import display as display
+
+        found = listed(offsets_table, storage_option)
+        if json:
+            print_json(display.groups_json(found))
+        else:
+            display.print_groups(table_console(), found)
 
 
 @offsets_app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
@@ -20,9 +20,11 @@ from tubeclient_cli.offsets.reset import Plan
 from tubeclient_cli.offsets.status import GroupStatus
 
 __all__ = [
+    "groups_json",
     "history_json",
     "lag_json",
     "plan_json",
+    "print_groups",
     "print_history",
     "print_lag",
     "print_plan",
@@ -33,6 +35,45 @@ __all__ = [
 ]
 
 _SHOWN_MOVES = 8
+
+
+# list
+
+
+def print_groups(console: Console, found: Mapping[str, Sequence[GroupProgress]]) -> None:
+    rows = [
+        (
+            name,
+            progress.group.topic_set,
+            f"{len(progress.partitions):,}",
+            _time(progress.updated_at),
+            number(progress.rows_behind),
+        )
+        for name, sets in found.items()
+        for progress in sets
+    ]
+    if not rows:
+        console.print("the offsets table has no group yet: a query writes to it when it starts", soft_wrap=True)
+        return
+    numbers = ("partitions", "rows behind then, at most")
+    columns = ("group", "topics", numbers[0], "last commit", numbers[1])
+    print_table(console, columns, rows, keys=("group", "last commit"), right=numbers, less=(numbers[1],))
+
+
+def groups_json(found: Mapping[str, Sequence[GroupProgress]]) -> dict[str, Any]:
+    return {
+        "groups": [
+            {
+                "consumerGroup": name,
+                "topicSet": progress.group.topic_set,
+                "partitions": len(progress.partitions),
+                "updatedAt": progress.updated_at.isoformat(),
+                "rowsBehind": progress.rows_behind,
+            }
+            for name, sets in found.items()
+            for progress in sets
+        ]
+    }
 
 
 # show

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options, pairs
 from tubeclient_cli.common.table_uris import limited
+from tubeclient_cli.common.terminal import tell
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, GroupProgress, OffsetsTable
     from tubeclient_cli.offsets.brokers import Brokers
 
-__all__ = ["NO_TABLE", "brokers_of", "no_table", "nothing_kept", "progress_in", "table_at"]
+__all__ = ["NO_TABLE", "brokers_of", "listed", "nothing_kept", "progress_in", "table_at"]
 
 _CREATED_BY: Final = "check --offsets-table. The first batch of a query with the option offsetsTable creates the table"
 
@@ -56,6 +57,22 @@ def progress_in(table: OffsetsTable, consumer_group: str) -> list[GroupProgress]
     OffsetsTableError."""
     begun = table.begun(consumer_group)
     return [*table.all_latest(consumer_group), *([] if begun is None else [begun])]
+
+
+def listed(uri: str, storage_options: list[str] | None) -> dict[str, list[GroupProgress]]:
+    """The progress of each group of the table at `uri`, sorted by name. A group whose name cannot be one is said on
+    standard error, and left out. ConfigurationError if there is no table; OffsetsTableError."""
+    table = table_at(uri, storage_options)
+    names = table.groups()
+    if not names and not table.exists():
+        raise no_table(uri)
+    found = {}
+    for name in names:
+        try:
+            found[name] = progress_in(table, name)
+        except (ConfigurationError, ValueError) as error:
+            tell(f"group {name!r} is left out: {error}")
+    return found
 
 
 def no_table(uri: str) -> ConfigurationError:

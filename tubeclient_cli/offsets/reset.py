@@ -104,26 +104,32 @@ class Reset:
     def take_over(self, plan: Plan, *, force: bool) -> OffsetsRun:
         """Begin the run that will write; writes nothing yet. Raises RunAlive or ConfigurationError for a live group,
         unless `force`."""
-        consumers = () if self._brokers is None or force else self._brokers.consumers()
-        if consumers:
-            raise ConfigurationError(
-                f"group {self._key.consumer_group} is live: the master lists {len(consumers)} of its consumers, "
-                f"{consumers[0].client_id} among them. Stop them, or add --force: those that record in the table then "
-                "stop at their next commit"
-            )
+        if not force:
+            self._check_no_consumers()
         source_count = 1 if plan.current is None else plan.current.source_count
         return self._table.open_run(self._key, source_count, force=force)
 
     def apply(self, plan: Plan, run: OffsetsRun, *, force: bool) -> bool:
         """Write the plan's positions; False if the table already has them.
 
-        ConfigurationError if the group moved since the plan was made, unless `force`.
+        ConfigurationError if the group moved since the plan was made, or has consumers by now, unless `force`.
         """
+        if not force:
+            self._check_no_consumers()
         now = self._table.latest(self._key)
         if not force and now != plan.current:
             raise ConfigurationError(f"another writer moved {self._key} meanwhile; check its position and try again")
         run.clear_initial()
         return run.record(moved_to(plan.current, plan.positions, plan.ends))
+
+    def _check_no_consumers(self) -> None:
+        consumers = () if self._brokers is None else self._brokers.consumers()
+        if consumers:
+            raise ConfigurationError(
+                f"group {self._key.consumer_group} is live: the master lists {len(consumers)} of its consumers, "
+                f"{consumers[0].client_id} among them. Stop them, or add --force: those that record in the table then "
+                "stop at their next commit"
+            )
 
     def _positions_of(self, name: str) -> Mapping[PartitionKey, int]:
         """Another group's positions, per topic from the table or otherwise from the brokers."""

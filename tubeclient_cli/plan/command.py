@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import MAX_NODES
 from tubeclient_cli.common.cluster import Masters, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
@@ -30,7 +31,7 @@ def _strategies() -> list[str]:
 def plan(
     master_servers: Masters,
     topic: Annotated[list[str], typer.Option(metavar="NAME", help="A topic to read; may be given several times.")],
-    source_count: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many nodes the group has.")],
+    source_count: Annotated[int, typer.Option(metavar="N", min=1, max=MAX_NODES, help="How many nodes the group has.")],
     strategy: Annotated[
         list[str] | None,
         typer.Option(

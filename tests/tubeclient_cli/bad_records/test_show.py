@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner, Result
 
 from tubeclient_cli.app import app
@@ -117,6 +117,15 @@ def test_reasons_that_are_too_many_are_counted(table: str, monkeypatch: pytest.M
     assert (document["reasonsInAll"], [one["records"] for one in document["reasons"]]) == (3, [3, 1])
 
 
+def test_a_table_without_bad_records_yet_is_no_error(table: str, tmp_path: Path) -> None:
+    # As the job creates it when it starts.
+    uri = str(tmp_path / "empty")
+    write_deltalake(uri, DeltaTable(table).to_pyarrow_table().slice(0, 0))
+    done = show(uri)
+    assert (done.exit_code, done.output) == (0, "there are no bad records\n")
+    assert shown(uri)["records"] == 0
+
+
 def test_nothing_is_said_in_a_sentence(table: str) -> None:
     assert show(table, "--consumer-group", "nobody").output == "no records match\n"
 
@@ -142,7 +151,7 @@ def test_people_get_tables_in_which_nothing_is_taken_for_markup(table: str) -> N
 
 def test_what_is_not_such_a_table_is_told_in_one_line(tmp_path: Path) -> None:
     for place, said in (
-        (tmp_path / "none", "there is no Delta table at"),
+        (tmp_path / "none", "check the path. `tubeclient ingest --bad-records` creates the table when it starts"),
         (tmp_path / "other", "has no batchId. Is it the target?"),
     ):
         if place.name == "other":

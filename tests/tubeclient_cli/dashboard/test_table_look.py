@@ -39,7 +39,11 @@ def test_a_group_that_has_completed_no_batch_is_there_with_its_beginning(table: 
     assert (group.progress.group, group.progress.source_count, group.commits) == (CLICKS, 3, ())
     assert group.past == table.past("clicks_etl")
     shown, waits = partition_states(group, None)
-    assert (shown.partition, shown.next_offset, shown.reason) == (key(0), 280, "it begins here; no batch is complete yet")
+    assert (shown.partition, shown.next_offset, shown.reason) == (
+        key(0),
+        280,
+        "it begins here; no batch is complete yet",
+    )
     assert (waits.partition, waits.next_offset, waits.rows_behind) == (key(1), None, None)
     table.open_run(CLICKS, 3, force=True).record([read(key(0), 11, 12)])
     [group] = TableLook(table)()

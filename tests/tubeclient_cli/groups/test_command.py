@@ -7,15 +7,18 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 import typer
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.waiting import wait_for
 from tubeclient import Admin, PartitionKey, Producer, PullConsumer
 from tubeclient.admin.broker import BrokerWeb
+from tubeclient_cli.groups import moving
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 1)
 
@@ -61,6 +64,44 @@ def test_who_holds_what(cluster: ClusterCommands) -> None:
         cluster.text("groups", "move", "reads", "--to", "earliest", "--yes", "--force")
 
 
+def test_groups_that_brokers_or_a_table_know_are_listed_as_offline(cluster: ClusterCommands, tmp_path: Path) -> None:
+    admin = Admin(cluster.settings)
+    admin.set_offsets("ranges-r0", {A: 28})
+    uri = str(tmp_path / "offsets")
+    OffsetsTable(uri).open_run(GroupKey("etl", ["views"]), 1).record([PartitionProgress(A._replace(topic="views"), 28)])
+    with PullConsumer(cluster.settings, "live", ["clicks"]) as consumer:
+        assert consumer.wait_ready(30_000)
+        assert [one["group"] for one in cluster.json("groups", "list")["groups"]] == ["live"]
+        found = cluster.json("groups", "list", "--offsets-table", uri)["groups"]
+        states = {one["group"]: (one["online"], one["topics"], "offsets table" in one["knownTo"]) for one in found}
+        assert states == {
+            "etl": (False, ["views"], True),
+            "live": (True, ["clicks"], False),
+            "reads": (False, [], False),
+        }
+        text = lines(cluster.text("groups", "list", "--all"))
+        assert "reads offline 0 unknown brokers" in text
+        assert any(line.startswith("live online 1 clicks master") for line in text)
+    assert "there is no Delta table at" in cluster.error("groups", "list", "--offsets-table", str(tmp_path / "none"))
+    assert "add --offsets-table" in cluster.error("groups", "list", "--storage-option", "a=b")
+
+
+def test_a_group_that_starts_during_a_long_search_is_refused(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as running:
+
+        def start(*given: Any) -> list[moving.PositionMove]:
+            consumer = running.enter_context(PullConsumer(cluster.settings, "reads", ["clicks"]))
+            assert consumer.wait_ready(30_000)
+            return planned(*given)
+
+        planned = moving.planned
+        monkeypatch.setattr(moving, "planned", start)
+        assert "has 1 clients online" in cluster.run("groups", "move", "reads", "--to", "latest", "--yes").stderr
+    assert positions(cluster, "reads")[A] == 112
+
+
 def test_lag(cluster: ClusterCommands) -> None:
     found = cluster.json("groups", "lag", "reads")
     assert found["rowsBehindAtMost"] == 6
@@ -69,7 +110,8 @@ def test_lag(cluster: ClusterCommands) -> None:
     ]
     text = lines(cluster.text("groups", "lag", "reads"))
     assert "1:clicks:0 112 0 280 6" in text
-    assert text[-1] == "rows behind in all, at most: 6"
+    assert text[-2] == "rows behind in all, at most: 6"
+    assert "`tubeclient offsets lag` shows the lag of a group with an offsets table" in text[-1]
     assert "has a position of group nobody" in cluster.error("groups", "lag", "nobody")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,24 @@ def test_a_group_with_consumers_at_the_master_is_refused_unless_forced(
         assert offsets.positions() == {"1:clicks:0": 140, "1:clicks:10000": 56}
         offsets.json("reset", "--force", *more)
         assert offsets.positions() == {"1:clicks:0": 28, "1:clicks:10000": 28}
+    wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
+
+
+def test_a_group_whose_consumers_come_while_the_user_is_asked_is_left_alone(
+    offsets: OffsetsCommands, tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    before = offsets.positions()
+    with contextlib.ExitStack() as running:
+
+        def starts(*_: object, **__: object) -> bool:
+            running.enter_context(ClientBalanceConsumer(settings, GROUP, ["clicks"], source_count=1, node_id=0))
+            return True
+
+        monkeypatch.setattr("typer.confirm", starts)
+        done = offsets.run("reset", "--to", "earliest", *offsets.cluster)
+    assert (done.exit_code, "group clicks_etl is live" in done.stderr) == (2, True), done.output
+    assert offsets.positions() == before
     wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
 
 

@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
-from tubeclient import ClientSettings, TubeError, fetch_view
+from spark_source.options.given import parse_options
+from tubeclient import ClientSettings, ConfigurationError, TubeError, fetch_view
 from tubeclient.admin import Admin, BrokerState, ManageStatus
 from tubeclient.assignment import STRATEGIES
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import MAX_NODES, PartitionKey
 from tubeclient.settings import parse_master_servers
 from tubeclient.wire.methods import Method
 from tubeclient_cli.app import app
@@ -48,6 +49,20 @@ def document(tube: EmbeddedTubeMQ, *more: str) -> dict[str, Any]:
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def test_a_group_has_as_many_nodes_as_the_source_takes(tube: EmbeddedTubeMQ) -> None:
+    done = run(tube, source_count=MAX_NODES + 1)
+    assert (done.exit_code, "equal to 10000" in done.stderr) == (2, True)
+    with pytest.raises(ConfigurationError, match="from 1 to 10000"):
+        parse_options(
+            {
+                "masterServers": "h",
+                "subscribe": "clicks",
+                "consumerGroup": "g",
+                "sourceCount": str(MAX_NODES + 1),
+            }
+        )
 
 
 def test_one_strategy_drawn(tube: EmbeddedTubeMQ) -> None:

@@ -8,7 +8,7 @@ from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.model import PartitionPosition
 from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreBounds, StoreFiles, StoreKey
 
-__all__ = ["to_files", "to_former_position", "to_positions"]
+__all__ = ["to_files", "to_former_position", "to_group_names", "to_positions"]
 
 _MAX_INT32: Final = (1 << 31) - 1
 _MIN_INT64: Final = -(1 << 63)
@@ -47,6 +47,11 @@ def to_positions(answer: Fields, broker_id: int, group: str) -> list[PartitionPo
                     in_flight = item.number("flightOffset", low=_MIN_INT64)
                     found.append(PartitionPosition(key, committed, in_flight, item.known_number("offsetMax") or 0))
     return sorted(found)
+
+
+def to_group_names(answer: Fields) -> frozenset[str]:
+    """admin_get_booked_groupname."""
+    return frozenset(name for part in answer.objects("dataSet") for name in part.texts("groupName"))
 
 
 def to_former_position(answer: Fields) -> int:
