@@ -23,6 +23,7 @@ from spark_source.options.option import Masked
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient_cli.common.cluster import settings_of
+from tubeclient_cli.common.offsets_tables import nothing_kept, progress_in
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -35,7 +36,6 @@ from tubeclient_cli.common.terminal import (
 )
 from tubeclient_cli.offsets.brokers import Brokers
 from tubeclient_cli.offsets.display import print_progress, print_status, progress_json, status_json
-from tubeclient_cli.offsets.opening import nothing_kept, progress_in
 from tubeclient_cli.offsets.status import GroupStatus, group_status
 
 __all__ = ["TendSettings", "load_tend", "tend_offsets"]

@@ -10,10 +10,10 @@ from offsets_store import GroupKey, GroupProgress, OffsetsTable, VersionGone
 from offsets_store.health import GroupPast
 from offsets_store.history import TableCommit
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.offsets_tables import NO_TABLE, progress_in
 from tubeclient_cli.dashboard.commits import commit_facts
 from tubeclient_cli.dashboard.facts import CommitFacts, GroupFacts
 from tubeclient_cli.dashboard.looks import Incomplete
-from tubeclient_cli.offsets.opening import NO_TABLE, progress_in
 
 __all__ = ["TableLook"]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tubeclient.admin import Admin
 from tubeclient.names import why_no_group
-from tubeclient_cli.offsets.opening import listed
+from tubeclient_cli.common.offsets_tables import listed
 
 __all__ = ["KnownGroup", "known_groups"]
 

@@ -15,6 +15,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
 from tubeclient_cli.common.moment import duration_ms
+from tubeclient_cli.common.offsets_tables import listed, nothing_kept, progress_in, table_at
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -26,7 +27,7 @@ from tubeclient_cli.common.terminal import (
     table_console,
     tell,
 )
-from tubeclient_cli.offsets.opening import brokers_of, listed, nothing_kept, progress_in, table_at
+from tubeclient_cli.offsets.opening import brokers_of
 
 __all__ = ["offsets_app"]
 

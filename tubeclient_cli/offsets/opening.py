@@ -1,37 +1,21 @@
-"""What the commands open: an offsets table, and the part of a cluster that a group reads."""
+"""The part of a cluster that a group reads, as the commands open it."""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import further_options, pairs
-from tubeclient_cli.common.table_uris import limited
-from tubeclient_cli.common.terminal import tell
+from tubeclient_cli.common.pairs import further_options
 
 if TYPE_CHECKING:
-    from offsets_store import GroupKey, GroupProgress, OffsetsTable
+    from offsets_store import GroupKey
     from tubeclient_cli.offsets.brokers import Brokers
 
-__all__ = ["NO_TABLE", "brokers_of", "listed", "nothing_kept", "progress_in", "table_at"]
-
-_CREATED_BY: Final = "check --offsets-table. The first batch of a query with the option offsetsTable creates the table"
-
-NO_TABLE: Final = f"there is no Delta table; {_CREATED_BY}"
-"""Beside the table's name."""
+__all__ = ["brokers_of"]
 
 _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
-
-
-def table_at(uri: str, storage_options: list[str] | None, client_version: str | None = None) -> OffsetsTable:
-    """The table at `uri`. ConfigurationError for an option that is not NAME=VALUE."""
-    from offsets_store import OffsetsTable
-
-    options = limited(uri, pairs("--storage-option", storage_options))
-    return OffsetsTable(uri, options, client_version=client_version)
 
 
 @contextlib.contextmanager
@@ -50,51 +34,3 @@ def brokers_of(master_servers: str | None, key: GroupKey, options: list[str] | N
         yield brokers
     finally:
         brokers.close()
-
-
-def progress_in(table: OffsetsTable, consumer_group: str) -> list[GroupProgress]:
-    """The progress of each topic set of the group, and where its newest run begins if it has completed no batch yet.
-    OffsetsTableError."""
-    begun = table.begun(consumer_group)
-    return [*table.all_latest(consumer_group), *([] if begun is None else [begun])]
-
-
-def listed(uri: str, storage_options: list[str] | None) -> dict[str, list[GroupProgress]]:
-    """The progress of each group of the table at `uri`, sorted by name. A group whose name cannot be one is said on
-    standard error, and left out. ConfigurationError if there is no table; OffsetsTableError."""
-    table = table_at(uri, storage_options)
-    names = table.groups()
-    if not names and not table.exists():
-        raise no_table(uri)
-    found = {}
-    for name in names:
-        try:
-            found[name] = progress_in(table, name)
-        except (ConfigurationError, ValueError) as error:
-            tell(f"group {name!r} is left out: {error}")
-    return found
-
-
-def no_table(uri: str) -> ConfigurationError:
-    """The error for an offsets table that is not there."""
-    from offsets_store.errors import display_uri
-
-    return ConfigurationError(f"there is no Delta table at {display_uri(uri)}; {_CREATED_BY}")
-
-
-def nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> ConfigurationError:
-    """The error for a group of which the table has nothing; it names groups that are spelled alike."""
-    from offsets_store.errors import display_uri
-
-    place = display_uri(uri)
-    if not table.exists():
-        return no_table(uri)
-    groups = table.groups()
-    near = difflib.get_close_matches(consumer_group, groups, n=3)
-    if near:
-        advice = f"did you mean {' or '.join(near)}?"
-    elif groups:
-        advice = "check both names"
-    else:
-        advice = "it has no group yet: a query writes to it when it starts"
-    return ConfigurationError(f"the offsets table at {place} has nothing of group {consumer_group}; {advice}")

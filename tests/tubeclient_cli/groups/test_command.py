@@ -98,7 +98,7 @@ def test_a_group_that_starts_during_a_long_search_is_refused(
 
         planned = moving.planned
         monkeypatch.setattr(moving, "planned", start)
-        assert "has 1 clients online" in cluster.run("groups", "move", "reads", "--to", "latest", "--yes").stderr
+        assert "has 1 client online" in cluster.run("groups", "move", "reads", "--to", "latest", "--yes").stderr
     assert positions(cluster, "reads")[A] == 112
 
 
