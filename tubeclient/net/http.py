@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import socket
 import time
 import urllib.parse
 from typing import Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
 from tubeclient.net.connection import split_address
+from tubeclient.net.timed_socket import TimedSocket
 from tubeclient.wire.web_json import parse_json
 
 __all__ = ["parse_answer", "query_broker", "query_master"]
@@ -18,23 +18,9 @@ __all__ = ["parse_answer", "query_broker", "query_master"]
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 16
 _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connection": "close"}
-_TOO_SLOW: Final = "the answer was not complete in time"
 
 # An active master never sends this (Webapi).
 _STANDBY_TEXT: Final = "Please send your request to the master"
-
-
-class _TimedSocket(socket.socket):
-    """A socket whose receives all end by one moment of time.monotonic(), `deadline`, however little comes at a time."""
-
-    deadline = 0.0
-
-    def recv_into(self, *arguments: Any) -> int:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError(_TOO_SLOW)
-        self.settimeout(left)
-        return super().recv_into(*arguments)
 
 
 class _TimedConnection(http.client.HTTPConnection):
@@ -48,7 +34,7 @@ class _TimedConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.sock = _TimedSocket(fileno=self.sock.detach())
+        self.sock = TimedSocket(fileno=self.sock.detach())
         self.sock.deadline = self._deadline
         self.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -180,6 +181,8 @@ class Program(typer.Typer):
         )
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        if sys.stderr is None:  # closed by its caller
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         try:
             return super().__call__(*arguments, **settings)
         except BrokenPipeError:  # `| head`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import time
 import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.net.timed_socket import TimedSocket
 from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.dashboard.facts import Facts
 from tubeclient_cli.dashboard.model import check_shown_name, dashboard_json, partitions_json
@@ -39,7 +41,7 @@ _HEADERS: Final = {
 
 _WAIT_S: Final = 1.5
 """How long a request waits for the looks; then it gets what is known."""
-_CLIENT_TIMEOUT_S: Final = 15
+_CLIENT_TIMEOUT_S: Final = 15.0
 _MOST_TEXT: Final = 500
 _MOST_FIELDS: Final = 20
 
@@ -70,6 +72,7 @@ class PageServer(ThreadingHTTPServer):
     newer ones. OSError if the address is taken."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(
         self, address: tuple[str, int], facts: Callable[[float], Facts], host_names: Collection[str] = ()
@@ -88,6 +91,10 @@ class PageServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         text = str(host)
         return f"http://[{text}]:{port}/" if ":" in text else f"http://{text}:{port}/"
+
+    def get_request(self) -> tuple[TimedSocket, Any]:
+        accepted, address = super().get_request()
+        return TimedSocket(fileno=accepted.detach()), address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away is no event."""
@@ -126,6 +133,7 @@ def _query_of(text: str) -> Mapping[str, list[str]]:
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    connection: TimedSocket
     server_version = "tubeclient"
     sys_version = ""
     protocol_version = "HTTP/1.1"
@@ -160,6 +168,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._text(HTTPStatus.NOT_FOUND, "There is nothing here; / is the page, /data.json its data.")
 
     do_HEAD = do_GET
+
+    def handle_one_request(self) -> None:
+        # For the whole request: who sends it byte by byte keeps no thread.
+        self.connection.deadline = time.monotonic() + _CLIENT_TIMEOUT_S
+        super().handle_one_request()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Python's own refusals, such as that of an unknown method, have this server's headers too."""
+        self.close_connection = True
+        self._text(HTTPStatus(code), f"{HTTPStatus(code).phrase}.")
 
     def _refuse(self) -> None:
         self.close_connection = True

@@ -287,6 +287,12 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
             console.print(f"oldest unread message: {_time(lag.oldest.at)}, of {lag.oldest.partition}", soft_wrap=True)
         if lag.expired:
             console.print(f"unread rows that the brokers no longer hold, at most: {lag.expired:,}")
+        if lag.beyond:
+            console.print(
+                f"positions beyond the last message of their broker: {', '.join(spans(lag.beyond))}. The topic was "
+                "made anew, or the broker lost its newest messages",
+                soft_wrap=True,
+            )
 
 
 def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:
@@ -299,6 +305,7 @@ def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:
                 "asked": "brokers" if lag.as_of is None else "table",
                 "rowsBehindAtMost": lag.rows_behind,
                 "rowsExpiredAtMost": lag.expired,
+                "beyondEnd": [str(partition) for partition in lag.beyond],
                 "oldestUnreadAt": None if lag.oldest is None else lag.oldest.at.isoformat(),
                 "stores": None if lag.stores is None else {str(key): rows for key, rows in sorted(lag.stores.items())},
                 "partitions": [

@@ -50,7 +50,9 @@ class GroupLag:
     """Upper bound of the rows behind; None if the end of a partition is unknown."""
     expired: int = 0
     """Upper bound of the unread rows that the brokers no longer hold."""
-
+    beyond: tuple[PartitionKey, ...] = ()
+    """Partitions whose position lies beyond the last message that their broker has, so nothing is known of their lag:
+    the topic was made anew, or the broker lost its newest messages."""
     oldest: OldestUnread | None = None
     """Only if it was asked for and there is one."""
 
@@ -86,7 +88,8 @@ def lag_now(progress: GroupProgress, brokers: Brokers) -> GroupLag:
     ends = {partition: bounds.max_offset for partition, bounds in held.items()}
     firsts = {partition: held[partition].min_offset for partition in held.keys() & known.keys()}
     expired = sum(rows_behind_by_store(firsts, known).values())
-    return GroupLag(progress.group.topic_set, None, rows, rows_behind_by_store(ends, begins), expired)
+    beyond = tuple(row.partition for row in rows if (row.next_offset or 0) > ends[row.partition])
+    return GroupLag(progress.group.topic_set, None, rows, rows_behind_by_store(ends, begins), expired, beyond)
 
 
 def oldest_unread(lag: GroupLag, brokers: Brokers, time_zone: str) -> OldestUnread | None:
@@ -108,10 +111,13 @@ def oldest_unread(lag: GroupLag, brokers: Brokers, time_zone: str) -> OldestUnre
 
 
 def exceeded(lag: GroupLag, max_lag: int | None, max_age: timedelta | None, now: datetime) -> str | None:
-    """Which bound the lag exceeds, as a sentence's part; None if none. ConfigurationError if the lag is unknown.
+    """Which bound the lag exceeds, as a sentence's part; None if none. A position beyond its broker's last message
+    exceeds any. ConfigurationError if the lag is unknown.
 
     A message counts as no older than the end of its minute.
     """
+    if lag.beyond and (max_lag is not None or max_age is not None):
+        return f"the position of {lag.beyond[0]} is beyond the last message that its broker has, so its lag is unknown"
     if max_lag is not None:
         if lag.rows_behind is None:
             raise ConfigurationError(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
+from tubeclient.conditions import said
 from tubeclient.errors import TubeError
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import ExitCode, exit_code
@@ -147,7 +148,7 @@ class Sending:
     def _failed(self, number: int, error: TubeError) -> None:
         self.failed += 1
         if self.failed <= _TOLD:
-            self._tell(f"line {number:,}: {error}")
+            self._tell(f"line {number:,}: {said(error)}")
         elif self.failed == _TOLD + 1:
             self._tell("further failed lines are only counted")
         if exit_code(error) is ExitCode.UNREACHABLE:

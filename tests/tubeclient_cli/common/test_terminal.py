@@ -162,6 +162,18 @@ def test_help_for_a_full_disk_is_one_line(arguments: str) -> None:
     )
 
 
+def test_a_closed_standard_error_changes_nothing() -> None:
+    program = """
+import sys, typer
+from tubeclient_cli.common.terminal import Program
+app = Program()
+app.command()(lambda: typer.echo(f"a terminal: {sys.stderr.isatty()}"))
+app([])
+"""
+    done = shown("2>&-", program)
+    assert (done.returncode, done.stdout) == (0, "a terminal: False\n")
+
+
 def test_a_closed_standard_output_is_one_line() -> None:
     done = shown(">&-")
     assert (done.returncode, done.stderr) == (

@@ -6,12 +6,14 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.tubeclient_cli.dashboard.world import facts, group, key, read
+from tubeclient_cli.dashboard import server as page_server
 from tubeclient_cli.dashboard.server import PageServer, is_own_host
 
 
@@ -71,6 +73,37 @@ def test_data_are_the_model_and_partitions_can_be_searched(server: PageServer) -
     status, _, body = ask(server, "/partitions.json?group=clicks_etl%20on%20clicks&text=1:clicks")
     assert (status, json.loads(body)["found"]) == (200, 1)
     assert ask(server, "/partitions.json?group=unknown")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [(b"TRACE / HTTP/1.1\r\n\r\n", b"501"), (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 70_000), b"414")],
+)
+def test_what_python_refuses_itself_forbids_them_too(server: PageServer, request_: bytes, status: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as connection:
+        connection.sendall(request_)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 %s " % status)
+    assert b"default-src 'none'" in answer
+    assert b"<html" not in answer.lower()
+
+
+def test_a_request_that_comes_byte_by_byte_keeps_no_thread(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "_CLIENT_TIMEOUT_S", 0.5)
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-A: ")
+        connection.settimeout(0.1)
+        ended = time.monotonic() + 20
+        while time.monotonic() < ended:
+            try:
+                connection.sendall(b"a")
+                if connection.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+    raise AssertionError("the server still listens")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])

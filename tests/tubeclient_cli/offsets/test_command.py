@@ -160,6 +160,21 @@ def test_lag_asks_the_brokers(offsets: OffsetsCommands) -> None:
     assert "unread rows that the brokers no longer hold, at most: 1" in text
 
 
+def test_a_position_beyond_the_brokers_last_message_exceeds_any_bound(offsets: OffsetsCommands) -> None:
+    offsets.table.open_run(KEY, 2).record(at({A: 280, B: 308, C: 280, D: 280}))
+    done = offsets.run("lag", *offsets.cluster)
+    assert done.exit_code == 0
+    assert "positions beyond the last message of their broker: 1:clicks:1. The topic was made anew" in done.stdout
+    assert offsets.json("lag", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
+    for bound in (("--max-lag", "1000"), ("--max-age", "30d")):
+        done = offsets.run("lag", *bound, *offsets.cluster)
+        assert (done.exit_code, done.stderr) == (
+            1,
+            "clicks: the position of 1:clicks:1 is beyond the last message that its broker has, so its lag is "
+            "unknown\n",
+        )
+
+
 def test_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 56, D: 280}))  # 9 and 8 rows
     assert offsets.run("lag", "--max-lag", "17", *offsets.cluster).exit_code == 0

@@ -109,7 +109,7 @@ def test_lines_are_counted_as_an_editor_does(cluster: ClusterCommands, tmp_path:
 def test_a_failed_line_is_told_with_its_number_and_the_others_are_sent(cluster: ClusterCommands) -> None:
     done = cluster.run("produce", "clicks", "--format", "json", given=b'{"value": "a"}\n{"value": 1}\n{"value": "c"}\n')
     assert done.exit_code == 1
-    assert done.stderr == "tubeclient produce: line 2: value is not a text\n"
+    assert done.stderr == "tubeclient produce: line 2: [INVALID_SETTING] value is not a text\n"
     assert "2 messages acknowledged" in done.stdout
     assert "; 1 failed" in done.stdout
     assert [one.body for one in messages(cluster.settings, 2)] == [b"a", b"c"]
@@ -124,7 +124,7 @@ def test_many_failed_lines_are_counted(cluster: ClusterCommands) -> None:
 def test_a_message_that_is_too_long_is_a_failed_line(cluster: ClusterCommands) -> None:
     done = cluster.run("produce", "clicks", given=b"a\n" + b"x" * (2 << 20) + b"\nb\n")
     assert done.exit_code == 1
-    assert "line 2: a message of 2097178 bytes, attributes included" in done.stderr
+    assert "line 2: [INVALID_SETTING] a message of 2097178 bytes, attributes included" in done.stderr
     assert "2 messages acknowledged" in done.stdout
 
 
