@@ -194,6 +194,19 @@ TestTransitions: Any = Transitions.TestCase
 TestTransitions.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
+def test_a_pack_shows_that_an_interrupted_registration_arrived() -> None:
+    """From then on its lease is kept."""
+    holdings = Holdings()
+    holding = holdings.hold(KEYS[0], holdings.line(BrokerInfo(1, "127.0.0.1", 8123)), frozenset(), KEYS[:1])
+    holding.registers()
+    holding.lost_track()
+    holding.fetches(OpenFetch(Ticket(object())))
+    assert not holding.is_registered
+    holding.answered()
+    holding.reached(56, 280, wall_ms=1.0, after_silence=False)
+    assert (holding.is_registered, holding.confirmed, holdings.registered()) == (True, 56, [KEYS[0]])
+
+
 def test_nobody_else_assigns_the_fields_of_a_holding() -> None:
     package = Path(tubeclient.__file__).parent
     found = [

@@ -237,6 +237,8 @@ class Holding:
     def reached(self, start: int, end: int, *, wall_ms: float, after_silence: bool) -> None:
         """A pack begins at `start`; the broker may have skipped entries of other partitions. `after_silence`: the last
         answer is so old that data may have expired."""
+        if not self.is_registered:  # the caller was interrupted before it heard of the first registration
+            self.lease = Lease(1)
         self.confirmed, self.end, self.updated_ms = max(self.confirmed, start), max(self.end, end), wall_ms
         if after_silence and self.doubt is None:
             self.doubt = Doubt(start)
