@@ -60,8 +60,8 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     ({"filters": '{"TOPIC": ["a"], "TOPIC": ["b"]}'}, "filters names 'TOPIC' twice; keep one of the entries"),
     ({"filters": '{"other": ["web"]}'}, "filters names topic other, which is not read"),
     # Numbers, times, words
-    ({"sourceCount": "0"}, "sourceCount is '0'; write a whole number from 1 on"),
-    ({"sourceCount": "two"}, "sourceCount is 'two'; write a whole number from 1 on"),
+    ({"sourceCount": "0"}, "sourceCount is '0'; write a whole number from 1 to 10000"),
+    ({"sourceCount": "two"}, "sourceCount is 'two'; write a whole number from 1 to 10000"),
     (
         {"assignmentStrategy": "roundrobin"},
         "assignmentStrategy is 'roundrobin'; write one of averagely, averagely_by_circle",
