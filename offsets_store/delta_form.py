@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from offsets_store.errors import SchemaMismatch
 from offsets_store.rows import Row
-from offsets_store.schema import COLUMNS, PARTITION_COLUMN, arrow_schema
+from offsets_store.schema import COLUMNS, PARTITION_COLUMN, VERSION, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -24,13 +24,21 @@ def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
     schema = arrow_schema()
     if not rows:
         return schema.empty_table()
-    columns = zip(*rows, strict=True)
+    columns = [*zip(*rows, strict=True), (VERSION,) * len(rows)]
     return pa.table([_array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema)
 
 
 def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
-    """The table's data as rows; other columns are ignored."""
-    return list(map(Row._make, zip(*(found.column(name).to_pylist() for name in NAMES), strict=True)))
+    """The table's data as rows; other columns are ignored. SchemaMismatch: a newer release wrote one of them."""
+    *columns, versions = (found.column(name).to_pylist() for name in NAMES)
+    rows = list(map(Row._make, zip(*columns, strict=True)))
+    if (newest := max(versions, default=VERSION)) > VERSION:
+        by = rows[versions.index(newest)]
+        raise SchemaMismatch(
+            f"the offsets table's rows of group {by.consumer_group} have version {newest}: release {by.client_version}"
+            f" of pyspark-tubeclient wrote them, and this one reads and writes version {VERSION}; upgrade"
+        )
+    return rows
 
 
 def _array(values: tuple[object, ...], type_: pyarrow.DataType) -> pyarrow.Array:
@@ -53,5 +61,6 @@ def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place:
         differ = ", ".join(wrong) or f"partition columns {list(partitioned_by)}"
         raise SchemaMismatch(
             f"the Delta table at {place} is not an offsets table of this release"
-            f" (differing: {differ}); name a folder of its own as the offsets table"
+            f" (differing: {differ}); name a folder of its own as the offsets table, or upgrade if a newer release made"
+            " this one"
         )

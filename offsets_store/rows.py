@@ -47,7 +47,7 @@ COMPANION = "+companion"
 
 
 class Row(NamedTuple):
-    """One row; the fields are the columns of `offsets_store.schema.COLUMNS`, in order."""
+    """One row; the fields are the columns of `offsets_store.schema.COLUMNS` but for `rowVersion`, in order."""
 
     consumer_group: str
     topic_set: str

@@ -17,6 +17,7 @@ __all__ = [
     "PARTITION_COLUMN",
     "POSITION",
     "TABLE_PROPERTIES",
+    "VERSION",
     "WAITING",
     "Column",
     "arrow_schema",
@@ -34,6 +35,10 @@ INITIAL: Final = "initial"
 
 WAITING: Final = "waiting"
 """A row's `kind`: the partition has no offset yet, because its broker was down; see Offsets.waiting."""
+
+
+VERSION: Final = 1
+"""The `rowVersion` that this release writes and reads."""
 
 
 class Column(NamedTuple):
@@ -101,6 +106,9 @@ COLUMNS: Final = (
         "string",
         False,
         "The release that wrote the row, then `+companion` if a companion did, `(offsets reset)` if a reset did.",
+    ),
+    Column(
+        "rowVersion", "int", False, "1, of the columns and what they mean. A release refuses rows of a newer version."
     ),
 )
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple
 
 from spark_source.offsets.json_object import json_object
-from spark_source.offsets.offsets import Offsets
+from spark_source.offsets.offsets import VERSION, Offsets, check_version
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
 
@@ -85,8 +85,10 @@ class OffsetSpec:
         for key, value in entries.items():
             if key == _DEFAULT:
                 default = _place(value, f"{option}'s default entry")
+            elif key == "version":  # the offsets of a checkpoint
+                check_version(value, VERSION, f"the offsets in {option}")
             elif isinstance(value, dict):
-                offsets = Offsets.from_dict({key: value})
+                offsets = Offsets.of_stores({key: value})
                 named.update(offsets)
                 named.update({waiting: _of_text(text) for waiting, text in offsets.waiting.items()})
             else:

@@ -4,12 +4,13 @@ Spark compares offsets as text. Two texts for one map would count as new data an
 also writes the text to the checkpoint for every batch, so it is kept short: partitions of a store with equal offsets,
 the normal case, are written as one run of partition ids.
 
-    {"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}}
+    {"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}, "version": 1}
 
-The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text.
+The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text. `version` is
+that of this form: a checkpoint outlives the release that wrote it.
 
 A partition whose broker was down when the query began may have no offset yet. It waits, with a starting text in place
-of its offset (`waiting`): {"2:flights:0": {"0-3": "latest"}}.
+of its offset (`waiting`): {"2:flights:0": {"0-3": "latest"}, "version": 1}.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreKey, checked_offset
 
-__all__ = ["Offsets", "Run"]
+__all__ = ["VERSION", "Offsets", "Run", "check_version"]
+
+VERSION: Final = 1
+"""Of the canonical text."""
 
 _WAITING: Final = re.compile(r"latest|group|timestamp \d+")
 """A starting text, in place of an offset; see spark_source.offsets.offset_spec."""
@@ -62,7 +67,7 @@ class Offsets(Mapping[PartitionKey, int]):
         self.waiting: Mapping[PartitionKey, str] = {}
         """Partitions without an offset yet, sorted, with their starting texts."""
         self._positions: dict[PartitionKey, int] | None = checked
-        self._dict: dict[str, dict[str, Any]] | None = None
+        self._dict: dict[str, Any] | None = None
         self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
 
     @classmethod
@@ -99,10 +104,17 @@ class Offsets(Mapping[PartitionKey, int]):
         )
 
     @classmethod
-    def from_dict(cls, stores: object) -> Offsets:
-        """Parse the result of `to_dict`. The ConfigurationError for anything else names the store or partition."""
-        if not isinstance(stores, Mapping):
-            raise ConfigurationError(f"offsets must be a JSON object of stores, not {stores!r}")
+    def from_dict(cls, given: object) -> Offsets:
+        """Parse the result of `to_dict`. The ConfigurationError for anything else names the store, the partition or
+        the version."""
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(f"offsets must be a JSON object of stores, not {given!r}")
+        check_version(given.get("version"), VERSION, "the offsets")
+        return cls.of_stores({store: runs for store, runs in given.items() if store != "version"})
+
+    @classmethod
+    def of_stores(cls, stores: Mapping[str, Any]) -> Offsets:
+        """Parse what `to_dict` has for stores; ConfigurationError as `from_dict`."""
         parsed: dict[StoreKey, list[Run]] = {}
         waiting: dict[PartitionKey, str] = {}
         for store_text, runs in stores.items():
@@ -177,9 +189,9 @@ class Offsets(Mapping[PartitionKey, int]):
         """Return a dict of the same content, in the order of the keys."""
         return dict(self._by_key)
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the canonical form for json.dumps: by run an offset, or the starting text of waiting partitions. It is
-        shared: do not change it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the canonical form for json.dumps: by run an offset, or the starting text of waiting partitions; and
+        the version. It is shared: do not change it."""
         if self._dict is None:
             texts: dict[str, dict[str, int | str]] = {
                 str(store): {_run_text(run.first, run.last): run.offset for run in runs}
@@ -187,7 +199,8 @@ class Offsets(Mapping[PartitionKey, int]):
             }
             for store, first, last, place in _runs_of(self.waiting):
                 texts.setdefault(str(store), {})[_run_text(first, last)] = place
-            self._dict = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
+            stores = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
+            self._dict = {**stores, "version": VERSION}  # last as text too: stores begin with a digit
         return self._dict
 
     def to_json(self) -> str:
@@ -225,6 +238,20 @@ class Offsets(Mapping[PartitionKey, int]):
                 for number in run.ids
             }
         return self._positions
+
+
+def check_version(found: object, known: int, what: str) -> None:
+    """Raise ConfigurationError unless the version `found` in `what` is the one that this release knows."""
+    if type(found) is int and found > known:
+        raise ConfigurationError(
+            f"{what} have version {found}, of a newer release of pyspark-tubeclient; this one ({__version__}) reads"
+            f" version {known}: upgrade"
+        )
+    if type(found) is not int or found != known:
+        said = "no version" if found is None else f"version {found!r}"
+        raise ConfigurationError(
+            f"{what} have {said}; this release of pyspark-tubeclient ({__version__}) reads version {known}"
+        )
 
 
 def _append(runs: list[Run], first: int, last: int, offset: int) -> None:

@@ -9,7 +9,7 @@ from spark_source.offsets.offsets import Offsets
 
 __all__ = ["Json", "ParsedOffsets"]
 
-Json: TypeAlias = dict[str, dict[str, Any]]
+Json: TypeAlias = dict[str, Any]
 """Offsets in the form of Spark's checkpoint."""
 
 _KEPT = 4

@@ -140,16 +140,10 @@ class DeltaSink:
     def _completed(self, state: SinkState, snapshot: Any) -> SinkState:
         """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
         number."""
-        kept = snapshot.transactions()
-        names, iterator = [], kept.keysIterator()
-        while iterator.hasNext():
-            names.append(str(iterator.next()))
-        own = SinkRecord.transaction_id_of(self._consumer_group)
-        if own in names:
-            return replace(state, sequence=max(state.sequence, int(kept.apply(own))))
-        # An earlier release used one transaction id per checkpoint of the group.
-        never_wrote = not any(name.startswith(f"{self._consumer_group}:") for name in names)
-        return replace(state, is_whole=state.record is not None or (never_wrote and not state.is_copy))
+        kept = snapshot.transactions().get(SinkRecord.transaction_id_of(self._consumer_group))
+        if kept.isDefined():
+            return replace(state, sequence=max(state.sequence, int(kept.get())))
+        return replace(state, is_whole=state.record is not None or not state.is_copy)
 
     def _read(self, table: Any) -> SinkState:
         columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")

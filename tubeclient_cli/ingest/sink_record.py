@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_source.offsets.offsets import Offsets
+from spark_source.offsets.offsets import Offsets, check_version
 from tubeclient_cli.ingest.staged import StagedBad
 
 __all__ = ["SinkRecord"]
 
 _FIELD = "tubeclient"
+_VERSION = 1
+"""Of the record's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,11 @@ class SinkRecord:
     ends: Offsets
     """The table has everything before these offsets, from all topics that the group has ever written to it."""
     sequence: int = 0
-    """The group's number of the commit, across checkpoints; 0 in commits of an earlier release, which counted per
-    checkpoint."""
+    """The group's number of the commit, from 1 on, across checkpoints."""
     based_on: int | None = None
     """The table's version that the job had read before; None if there was no table."""
     masters: tuple[str, ...] = ()
-    """ "host:port" of the masters of the rows' cluster; () in commits of an earlier release."""
+    """ "host:port" of the masters of the rows' cluster."""
     bad: StagedBad | None = None
     """The batch's bad records, and the table for them; None if the group never had such a table."""
     undone: tuple[tuple[int, int], ...] = ()
@@ -62,6 +63,7 @@ class SinkRecord:
     def to_json(self) -> str:
         """The commit's userMetadata."""
         record: dict[str, Any] = {
+            "version": _VERSION,
             "consumerGroup": self.consumer_group,
             "queryId": self.query_id,
             "batchId": self.batch_id,
@@ -86,7 +88,7 @@ class SinkRecord:
 
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
-        """Parse a commit's userMetadata; None if this job did not write it."""
+        """Parse a commit's userMetadata; None if this job did not write it. ConfigurationError: a newer release did."""
         try:
             document = json.loads(text or "")
         except ValueError:
@@ -94,15 +96,16 @@ class SinkRecord:
         record = document.get(_FIELD) if isinstance(document, Mapping) else None
         if not isinstance(record, Mapping):
             return None
+        check_version(record.get("version"), _VERSION, "the ingest job's commits to the target")
         bad = record.get("badRecords")
         return cls(
             str(record["consumerGroup"]),
             str(record["queryId"]),
             int(record["batchId"]),
             Offsets.from_dict(record["endOffsets"]),
-            int(record.get("sequence", 0)),
-            record.get("basedOn"),
-            tuple(map(str, record.get("masterServers", ()))),
+            int(record["sequence"]),
+            record["basedOn"],
+            tuple(map(str, record["masterServers"])),
             _staged_bad(bad) if bad is not None else None,
             tuple((int(first), int(last)) for first, last in record.get("undone", ())),
             int(record.get("knownFrom", 1)),

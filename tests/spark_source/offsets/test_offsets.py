@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets, Run
 from tests.spark_source.examples import offset_maps
 from tubeclient.errors import ConfigurationError
@@ -26,7 +27,8 @@ def test_text_is_by_store_and_by_run_of_partitions() -> None:
             **{key(f"1:flights:{n}"): 588 for n in (10001, 10002, 10003)},
         }
     )
-    assert offsets.to_json() == '{"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}}'
+    stores = '"1:flights:0": {"0-3": 2800}, "1:flights:1": {"10000": 560, "10001-10003": 588}'
+    assert offsets.to_json() == f'{{{stores}, "version": 1}}'
 
 
 def test_ten_thousand_partitions_in_step_take_a_few_kilobytes() -> None:
@@ -39,7 +41,8 @@ def test_ten_thousand_partitions_in_step_take_a_few_kilobytes() -> None:
 
 def test_a_run_does_not_cross_stores_brokers_or_gaps() -> None:
     offsets = Offsets.of({key("1:t:9999"): 28, key("1:t:10000"): 28, key("2:t:10001"): 28, key("1:t:10002"): 28})
-    assert offsets.to_dict() == {"1:t:0": {"9999": 28}, "1:t:1": {"10000": 28, "10002": 28}, "2:t:1": {"10001": 28}}
+    stores = {"1:t:0": {"9999": 28}, "1:t:1": {"10000": 28, "10002": 28}, "2:t:1": {"10001": 28}}
+    assert offsets.to_dict() == {**stores, "version": 1}
 
 
 @given(offset_maps)
@@ -75,12 +78,12 @@ def test_what_waits_has_a_text_and_is_no_position(
 def test_what_waits_is_written_in_runs_beside_offsets() -> None:
     waiting = {key(f"1:t:{number}"): "latest" for number in (1, 2, 4)}
     offsets = Offsets.of({key("1:t:0"): 28, key("1:t:3"): 28}).with_waiting(waiting)
-    assert offsets.to_dict() == {"1:t:0": {"0": 28, "1-2": "latest", "3": 28, "4": "latest"}}
+    assert offsets.to_dict() == {"1:t:0": {"0": 28, "1-2": "latest", "3": 28, "4": "latest"}, "version": 1}
     for wrong in ("soon", "-1", "timestamp", "earliest"):
         with pytest.raises(ConfigurationError, match=f"the offset '{wrong}' of 1:t:0, partitions 1 is not a whole"):
-            Offsets.from_dict({"1:t:0": {"1": wrong}})
+            Offsets.of_stores({"1:t:0": {"1": wrong}})
     with pytest.raises(ConfigurationError, match="the offsets name partition 1:t:1 twice"):
-        Offsets.from_dict({"1:t:0": {"0-2": 28, "1": "latest"}})
+        Offsets.of_stores({"1:t:0": {"0-2": 28, "1": "latest"}})
 
 
 @given(offset_maps, offset_maps)
@@ -106,8 +109,9 @@ def test_text_is_sorted_and_shortest(positions: dict[PartitionKey, int]) -> None
             str(n): at for run, at in runs.items() for n in range(int(run.split("-")[0]), int(run.split("-")[-1]) + 1)
         }
         for store, runs in json.loads(text).items()
+        if store != "version"
     }
-    assert Offsets.from_dict(split).to_json() == text
+    assert Offsets.of_stores(split).to_json() == text
 
 
 @pytest.mark.parametrize(
@@ -115,26 +119,51 @@ def test_text_is_sorted_and_shortest(positions: dict[PartitionKey, int]) -> None
     [
         ("[]", "JSON object of stores"),
         ("{", "not JSON"),
-        ('{"1:t": {"0": 0}}', "not a store"),
-        ('{"x:t:0": {"0": 0}}', "not a store"),
-        ('{"1:t:0": 28}', "JSON object of partition ids"),
-        ('{"1:t:0": {"a": 28}}', "is not a run of partition ids"),
-        ('{"1:t:0": {"3-": 28}}', "is not a run of partition ids"),
-        ('{"1:t:0": {"3-1": 28}}', "ends before it starts"),
-        ('{"1:t:0": {"10000": 28}}', "whose ids are 0 to 9999"),
-        ('{"1:t:1": {"9999-10000": 28}}', "whose ids are 10000 to 19999"),
-        ('{"1:t:0": {"9999-10000": 28}}', "whose ids are 0 to 9999"),
-        ('{"1:t:0": {"0-3": 28, "2": 28}}', "1:t:2 twice"),
-        ('{"1:t:0": {"0-3": 28, "3": 56}}', "1:t:3 twice"),
-        ('{"1:t:0": {"0": 27}}', "multiple of 28"),
-        ('{"1:t:0": {"0": -28}}', "multiple of 28"),
-        ('{"1:t:0": {"0": "28"}}', "whole number"),
-        ('{"1:t:0": {"0": true}}', "whole number"),
+        ('{"1:t": {"0": 0}, "version": 1}', "not a store"),
+        ('{"x:t:0": {"0": 0}, "version": 1}', "not a store"),
+        ('{"1:t:0": 28, "version": 1}', "JSON object of partition ids"),
+        ('{"1:t:0": {"a": 28}, "version": 1}', "is not a run of partition ids"),
+        ('{"1:t:0": {"3-": 28}, "version": 1}', "is not a run of partition ids"),
+        ('{"1:t:0": {"3-1": 28}, "version": 1}', "ends before it starts"),
+        ('{"1:t:0": {"10000": 28}, "version": 1}', "whose ids are 0 to 9999"),
+        ('{"1:t:1": {"9999-10000": 28}, "version": 1}', "whose ids are 10000 to 19999"),
+        ('{"1:t:0": {"9999-10000": 28}, "version": 1}', "whose ids are 0 to 9999"),
+        ('{"1:t:0": {"0-3": 28, "2": 28}, "version": 1}', "1:t:2 twice"),
+        ('{"1:t:0": {"0-3": 28, "3": 56}, "version": 1}', "1:t:3 twice"),
+        ('{"1:t:0": {"0": 27}, "version": 1}', "multiple of 28"),
+        ('{"1:t:0": {"0": -28}, "version": 1}', "multiple of 28"),
+        ('{"1:t:0": {"0": "28"}, "version": 1}', "whole number"),
+        ('{"1:t:0": {"0": true}, "version": 1}', "whole number"),
     ],
 )
 def test_other_texts_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Offsets.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (
+            "2",
+            r"the offsets have version 2, of a newer release of pyspark-tubeclient; this one .* reads version 1: up",
+        ),
+        ("0", "the offsets have version 0; this release"),
+        ('"1"', "the offsets have version '1'; this release"),
+        ("true", "the offsets have version True; this release"),
+        ("null", "the offsets have no version; this release"),
+    ],
+)
+def test_other_versions_are_refused_by_name(version: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Offsets.parse(f'{{"1:t:0": {{"0": 28}}, "version": {version}}}')
+    with pytest.raises(ConfigurationError, match=message.replace("the offsets", "the offsets in startingOffsets")):
+        OffsetSpec.parse(f'{{"1:t:0": {{"0": 28}}, "version": {version}}}', "startingOffsets")
+
+
+def test_what_a_checkpoint_has_can_be_given_as_starting_offsets() -> None:
+    offsets = Offsets.of({key("1:t:0"): 28, key("1:t:1"): 28})
+    assert OffsetSpec.parse(offsets.to_json(), "startingOffsets").named == ((key("1:t:0"), 28), (key("1:t:1"), 28))
 
 
 def test_of_refuses_what_is_no_offset() -> None:
@@ -172,6 +201,6 @@ def test_runs_of_any_length_are_joined(positions: dict[PartitionKey, int]) -> No
 
 
 def test_hash_follows_equality() -> None:
-    one, other = Offsets.of({key("1:t:0"): 28}), Offsets.parse('{"1:t:0": {"0": 28}}')
+    one, other = Offsets.of({key("1:t:0"): 28}), Offsets.parse('{"1:t:0": {"0": 28}, "version": 1}')
     assert one == other
     assert hash(one) == hash(other)

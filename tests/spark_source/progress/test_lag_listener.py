@@ -20,10 +20,10 @@ from tubeclient.assignment import Assignment, Hints
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
 
-OURS = {"endOffset": {"1:t:0": {"0-1": 280}}, "latestOffset": {"1:t:0": {"0-1": 560}}}
+OURS = {"endOffset": {"1:t:0": {"0-1": 280}, "version": 1}, "latestOffset": {"1:t:0": {"0-1": 560}, "version": 1}}
 KAFKAS = {"endOffset": {"t": {"0": 10}}, "latestOffset": {"t": {"0": 20}}}
 RATE = {"endOffset": 5, "latestOffset": 7}
-UNKNOWN = {"endOffset": {"1:t:0": {"0-1": 280}}, "latestOffset": None}
+UNKNOWN = {"endOffset": {"1:t:0": {"0-1": 280}, "version": 1}, "latestOffset": None}
 
 
 def progress(*sources: dict[str, Any], **more: Any) -> SimpleNamespace:

@@ -215,8 +215,8 @@ def listen(recorded: Recorded, **more: Any) -> OffsetsListener:
 
 def ours(offset: int, topic: str = "t", latest: int | None = 2800) -> dict[str, Any]:
     return {
-        "endOffset": {f"1:{topic}:0": {"0": offset}},
-        "latestOffset": None if latest is None else {f"1:{topic}:0": {"0": latest}},
+        "endOffset": {f"1:{topic}:0": {"0": offset}, "version": 1},
+        "latestOffset": None if latest is None else {f"1:{topic}:0": {"0": latest}, "version": 1},
     }
 
 
@@ -243,7 +243,7 @@ def test_only_the_named_query_and_the_groups_topics_count() -> None:
     assert recorded.ends == []
     listener.onQueryProgress(progress({"endOffset": 5}, ours(28, topic="u"), ours(56)))
     assert listener.flush(30)
-    listener.onQueryProgress(progress({**ours(84, latest=None), "startOffset": {"1:t:0": {"0": 56}}}))
+    listener.onQueryProgress(progress({**ours(84, latest=None), "startOffset": {"1:t:0": {"0": 56}, "version": 1}}))
     assert listener.flush(30)
     assert recorded.ends == [
         [PartitionProgress(FIRST, 56, 2800)],
@@ -268,7 +268,7 @@ def test_the_table_is_told_when_the_batch_was_complete() -> None:
 def test_a_pattern_names_topics_too() -> None:
     recorded = Recorded()
     listener = listen(recorded, topics=(), pattern="t.*")
-    both = {"endOffset": {"1:t1:0": {"0": 28}, "1:u:0": {"0": 56}}, "latestOffset": None}
+    both = {"endOffset": {"1:t1:0": {"0": 28}, "1:u:0": {"0": 56}, "version": 1}, "latestOffset": None}
     listener.onQueryProgress(progress(both))
     assert listener.flush(30)
     assert recorded.ends == [[PartitionProgress(PartitionKey(1, "t1", 0), 28)]]

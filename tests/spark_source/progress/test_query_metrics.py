@@ -12,7 +12,11 @@ from prometheus_client import CollectorRegistry
 from spark_source.progress.query_counts import QUERY_METRICS
 from spark_source.progress.query_metrics import QueryMetrics
 
-ENDS = {"endOffset": {"1:t:0": {"0-1": 280}}, "latestOffset": {"1:t:0": {"0-1": 560}}, "numInputRows": 20}
+ENDS = {
+    "endOffset": {"1:t:0": {"0-1": 280}, "version": 1},
+    "latestOffset": {"1:t:0": {"0-1": 560}, "version": 1},
+    "numInputRows": 20,
+}
 KAFKAS = {"endOffset": {"t": {"0": 10}}, "latestOffset": {"t": {"0": 20}}, "numInputRows": 7}
 
 

@@ -30,7 +30,7 @@ def cluster(*, down: bool = True) -> FakeCluster:
 
 def waits(near: int, far: str) -> dict[str, Any]:
     """As Spark keeps it: the first broker's partition at a row, the other waiting for a place."""
-    return {"1:t:0": {"0": near * ROW}, "2:t:0": {"0": far}}
+    return {"1:t:0": {"0": near * ROW}, "2:t:0": {"0": far}, "version": 1}
 
 
 MINUTE_5 = 5 * 60_000
@@ -39,7 +39,7 @@ MINUTE_5 = 5 * 60_000
 @pytest.mark.parametrize(
     ("starting", "start", "entered"),
     [
-        ({"startingOffsets": "earliest"}, {"1:t:0": {"0": 84}}, 3),
+        ({"startingOffsets": "earliest"}, as_json({"1:t:0": 3}), 3),
         ({"startingOffsets": "latest"}, waits(10, "latest"), 12),
         ({"startingOffsets": '{"1:t:0": 112, "2:t:0": -1}'}, waits(4, "latest"), 12),
         ({"startingOffsets": '{"1:t:0": "earliest", "default": "latest"}'}, waits(3, "latest"), 12),
@@ -90,7 +90,7 @@ def test_the_groups_place_is_settled_when_all_were_asked_who_may_know_the_topic(
     one_down.positions = {key("2:t:0"): 5 * ROW}
     one = planner(one_down, clock, startingOffsets="group", groupFallback="latest")
     start = one.initial()
-    assert start == {"1:t:0": {"0": "group"}, "2:t:0": {"0": "group"}}
+    assert start == {"1:t:0": {"0": "group"}, "2:t:0": {"0": "group"}, "version": 1}
     for _ in range(5):
         clock.now += 60
         assert one.latest(start, None) is start

@@ -263,7 +263,9 @@ def test_tasks_are_told_what_is_known_of_offsets() -> None:
     assert rules(FakeCluster(partitions=2), assign='["1:t:0"]') == [OffsetRule.UNKNOWN]
     # A partition was added since the batch was planned: what had offsets keeps them.
     assert rules(FakeCluster(partitions=2)) == [OffsetRule.IF_COMPLETE]
-    two = planner(FakeCluster(partitions=2)).partitions({"1:t:0": {"0-1": 0}}, {"1:t:0": {"0-1": 4 * ROW}})
+    two = planner(FakeCluster(partitions=2)).partitions(
+        {"1:t:0": {"0-1": 0}, "version": 1}, {"1:t:0": {"0-1": 4 * ROW}, "version": 1}
+    )
     assert [one.offset_rule_of(read.partition) for one in two for read in one.ranges] == [OffsetRule.UNKNOWN] * 2
 
 

@@ -36,7 +36,7 @@ def test_a_topic_that_went_and_came_again_is_read_from_its_beginning(
     layouts, cluster.layouts = cluster.layouts, []
     clock.now += 60
     forgotten = one.latest(start, None)
-    assert forgotten == {}
+    assert forgotten == as_json({})
     assert one.partitions(start, forgotten) == []
     assert one.latest(forgotten, None) is forgotten
     cluster.layouts, cluster.rows[STORE] = layouts, (0, rows)

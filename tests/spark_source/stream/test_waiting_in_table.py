@@ -66,7 +66,7 @@ def test_a_topic_of_which_all_waits_is_known(tmp_path: Path) -> None:
     one.complete(start)
     one.close()
     new = planner(all_down, clock, offsetsTable=table, startingOffsets="group", groupFallback="earliest")
-    assert new.initial() == {"1:t:0": {"0": 84}, "2:t:0": {"0": "latest"}}
+    assert new.initial() == {"1:t:0": {"0": 84}, "2:t:0": {"0": "latest"}, "version": 1}
 
 
 def test_a_new_checkpoint_that_begins_while_the_broker_is_out_of_the_cluster_lets_it_wait_too(tmp_path: Path) -> None:

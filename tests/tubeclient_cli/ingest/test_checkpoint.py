@@ -10,7 +10,7 @@ from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
 
 def test_the_offset_log_is_read_as_spark_writes_it() -> None:
-    text = 'v1\n{"batchWatermarkMs":0}\n{"1:clicks:0": {"0": 280}}'
+    text = 'v1\n{"batchWatermarkMs":0}\n{"1:clicks:0": {"0": 280}, "version": 1}'
     assert parse_offset_log(text) == {PartitionKey(1, "clicks", 0): 280}
 
 

@@ -15,8 +15,8 @@ SPARKS: dict[str, Any] = {
     "numInputRows": 30,
     "sources": [
         {
-            "latestOffset": {"1:clicks:0": {"0-1": 2800}, "1:clicks:1": {"10000": 280}},
-            "endOffset": {"1:clicks:0": {"0-1": 1400}, "1:clicks:1": {"10000": 280}},
+            "latestOffset": {"1:clicks:0": {"0-1": 2800}, "1:clicks:1": {"10000": 280}, "version": 1},
+            "endOffset": {"1:clicks:0": {"0-1": 1400}, "1:clicks:1": {"10000": 280}, "version": 1},
         }
     ],
 }

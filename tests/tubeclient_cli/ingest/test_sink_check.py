@@ -190,7 +190,7 @@ def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
 def test_a_cluster_whose_masters_come_and_go_is_the_same_one() -> None:
     for masters, former in ((EAST, ()), (("10.9.0.1:8715", EAST[1]), ()), (("10.9.0.1:8715",), (EAST[0],))):
         check_cluster(FROM_EAST, "/lake/t", masters, former)
-    # An earlier release did not say.
+    # Who wrote the rows did not say.
     check_cluster(STATE, "/lake/t", ("10.9.0.1:8715",))
     check_cluster(SinkState(), "/lake/t", ("10.9.0.1:8715",))
 

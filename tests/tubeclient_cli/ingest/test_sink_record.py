@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spark_source.offsets.offsets import Offsets
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad
@@ -23,6 +24,7 @@ def test_a_record_survives_the_commit() -> None:
     assert json.loads(RECORD.to_json())["tubeclient"]["endOffsets"] == {
         "1:clicks:0": {"0": 280},
         "1:clicks:1": {"10000": 560},
+        "version": 1,
     }
 
 
@@ -46,11 +48,14 @@ def test_the_table_has_what_restore_did_not_undo() -> None:
     assert replace(record, undone=()).held == ((1, 12),)
 
 
-def test_a_record_of_an_earlier_release_has_neither_number_nor_masters() -> None:
-    text = (
-        '{"tubeclient": {"consumerGroup": "g", "queryId": "q", "batchId": 3, "endOffsets": {"1:clicks:0": {"0": 28}}}}'
-    )
-    assert SinkRecord.parse(text) == SinkRecord("g", "q", 3, Offsets({A: 28}), 0, None, ())
+@pytest.mark.parametrize(
+    ("version", "message"), [(2, "commits to the target have version 2, of a newer release"), (None, "have no version")]
+)
+def test_a_record_of_another_version_is_refused_by_name(version: int | None, message: str) -> None:
+    document = json.loads(RECORD.to_json())
+    document["tubeclient"]["version"] = version
+    with pytest.raises(ConfigurationError, match=message):
+        SinkRecord.parse(json.dumps(document))
 
 
 @pytest.mark.parametrize("text", [None, "", "by hand", "[1]", '"x"', '{"other": {}}', '{"tubeclient": 1}'])
