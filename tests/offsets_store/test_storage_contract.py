@@ -187,3 +187,24 @@ def test_another_table_is_refused(place: Place) -> None:
         SchemaMismatch, match=r"not an offsets table of this release \(differing: topicSet, .*strange\)"
     ):
         place.open().latest(KEY)
+
+
+def test_rows_of_a_newer_version_are_refused_by_name(place: Place) -> None:
+    """Whoever has upgraded one of two jobs that share a table reads of it; other groups are not concerned."""
+    run = place.open().open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    other = place.open().open_run(GroupKey("other_etl", ["clicks"]), 1)
+    found = DeltaTable(place.folder).to_pyarrow_table(filters=[("consumerGroup", "=", "clicks_etl")])
+    at_version = found.column_names.index("rowVersion")
+    newer = found.set_column(at_version, found.schema.field("rowVersion"), pa.array([2] * len(found), pa.int32()))
+    write_deltalake(place.folder, newer, mode="overwrite", predicate="consumerGroup = 'clicks_etl'")
+    text = r"group clicks_etl have version 2: release 9\.9 of pyspark-tubeclient wrote them, .* version 1; upgrade"
+    for use in (
+        lambda: run.record(at({FIRST: 56})),
+        lambda: place.open().open_run(KEY, 1, force=True),
+        lambda: place.open().positions("clicks_etl", ["clicks"]),
+    ):
+        with pytest.raises(SchemaMismatch, match=text):
+            use()
+    other.record(at({SECOND: 28}))
+    assert place.open().positions("other_etl", ["clicks"]) == {SECOND: 28}

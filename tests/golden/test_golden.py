@@ -1,0 +1,72 @@
+"""What earlier versions left on disk is gone on from: a checkpoint, an offsets table, and a target with the job's commits.
+
+`tests.golden.make` says how the files came about.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.golden.make import PARTS, SENT
+from tests.tubeclient_cli.ingest.bench import KEYS, Bench
+from tubeclient_cli.ingest.sink_record import SinkRecord
+
+pytestmark = pytest.mark.spark
+
+VERSIONS = sorted(folder.name for folder in Path(__file__).parent.glob("v*"))
+
+
+@pytest.fixture(params=VERSIONS)
+def golden(request: pytest.FixtureRequest, bench: Bench) -> Bench:
+    """A job whose files a release with this version wrote."""
+    for part in PARTS:
+        shutil.copytree(Path(__file__).parent / request.param / part, bench.folder / part)
+    bench.send(SENT)
+    record = SinkRecord.parse(DeltaTable(bench.settings.target).history(1)[0]["userMetadata"])
+    assert record is not None
+    bench.settings = replace(bench.settings, former_masters=",".join(record.masters))
+    return bench
+
+
+@pytest.mark.parametrize("checkpoint", ["checkpoint", "checkpoint-2"])
+def test_a_job_goes_on_from_the_files_of_a_version(golden: Bench, checkpoint: str) -> None:
+    assert golden.table_positions() == dict.fromkeys(KEYS, 28 * 25)
+    golden.send(20)
+    events = golden.run(checkpoint)
+    assert [event.rows for event in events] == [20]
+    assert golden.repeated_or_missing() == {}
+    assert golden.table_positions() == dict.fromkeys(KEYS, 28 * 35)
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused_by_name(golden: Bench) -> None:
+    newest = golden.folder / "checkpoint" / "offsets" / "2"
+    text = newest.read_text()
+    assert '"version": 1' in text
+    newest.write_text(text.replace('"version": 1', '"version": 2'))
+    (golden.folder / "checkpoint" / "commits" / "2").unlink()
+    golden.send(20)
+    with pytest.raises(Exception, match="the offsets have version 2, of a newer release of pyspark-tubeclient"):
+        golden.run()
+
+
+def test_a_query_says_that_its_checkpoint_is_of_a_newer_version(golden: Bench, tmp_path: Path) -> None:
+    settings = golden.settings
+    offsets = golden.folder / "checkpoint" / "offsets" / "2"
+    *head, last = offsets.read_text().splitlines()
+    newer = json.dumps({**json.loads(last), "version": 2, "epochs": [1]})
+    offsets.write_text("\n".join([*head, newer]))
+    frame = golden.spark.readStream.format("tubeclient").options(
+        masterServers=settings.master_servers,
+        masterWebPort=settings.source_options["masterWebPort"],
+        consumerGroup="another",
+        subscribe="clicks",
+    )
+    rows = frame.load().writeStream.format("noop").option("checkpointLocation", str(golden.folder / "checkpoint"))
+    with pytest.raises(Exception, match="the offsets have version 2, of a newer release of pyspark-tubeclient"):
+        rows.trigger(availableNow=True).start().awaitTermination(60)
