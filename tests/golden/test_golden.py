@@ -1,4 +1,4 @@
-"""What earlier versions left on disk is gone on from: a checkpoint, an offsets table, and a target with the job's commits.
+"""Files of earlier versions are gone on from: a checkpoint, an offsets table, and a target with the job's commits.
 
 `tests.golden.make` says how the files came about.
 """
