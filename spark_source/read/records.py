@@ -32,6 +32,7 @@ class RecordRows:
         self.schema: pa.Schema = arrow_schema(rows)
         self._of_messages = [name for name in _OF_MESSAGES if name in self.schema.names]
         """Taken for each record: bodies of packs must not be among them."""
+        self._has_attributes = "attributes" in self._of_messages
         self._keep_bad = rows.bad_messages == "keep"
         self._streams = pa.array(sorted(streams), pa.string())
         self._decoder = RecordDecoder(rows.payload, zone=zone)
@@ -50,13 +51,19 @@ class RecordRows:
             bad = messages.filter(pc.invert(is_good))
             yield self._bad_rows(bad, bad.column("badReason"), same)
         attributes = [dict(pairs) for pairs in good.column("attributes").to_pylist()]
-        for columns in self._decoder.decode(good.column("value").to_pylist(), attributes):
+        tags = good.column("messageType").to_pylist()
+        repeated = [len(tag or "") + self._attribute_bytes(own) for tag, own in zip(tags, attributes, strict=True)]
+        for columns in self._decoder.decode(good.column("value").to_pylist(), attributes, repeated):
             if columns.bad and not self._keep_bad:
                 raise CorruptMessage(columns.bad[0].reason, number=columns.bad[0].number)
             yield self._rows(good, columns, same)
             if columns.bad:
                 numbers, reasons = zip(*columns.bad, strict=True)
                 yield self._bad_rows(good.take(pa.array(numbers)), pa.array(reasons, pa.string()), same)
+
+    def _attribute_bytes(self, attributes: dict[str, str]) -> int:
+        """What a message's attributes take in each of its records."""
+        return sum(len(text) for pair in attributes.items() for text in pair) if self._has_attributes else 0
 
     def _rows(
         self, messages: pa.RecordBatch, columns: RecordColumns, same: Callable[[int], list[pa.Array]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -41,10 +41,12 @@ class Limits:
 
     max_bytes: int = 64 << 20
     max_records: int = 1_000_000
+    max_repeated_bytes: int = 512 << 20
+    """What is in a message once and in columns for each record, in all records together: attributes, ids, tag."""
 
     def less(self, count: int, records: int) -> Limits:
         """The limits that are left after a block of `count` bytes with so many records."""
-        return Limits(self.max_bytes - count, self.max_records - records)
+        return replace(self, max_bytes=self.max_bytes - count, max_records=self.max_records - records)
 
     def check_bytes(self, count: int, what: str) -> None:
         """Raise CorruptMessage if `what` would have more than `max_bytes`."""

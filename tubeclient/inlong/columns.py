@@ -21,7 +21,11 @@ _NO_STOP: Final = (1 << 31) - 1
 
 _NOTHING: Final = pa.array([], pa.binary())
 _RECORD_BYTES: Final = 64
-"""What a record takes besides its body, about."""
+"""What a record takes besides its body and what it has from its message or run, about."""
+_PAIR_BYTES: Final = 8
+"""What a pair of texts takes in a column besides the texts."""
+_DICT_BYTES: Final = 100
+"""What a pair takes in a dictionary, about."""
 
 
 class Record(NamedTuple):
@@ -49,6 +53,14 @@ class Segment(NamedTuple):
     attributes: dict[str, str]
     records: int
     """Number of records."""
+
+    def repeated_bytes(self, of_message: int) -> int:
+        """About how many bytes its records take in columns besides their bodies; `of_message` are those of each record
+        for what it has from its message."""
+        ids = len(self.origin.group_id or "") + len(self.origin.stream_id or "")
+        texts = sum(map(len, self.attributes)) + sum(map(len, self.attributes.values()))
+        pairs = len(self.attributes)
+        return self.records * (of_message + ids + texts + pairs * _PAIR_BYTES) + pairs * _DICT_BYTES
 
 
 class RecordColumns(NamedTuple):
@@ -104,6 +116,10 @@ class ColumnBuilder:
     def add_bad(self, number: int, reason: str) -> None:
         """Add a message that cannot be parsed."""
         self._bad.append(BadMessage(number, reason))
+
+    def add_repeated(self, size: int) -> None:
+        """Count bytes of columns that are not in the bodies."""
+        self.size += size
 
     def add_plain(self, number: int, segments: list[Segment], bodies: list[bytes]) -> None:
         """Add the records of a message as separate bodies."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
+from itertools import repeat
 
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, NO_ORIGIN, Origin, parse_pairs
@@ -33,16 +34,22 @@ class RecordDecoder:
         self._limits = limits or Limits()
         self._batch_bytes = batch_bytes
 
-    def decode(self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]]) -> Iterator[RecordColumns]:
+    def decode(
+        self,
+        bodies: Sequence[bytes],
+        attributes: Sequence[Mapping[str, str]],
+        repeated_bytes: Sequence[int] | None = None,
+    ) -> Iterator[RecordColumns]:
         """Yield the records of messages, in order, about `batch_bytes` of columns at a time.
 
-        `attributes` are those of the messages. A message that cannot be parsed gives no record and is in `bad`; a
-        message is never split.
+        `attributes` are those of the messages, `repeated_bytes` what the caller repeats of each for each of its
+        records. A message that cannot be parsed gives no record and is in `bad`; a message is never split.
         """
         builder = ColumnBuilder()
-        for number, (body, own) in enumerate(zip(bodies, attributes, strict=True)):
+        repeated = repeat(0) if repeated_bytes is None else repeated_bytes
+        for number, (body, own, of_message) in enumerate(zip(bodies, attributes, repeated, strict=False)):
             try:
-                self._add(builder, number, body, own)
+                self._add(builder, number, body, own, of_message)
             except CorruptMessage as error:
                 builder.add_bad(number, str(error))
             if builder.size >= self._batch_bytes:
@@ -51,7 +58,9 @@ class RecordDecoder:
         if builder.used:
             yield builder.columns()
 
-    def _add(self, builder: ColumnBuilder, number: int, body: bytes, message: Mapping[str, str]) -> None:
+    def _add(
+        self, builder: ColumnBuilder, number: int, body: bytes, message: Mapping[str, str], of_message: int
+    ) -> None:
         wrapping = wrapping_of(message, body, self._payload)
         if wrapping is Wrapping.RAW:
             origin = Origin.of_message(message) if MESSAGE_GROUP_ID in message else NO_ORIGIN
@@ -59,11 +68,15 @@ class RecordDecoder:
         elif wrapping is Wrapping.MESSAGE_OBJS:
             found = records_of_objs(message, body, self._limits)
             group_id, stream_id, _ = Origin.of({}, message, self._zone)
-            segments = [
-                Segment(Origin(group_id, stream_id, time_ms), own, 1)
-                for time_ms, own in zip(found.times_ms, found.attributes, strict=True)
-            ]
+            segments, size = self._held(
+                (
+                    Segment(Origin(group_id, stream_id, time_ms), own, 1)
+                    for time_ms, own in zip(found.times_ms, found.attributes, strict=True)
+                ),
+                of_message,
+            )
             builder.add_plain(number, segments, found.bodies)
+            builder.add_repeated(size)
         else:
             version = version_of(body)
             if version is None:
@@ -76,7 +89,25 @@ class RecordDecoder:
                 if version == 4
                 else list(runs_of_pack(body, self._limits))
             )
-            builder.add_runs(number, [segment for run in runs for segment in self._segments(run, message)], runs)
+            segments, size = self._held(
+                (segment for run in runs for segment in self._segments(run, message)), of_message
+            )
+            builder.add_runs(number, segments, runs)
+            builder.add_repeated(size)
+
+    def _held(self, segments: Iterable[Segment], of_message: int) -> tuple[list[Segment], int]:
+        """The segments of a message, and what its records repeat, in bytes. CorruptMessage if that is too much: a few
+        bytes can be many records, and each has the attributes of all."""
+        held, size, most = [], 0, self._limits.max_repeated_bytes
+        for segment in segments:
+            size += segment.repeated_bytes(of_message)
+            if size > most:
+                raise CorruptMessage(
+                    f"the attributes that the message's records have in common would take more than {most} bytes, as"
+                    " each record has them; no more are taken"
+                )
+            held.append(segment)
+        return held, size
 
     def _segments(self, run: Run, message: Mapping[str, str]) -> Iterator[Segment]:
         if not run.has_own:

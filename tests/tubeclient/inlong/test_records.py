@@ -351,3 +351,35 @@ def test_names_of_the_message_count_before_the_numbers_of_version_4() -> None:
     pack = encode_bin_pack([b"x"], {}, data_time_s=5, numbers=(7, 8))
     [found] = records_of(pack, {"inlongGroupId": "g", "inlongStreamId": "s"})
     assert found.origin == Origin("g", "s", 5000)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_few_bytes_cannot_become_columns_without_end(version: int) -> None:
+    """A block unpacks to many records, and each has the attributes that its pack has once."""
+    common = {**ATTRIBUTES, "groupId": "g" * 1_000}
+    bodies = [b""] * 1_000
+    limits = RecordDecoder(limits=Limits(max_repeated_bytes=1_000_000))
+    if version == 4:
+        pack = encode_bin_pack(bodies, common, data_time_s=1)
+    else:
+        records: Any = [OwnRecord(body, {}) for body in bodies] if version == 3 else bodies
+        pack = encode_pack([RecordGroup(common, records)], version, made_ms=5)  # type: ignore[arg-type]
+    assert len(pack) < 5_000
+    assert "would take more than 1000000 bytes" in reason(pack, {}, limits)
+    assert len(records_of(pack, {}, RecordDecoder(limits=Limits(max_repeated_bytes=3_000_000)))) == 1_000
+
+
+@pytest.mark.parametrize("names", ["message", "caller"])
+def test_what_records_have_from_their_message_counts_too(names: str) -> None:
+    objects = encode_message_objs([OwnRecord(b"", {})] * 100, [0] * 100)
+    limits = RecordDecoder(limits=Limits(max_repeated_bytes=100_000))
+    own, of_message = ({**OBJECTS, "inlongGroupId": "g" * 1_000}, 0) if names == "message" else (OBJECTS, 1_000)
+    [found] = limits.decode([objects, objects], [{**own, "compressType": "2"}] * 2, [of_message, of_message])
+    assert [one.number for one in found.bad] == [0, 1]
+
+
+def test_columns_are_as_large_with_attributes_as_without() -> None:
+    """Messages whose attributes fill a batch are not put together with more."""
+    pack = encode_pack([RecordGroup({**ATTRIBUTES, "groupId": "g" * 1_000}, [b""] * 100)], made_ms=1)
+    found = RecordDecoder(batch_bytes=300_000).decode([pack] * 4, [{}] * 4)
+    assert [len(columns.bodies) for columns in found] == [200, 200]
