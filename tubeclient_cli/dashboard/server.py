@@ -140,6 +140,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_TIMEOUT_S
 
     def do_GET(self) -> None:
+        if "Transfer-Encoding" in self.headers or self.headers.get("Content-Length", "0").strip() != "0":
+            # Its body is not read, and would be taken for the next request: behind a proxy, that of somebody else.
+            self.close_connection = True
+            self._text(HTTPStatus.BAD_REQUEST, "A request to read has no body.")
+            return
         if not is_own_host(self.headers.get("Host"), self.server.host_names):
             self._text(
                 HTTPStatus.MISDIRECTED_REQUEST,

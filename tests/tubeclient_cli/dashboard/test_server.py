@@ -112,6 +112,23 @@ def test_nothing_can_be_written(server: PageServer, method: str) -> None:
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
+@pytest.mark.parametrize("header", ["Content-Length: 47", "Content-Length: x", "Transfer-Encoding: chunked"])
+def test_a_body_is_not_taken_for_the_next_request(server: PageServer, header: str) -> None:
+    """A proxy that keeps its connection would give the second answer to somebody else."""
+    inner = b"GET /data.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as connection:
+        connection.sendall(b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n" + header.encode() + b"\r\n\r\n")
+        connection.sendall(inner)
+        answer = b""
+        try:
+            while part := connection.recv(65_536):
+                answer += part
+        except ConnectionResetError:
+            pass  # what it has not read, it drops
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 @pytest.mark.parametrize("path", ["/data.json", "/partitions.json", "/"])
 def test_too_many_fields_get_an_answer(server: PageServer, path: str) -> None:
     status, _, body = ask(server, f"{path}?{'&'.join('group=g' for _ in range(21))}")
