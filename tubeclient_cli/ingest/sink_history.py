@@ -199,7 +199,9 @@ def _effect(commit: Commit) -> _Effect:
         return _Effect.SOME if name == "MERGE" or _has_predicate(commit) else _Effect.ALL
     if name in ("WRITE", "STREAMING UPDATE"):
         mode = str(commit.parameters.get("mode") or commit.parameters.get("outputMode")).lower()
-        if mode not in ("overwrite", "complete") or _is_zero(commit.metrics, _REMOVED_FILES):
+        # With deletion vectors rows go, and their files stay.
+        rows_stay = all(commit.metrics.get(name) in (None, "0") for name in _DELETED_ROWS)
+        if mode not in ("overwrite", "complete") or (rows_stay and _is_zero(commit.metrics, _REMOVED_FILES)):
             return _Effect.KEEPS
         dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
         return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL

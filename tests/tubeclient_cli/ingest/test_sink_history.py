@@ -57,6 +57,7 @@ def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
         by_others(3, "DELETE", {"numDeletedRows": "0"}, predicate='["(a = 1)"]'),
         by_others(3, "MERGE", {"numTargetRowsDeleted": "0"}),
         by_others(3, "WRITE", {"numRemovedFiles": "0"}, mode="Overwrite"),
+        by_others(3, "WRITE", {"numRemovedFiles": "0", "numDeletedRows": "0"}, mode="Overwrite", predicate="a"),
     ],
     ids=lambda commit: commit.operation,
 )
@@ -76,6 +77,11 @@ def test_what_leaves_the_rows_in_the_table_does_not_matter(commit: Commit) -> No
         (by_others(3, "WRITE", {"numRemovedFiles": "3"}, mode="Overwrite"), True),
         (by_others(3, "WRITE", {"num_removed_files": "3"}, mode="Overwrite"), True),
         (by_others(3, "WRITE", mode="Overwrite", predicate="day = 1"), False),
+        # With deletion vectors, as Delta 4 writes it.
+        (
+            by_others(3, "WRITE", {"numRemovedFiles": "0", "numDeletedRows": "4"}, mode="Overwrite", predicate="a"),
+            False,
+        ),
         (by_others(3, "WRITE", mode="Overwrite", isDynamicPartitionOverwrite="true"), False),
         (by_others(3, "STREAMING UPDATE", outputMode="Complete"), True),
         (by_others(3, "TRUNCATE"), True),
