@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
 from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
 from tubeclient_cli.common.pairs import further_options
@@ -23,6 +23,7 @@ from tubeclient_cli.common.terminal import (
     clear_errors,
     print_json,
     table_console,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -204,6 +205,8 @@ def move(
                 check_move_holds(admin, group, moves)
             with _telling_interruption("groups move"):
                 admin.set_offsets(group, {key: after for key, _, after in moves})
+            if not force:
+                _tell_newcomers(admin, group, "groups move")
         if json:
             print_json(moves_json(group, moves, changed))
         elif changed:
@@ -247,11 +250,12 @@ def clone(
         changed = bool(moves) and not dry_run
         if changed:
             ask(f"Give group {target} these positions?", yes=yes)
+            _check_offline(admin, target, "clone to another one")
             if not yes:
-                _check_offline(admin, target, "clone to another one")
                 check_clone_holds(admin, group, target, topic or [], moves)
             with _telling_interruption("groups clone"):
                 admin.clone_offsets(group, target, topic or [])
+            _tell_newcomers(admin, target, "groups clone")
         if json:
             print_json(moves_json(target, moves, changed))
         elif changed:
@@ -263,6 +267,21 @@ def _check_offline(admin: Admin, group: str, otherwise: str) -> None:
         raise ConfigurationError(
             f"group {group} has {counted(len(members), 'client')} online, {members[0].client_id} among them; stop "
             f"them, or {otherwise}"
+        )
+
+
+def _tell_newcomers(admin: Admin, group: str, command: str) -> None:
+    """Say so if the group came online during the change: the brokers take a position whoever reads there."""
+    try:
+        members = admin.group(group).members
+    except TubeError as error:
+        tell(f"tubeclient {command}: warning: it is unknown whether clients of group {group} came online: {error}")
+        return
+    if members:
+        tell(
+            f"tubeclient {command}: warning: group {group} came online during the change, with"
+            f" {counted(len(members), 'client')}, {members[0].client_id} among them. They go on at the new positions."
+            " What they read before that, from the old ones, is neither undone nor confirmed"
         )
 
 

@@ -209,6 +209,42 @@ def test_a_move_by_force_sets_what_was_shown(cluster: ClusterCommands, monkeypat
     assert positions(cluster, "reads") == {A: 280, B: 280}
 
 
+@pytest.mark.parametrize("words", [("move", "reads", "--to", "latest"), ("clone", "other", "reads")])
+def test_a_group_that_starts_during_the_change_is_told(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    Admin(cluster.settings).set_offsets("other", {B: 28})
+    name = "set_offsets" if words[0] == "move" else "clone_offsets"
+    change = getattr(Admin, name)
+    assert cluster.run("groups", *words, "--dry-run").stderr == ""
+    with contextlib.ExitStack() as running:
+
+        def started(*given: Any) -> object:
+            consumer = running.enter_context(PullConsumer(cluster.settings, "reads", ["clicks"]))
+            assert consumer.wait_ready(30_000)
+            return change(*given)
+
+        monkeypatch.setattr(Admin, name, started)
+        done = cluster.run("groups", *words, "--yes")
+    assert done.exit_code == 0
+    assert "warning: group reads came online during the change, with 1 client" in done.stderr
+
+
+def test_a_target_that_starts_while_the_positions_are_looked_up_is_refused(
+    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as running:
+
+        def start(*given: Any) -> list[moving.PositionMove]:
+            consumer = running.enter_context(PullConsumer(cluster.settings, "trial", ["clicks"]))
+            assert consumer.wait_ready(30_000)
+            return cloned(*given)
+
+        cloned = moving.cloned
+        monkeypatch.setattr(moving, "cloned", start)
+        assert "has 1 client online" in cluster.run("groups", "clone", "reads", "trial", "--yes").stderr
+
+
 @pytest.fixture
 def handled() -> Iterator[None]:
     """A signal that the command does not handle fails the test, and does not end it."""
