@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spark_source.options.given import parse_options
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.access import client_settings
+from spark_source.options.given import parse_given, parse_options, write_options
 from spark_source.options.option import Masked
 from tubeclient.errors import ConfigurationError
+from tubeclient.producer import Producer
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
 from tubeclient_cli.common.moment import duration_ms, moment_ms
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
     from tubeclient_cli.ingest.progress import BatchEvent
 
-__all__ = ["MirrorSettings", "load_mirror", "mirror_topic", "run_mirror"]
+__all__ = ["MirrorSettings", "check_other_cluster", "load_mirror", "mirror_topic", "run_mirror"]
 
 _OWN: Final = {
     "masterservers": "master-servers",
@@ -130,6 +133,27 @@ def load_mirror(path: Path) -> MirrorSettings:
     )
 
 
+def check_other_cluster(settings: MirrorSettings) -> None:
+    """Raise ConfigurationError if a topic would be copied to itself. One cluster can have many names: so it goes by the
+    brokers, as both clusters' masters name them. Raises TubeError if one cannot be asked."""
+    read, write = parse_options(settings.read()), write_options(parse_given(settings.write()))
+    both = {settings.to_topic or topic for topic in settings.topics}.intersection(settings.topics)
+    if not both:
+        return
+    view = TubeCluster(client_settings(read), read).fetch_view()
+    sink = client_settings(write)
+    with Producer(sink) as producer:
+        producer.publish(sorted(both), timeout_ms=sink.retry_limit_ms)
+        for topic in sorted(both):
+            sources = {view.brokers[layout.broker_id].address for layout in view.layouts if layout.topic == topic}
+            if same := sources.intersection(producer.brokers(topic)):
+                raise ConfigurationError(
+                    f"master-servers and to-master-servers name one cluster: topic {topic} is at broker {min(same)} in"
+                    " both, so the copies would be copied again, without end; name another cluster in"
+                    " to-master-servers, or another topic in to-topic"
+                )
+
+
 def run_mirror(
     spark: SparkSession,
     settings: MirrorSettings,
@@ -137,7 +161,8 @@ def run_mirror(
     on_batch: Callable[[BatchEvent], object] = lambda _: None,
 ) -> IngestSummary:
     """Copy until there is nothing left (available-now), or until `stop` is set, after the running batch. Raises Spark's
-    error for a failed query."""
+    error for a failed query, and what `check_other_cluster` raises."""
+    check_other_cluster(settings)
     rows = spark.readStream.format("tubeclient").options(**settings.read()).load()
     query = as_messages(rows).writeStream.format("tubeclient").options(**settings.write())
     query = query.option("checkpointLocation", settings.checkpoint).queryName(f"mirror {settings.consumer_group}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from jobs.mirror_topic import MirrorSettings, load_mirror, mirror_topic
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from jobs.mirror_topic import MirrorSettings, check_other_cluster, load_mirror, mirror_topic, run_mirror
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.terminal import script_app
 
@@ -69,6 +71,24 @@ def test_a_topic_is_not_copied_to_itself() -> None:
         with pytest.raises(ConfigurationError, match=r"both clusters have the master 10\.0\.0\.1:8715, .* without end"):
             changed(to_master_servers="10.9.0.1:8715,10.0.0.1", to_topic=to_topic)
     assert changed(to_master_servers="10.0.0.1", to_topic="clicks_copy").write()["topic"] == "clicks_copy"
+
+
+def test_a_cluster_is_known_under_any_of_its_names(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks"), TopicConfig("copy")]) as tube:
+        port = tube.master_address.rpartition(":")[2]
+        same = replace(
+            load_mirror(SHIPPED),
+            master_servers=f"127.0.0.1:{port}",
+            to_master_servers=f"localhost:{port}",
+            source_options={"masterWebPort": str(tube.master_web_port)},
+            sink_options={"masterWebPort": str(tube.master_web_port)},
+        )
+        with pytest.raises(ConfigurationError, match="name one cluster: topic clicks is at broker"):
+            run_mirror(None, same, threading.Event())  # type: ignore[arg-type]  # refused before Spark has to do with it
+        check_other_cluster(replace(same, to_topic="copy"))
+        with EmbeddedTubeMQ(tmp_path / "second", [TopicConfig("clicks")]) as second:
+            options = {"masterWebPort": str(second.master_web_port)}
+            check_other_cluster(replace(same, to_master_servers=second.master_address, sink_options=options))
 
 
 def test_what_is_missing_is_one_line_before_spark_is_started(tmp_path: Path) -> None:
