@@ -172,6 +172,9 @@ setup(
         "dev": DEV,
         "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, METRICS, DEMO, BENCH, DEV),
     },
-    entry_points={"console_scripts": ["tubeclient = tubeclient_cli.app:main"]},
+    entry_points={
+        "console_scripts": ["tubeclient = tubeclient_cli.app:main"],
+        "pytest11": ["tubemq = embedded_tubemq.pytest_plugin"],
+    },
     zip_safe=False,
 )

@@ -18,7 +18,7 @@ import tubeclient.inlong
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = {"pyspark_tubeclient", "tubeclient", "tubeclient.assignment", "tubeclient.inlong", "embedded_tubemq"}
-OTHERS = {"pyspark", "delta", "deltalake", "pyarrow", "pandas", "prometheus_client"}
+OTHERS = {"pyspark", "delta", "deltalake", "pyarrow", "pandas", "prometheus_client", "pytest"}
 
 
 @pytest.mark.parametrize("name", pyspark_tubeclient.__all__)

@@ -21,7 +21,7 @@ def brought_by(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingPackage(
-            f"[{MissingPackage.condition}] the package {error.name} is missing: install pyspark-tubeclient with its "
-            f"extra `{extra}`, pip install '.[{extra}]' in a clone of it",
+            f"[{MissingPackage.condition}] the package {error.name} is missing; "
+            f"pip install 'pyspark-tubeclient[{extra}]' brings it",
             name=error.name,
         ) from error

@@ -86,10 +86,7 @@ def server(
 
       tubeclient server --data-dir demo-data --topic flights:2:4
     """
-    from tubeclient.extras import brought_by
-
-    with brought_by("embedded"):
-        from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
+    from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
     from tubeclient_cli.common.listening import check_address
     from tubeclient_cli.server.serving import check_host, read_users, serve, tls_of
 
