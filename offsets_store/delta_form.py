@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from offsets_store.errors import SchemaMismatch
 from offsets_store.rows import Row
@@ -12,9 +13,10 @@ from offsets_store.schema import COLUMNS, PARTITION_COLUMN, VERSION, arrow_schem
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["NAMES", "check_schema", "rows_from_arrow", "rows_to_arrow"]
+__all__ = ["NAMES", "check_schema", "rows_from_arrow", "rows_to_arrow", "values_of"]
 
 NAMES: Final = [column.name for column in COLUMNS]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
@@ -30,7 +32,7 @@ def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
 
 def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
     """The table's data as rows; other columns are ignored. SchemaMismatch: a newer release wrote one of them."""
-    *columns, versions = (found.column(name).to_pylist() for name in NAMES)
+    *columns, versions = (values_of(found.column(name)) for name in NAMES)
     rows = list(map(Row._make, zip(*columns, strict=True)))
     if (newest := max(versions, default=VERSION)) > VERSION:
         by = rows[versions.index(newest)]
@@ -39,6 +41,21 @@ def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
             f" of pyspark-tubeclient wrote them, and this one reads and writes version {VERSION}; upgrade"
         )
     return rows
+
+
+def values_of(column: pyarrow.ChunkedArray) -> list[Any]:
+    """The column's values as Python's; times are in UTC, to the microsecond.
+
+    pyarrow's own times import pandas, which takes longer than all else that a command needs.
+    """
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(column.type):
+        found: list[Any] = column.to_pylist()
+        return found
+    numbers = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
+    times = {number: _EPOCH + timedelta(microseconds=number) for number in {*numbers} if number is not None}
+    return [times.get(number) for number in numbers]
 
 
 def _array(values: tuple[object, ...], type_: pyarrow.DataType) -> pyarrow.Array:

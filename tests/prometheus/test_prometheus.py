@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,8 +20,11 @@ import pytest
 from prometheus_client import CollectorRegistry, start_http_server
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from spark_source.progress.query_counts import QueryBatch
+from spark_source.progress.query_metrics import QueryMetrics
+from tests.prometheus.test_names import DASHBOARD, expressions
 from tests.waiting import wait_for
-from tubeclient import ClientMetrics, ClientSettings, Producer
+from tubeclient import ClientMetrics, ClientSettings, Producer, PullConsumer
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "conf" / "prometheus-alerts.yml"
@@ -145,6 +149,60 @@ def test_prometheus_fetches_what_a_running_client_has_sent(tube: EmbeddedTubeMQ,
             known = server.ask("metadata")  # of the OpenMetrics page, where only the sample ends in _total
             assert known["messaging_client_sent_messages"][0]["type"] == "counter"
             wait_for(lambda: server.rule_states() == {"ok"}, "each rule to be looked at", seconds=60)
+    finally:
+        served.shutdown()
+        served.server_close()
+        thread.join(10)
+
+
+VARIABLES = {"$query": ".*", "$topic": ".*", "$group": ".*", "$__range": "6h"}
+"""What Grafana puts into the queries where all is chosen."""
+
+OF_ERRORS = ("tubeclient_send_errors_total", "tubeclient_read_errors_total")
+"""Of these there is no series before the first error."""
+
+
+def test_prometheus_answers_each_query_of_the_dashboard(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """Grafana itself does no more with them than this: it puts its variables in, and asks Prometheus."""
+    registry, queries = CollectorRegistry(), QueryMetrics()
+    registry.register(ClientMetrics())
+    registry.register(queries)
+    served, thread = start_http_server(0, "127.0.0.1", registry)
+    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    asked = {text for text in expressions(DASHBOARD) if not text.startswith("label_values(")}
+    chosen = {text for text in expressions(DASHBOARD) if text.startswith("label_values(")}
+    assert (len(asked), len(chosen)) >= (20, 3)
+    try:
+        with (
+            Producer(settings) as producer,
+            PullConsumer(settings, "lookers", ["scraped"], start_from="earliest") as consumer,
+            prometheus(tmp_path, f"127.0.0.1:{served.server_port}") as server,
+        ):
+            producer.publish(["scraped"])
+
+            def answered(text: str) -> bool:
+                for variable, value in VARIABLES.items():
+                    text = text.replace(variable, value)
+                assert "$" not in text, f"a variable that the test does not know: {text}"
+                data = server.ask("query", query=text)  # None for a query that Prometheus cannot parse
+                return data is not None and bool(data["result"] or any(name in text for name in OF_ERRORS))
+
+            def all_answered() -> bool:
+                """After a bit of work of each kind, for the rates."""
+                producer.send("scraped", b"x")
+                if (pack := consumer.get(timeout_ms=1_000)) is not None:
+                    consumer.confirm(pack)
+                queries.counts.batch("clicks", QueryBatch(5, 1.0, time.time(), 3, 1))
+                queries.counts.table_written("clicks", time.time())
+                return asked == {text for text in asked if answered(text)}
+
+            queries.counts.batch("failed", QueryBatch(5, 1.0, time.time(), 3, 1))
+            queries.counts.ended("failed", failed=True)
+            wait_for(all_answered, "an answer to each query", seconds=60)
+            for text in chosen:
+                match = re.fullmatch(r"label_values\((.*), (\w+)\)", text)
+                assert match, text
+                assert server.ask(f"label/{match[2]}/values", **{"match[]": match[1]}), text
     finally:
         served.shutdown()
         served.server_close()

@@ -12,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tests.tubeclient_cli.clusters import ClusterCommands
+from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
 
 HEAVY = {"pyspark", "py4j", "delta", "deltalake", "pyarrow", "pandas", "numpy", "aiohttp", "asyncio", "offsets_store"}
@@ -76,6 +78,19 @@ def test_a_look_at_a_cluster_imports_neither_spark_nor_the_protocol(tmp_path: Pa
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
         found = imported("topics", "list", *ClusterCommands.of(tube).where)
     assert found & (HEAVY | {"google.protobuf", "rich.markdown"}) == set()
+
+
+def test_a_look_at_an_offsets_table_imports_neither_spark_nor_pandas(tmp_path: Path) -> None:
+    """pyarrow would import pandas to make times."""
+    uri = str(tmp_path / "offsets")
+    OffsetsTable(uri).open_run(GroupKey("etl", ["clicks"]), 1).record(
+        [PartitionProgress(PartitionKey(1, "clicks", 0), 28, 56, 0)]
+    )
+    where = ("--offsets-table", uri)
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
+        cluster = (*ClusterCommands.of(tube).where, "--consumer-group", "etl")
+        for words in (("list", *where), ("status", *where, *cluster)):
+            assert imported("offsets", *words) & {"pyspark", "py4j", "delta", "pandas"} == set()
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from offsets_store.delta_form import values_of
 from offsets_store.errors import display_uri, scrub
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
@@ -117,8 +118,9 @@ def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
 
     def rows(sql: str) -> list[dict[str, object]]:
         # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process while a store is slow.
-        found: list[dict[str, object]] = pa.RecordBatchReader.from_stream(query.execute(sql)).read_all().to_pylist()
-        return found
+        found = pa.RecordBatchReader.from_stream(query.execute(sql)).read_all()
+        columns = (values_of(column) for column in found.itercolumns())
+        return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     chosen = _where(choice)
     by = '"consumerGroup", "state", "reason"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.conditions import said
@@ -16,20 +17,36 @@ from tubeclient_cli.doctor.finding import Finding, good, note, problem
 if TYPE_CHECKING:
     from tubeclient.settings import ClientSettings
 
-__all__ = ["CONNECT_SECONDS", "check_cluster", "judge_reach", "reach"]
+__all__ = ["CONNECT_SECONDS", "Addresses", "check_cluster", "judge_reach", "reach"]
 
 CONNECT_SECONDS: Final = 3.0
 _THREADS: Final = 16
 _WEB: Final = "without it, offsets are looked up by the protocol, which is slower, and subscribePattern does not work"
 
 
-def check_cluster(settings: ClientSettings, options: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:
-    """The findings. Appends each broker's address to `addresses`, for the executors.
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What executors try to reach, each as "host:port"."""
+
+    masters: list[str] = field(default_factory=list)
+    brokers: list[str] = field(default_factory=list)
+    web_ports: list[str] = field(default_factory=list)
+    """Of masters and brokers."""
+
+    def all(self) -> list[str]:
+        return [*self.masters, *self.brokers, *self.web_ports]
+
+
+def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: Addresses) -> Iterator[Finding]:
+    """The findings. Appends all addresses to `found`, for the executors.
 
     `options` are the source's; without consumerGroup and subscribe the layout is not checked.
     """
     from tubeclient.admin import Admin
 
+    found.masters.extend(settings.master_servers)
+    hosts = [address.rpartition(":")[0] for address in settings.master_servers]
+    found.web_ports.extend(dict.fromkeys(f"{host}:{settings.master_web_port}" for host in hosts))
     yield from _check_masters(settings)
     try:
         brokers = [broker for broker in Admin(settings).brokers() if broker.is_in_service]
@@ -40,10 +57,13 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], addresse
         brokers = []
         yield problem("master's web port", said(error), f"check --option masterWebPort=PORT; {_WEB}")
     if "consumerGroup" in options:
-        yield from _check_layout(options, addresses)
-    addresses += [one.info.address for one in brokers if one.info.address not in addresses and not settings.tls]
-    yield from judge_reach("broker", reach(addresses), "")
-    webs = judge_reach("broker's web port", reach(one.web_address for one in brokers), "")
+        yield from _check_layout(options, found.brokers)
+    known = {*found.brokers}
+    found.brokers.extend(one.info.address for one in brokers if one.info.address not in known and not settings.tls)
+    yield from judge_reach("broker", reach(found.brokers), "")
+    web_ports = [one.web_address for one in brokers]
+    found.web_ports.extend(web_ports)
+    webs = judge_reach("broker's web port", reach(web_ports), "")
     yield from (one if one.is_ok else problem(one.check, one.text, _WEB) for one in webs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,6 +23,9 @@ from tubeclient_cli.common.terminal import (
     print_json,
 )
 from tubeclient_cli.doctor.finding import Finding, good, note, problem, verdict
+
+if TYPE_CHECKING:
+    from tubeclient_cli.doctor.cluster import Addresses
 
 __all__ = ["doctor"]
 
@@ -91,7 +94,7 @@ def doctor(
             print_json({"ok": code is ExitCode.DONE, "findings": rows})
         else:
             wrong = sum(not one.is_ok for one in findings)
-            typer.echo(f"{wrong} problems" if wrong else "all is well")
+            typer.echo(counted(wrong, "problem") if wrong else "all is well")
         raise typer.Exit(code)
 
 
@@ -106,21 +109,20 @@ def _findings(
     from tubeclient_cli.doctor.machine import check_machine
 
     yield from check_machine()
-    masters: list[str] = []
-    brokers: list[str] = []
+    from tubeclient_cli.doctor.cluster import Addresses, check_cluster
+
+    addresses = Addresses()
     if "masterServers" in options:
         from tubeclient_cli.common.cluster import settings_of
-        from tubeclient_cli.doctor.cluster import check_cluster
 
         of_group = ("masterServers", "consumerGroup", "subscribe")
         connecting = {name: value for name, value in options.items() if name not in of_group}
         settings = settings_of(options["masterServers"], connecting)
-        yield from check_cluster(settings, {"rpcTimeout": "5s", "retryLimit": "10s", **options}, brokers)
-        masters += settings.master_servers
+        yield from check_cluster(settings, {"rpcTimeout": "5s", "retryLimit": "10s", **options}, addresses)
     if table is not None:
         yield _check_table(table, storage)
     if executors:
-        yield from _check_executors(master, confs, masters, brokers)
+        yield from _check_executors(master, confs, addresses)
 
 
 def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
@@ -144,9 +146,8 @@ def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
     return good("offsets table", f"has {counted(len(groups), 'group')}")
 
 
-def _check_executors(
-    master: str | None, confs: Mapping[str, str], masters: list[str], brokers: list[str]
-) -> Iterator[Finding]:
+def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Addresses) -> Iterator[Finding]:
+    import pyspark
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -156,6 +157,7 @@ def _check_executors(
     from tubeclient_cli.common.spark_log import SparkLog, start_failure
     from tubeclient_cli.doctor.deadline import within
     from tubeclient_cli.doctor.executors import check_executors
+    from tubeclient_cli.doctor.machine import judge_spark
 
     with SparkLog() as log:
         try:
@@ -166,8 +168,8 @@ def _check_executors(
             yield problem("Spark", why, f"its output is in {log.path}", ExitCode.UNREACHABLE)
             return
         try:
-            yield good("Spark", f"{spark.version} at {spark.sparkContext.master}")
-            yield from check_executors(spark, masters, brokers)
+            yield judge_spark(spark.version, str(spark.sparkContext.master), pyspark.__version__)
+            yield from check_executors(spark, addresses)
         finally:
             end_session(spark)
 

@@ -1,18 +1,18 @@
-"""The executors' Pythons: versions, packages, and which masters and brokers they reach. Judged on the driver."""
+"""The executors' Pythons: versions, packages, which masters, brokers and web ports they reach. Judged on the driver."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient_cli.common.terminal import ExitCode
-from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, judge_reach
+from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, Addresses, judge_reach
 from tubeclient_cli.doctor.deadline import within
-from tubeclient_cli.doctor.finding import Finding, good, problem
-from tubeclient_cli.doctor.machine import PACKAGES, importlib_requires, judge_packages, versions
+from tubeclient_cli.doctor.finding import Finding, good, note, problem
+from tubeclient_cli.doctor.machine import OF_TASKS, importlib_requires, judge_packages, versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +21,8 @@ __all__ = ["check_executors", "judge_executors", "probe_text"]
 
 _MOST_TASKS: Final = 16
 _JOB_SECONDS: Final = 90.0
+_OWN: Final = "pyspark-tubeclient"
+_WEB: Final = "tasks do without it; only a write to a topic that is not there fails later than at once"
 
 # A text, because Spark pickles a function of this package by its name, which executors without the package do not find.
 _PROBE: Final = """
@@ -31,7 +33,8 @@ def probe(_):
         try:
             return version(name)
         except PackageNotFoundError:
-            return None
+            # Spark's own folder brings pyspark, which pip does not know there.
+            return __import__(name).__version__ if name == "pyspark" else None
     def fault_of(address):
         host, _, port = address.rpartition(":")
         try:
@@ -55,11 +58,11 @@ def probe(_):
 """
 
 
-def check_executors(spark: SparkSession, masters: Sequence[str], brokers: Sequence[str]) -> Iterator[Finding]:
+def check_executors(spark: SparkSession, addresses: Addresses) -> Iterator[Finding]:
     """The findings of a Spark job with a task for each core, at most 16; ended after 90 s."""
     context = spark.sparkContext
     space: dict[str, Any] = {"__name__": "__main__"}
-    exec(probe_text([*masters, *brokers]), space)  # the text above, with no user's text but quoted addresses
+    exec(probe_text(addresses.all()), space)  # the text above, with no user's text but quoted addresses
     count = min(context.defaultParallelism, _MOST_TASKS)
 
     def run() -> list[str]:
@@ -78,20 +81,20 @@ def check_executors(spark: SparkSession, masters: Sequence[str], brokers: Sequen
 
         yield problem("executors", short_cause(str(error)), "set PYSPARK_PYTHON to a Python that all executors have")
     else:
-        yield from judge_executors([json.loads(text) for text in reports], sys.version_info[:2], masters)
+        yield from judge_executors([json.loads(text) for text in reports], sys.version_info[:2], addresses)
 
 
 def probe_text(addresses: Sequence[str]) -> str:
     """The source of the function that tasks run."""
-    names = {"SECONDS": CONNECT_SECONDS, "PACKAGES": list(PACKAGES), "ADDRESSES": list(addresses)}
+    names = {"SECONDS": CONNECT_SECONDS, "PACKAGES": OF_TASKS, "ADDRESSES": list(addresses)}
     return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _PROBE
 
 
 def judge_executors(
-    reports: Sequence[Mapping[str, Any]], driver: tuple[int, int], masters: Collection[str] = ()
+    reports: Sequence[Mapping[str, Any]], driver: tuple[int, int], addresses: Addresses
 ) -> Iterator[Finding]:
     """`reports` are what the probe gave; one for each host and Python is judged. `driver` is the driver's Python;
-    `masters` are those of the tried addresses that are not brokers."""
+    `addresses` are those that the probe tried."""
     for report in {(one["host"], one["executable"]): one for one in reports}.values():
         where = f" on executor {report['host']}"
         python = tuple(report["python"])
@@ -108,12 +111,20 @@ def judge_executors(
                 "install it there, or set PYSPARK_PYTHON to a Python that has it",
             )
         # What the driver lacks, it says itself.
-        wanted = {name: version for name, version in report["packages"].items() if versions().get(name) is not None}
+        here = versions()
+        wanted = {name: version for name, version in report["packages"].items() if here.get(name) is not None}
         yield from judge_packages(wanted, importlib_requires(), where)
+        theirs, ours = wanted.get(_OWN), here[_OWN]
+        if None not in (theirs, ours) and theirs != ours:
+            text = f"{_OWN} is {theirs}, and the driver has {ours}"
+            yield problem(f"packages{where}", text, "install the same version on the driver and on all executors")
         from_here = f" from executor {report['host']}"
         faults = report["faults"]
         # Tasks that write ask a master for the brokers.
-        of_masters = {address: faults[address] for address in faults if address in masters}
+        of_masters = {address: faults[address] for address in addresses.masters}
         yield from judge_reach("master", of_masters, from_here, needs_all=False)
-        of_brokers = {address: faults[address] for address in faults if address not in masters}
+        of_brokers = {address: faults[address] for address in addresses.brokers}
         yield from judge_reach("broker", of_brokers, from_here)
+        of_webs = {address: faults[address] for address in addresses.web_ports}
+        webs = judge_reach("web port", of_webs, from_here)
+        yield from (one if one.is_ok else note(one.check, one.text, _WEB) for one in webs)

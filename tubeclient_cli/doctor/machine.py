@@ -17,6 +17,7 @@ from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 
 __all__ = [
+    "OF_TASKS",
     "PACKAGES",
     "check_machine",
     "judge_jars",
@@ -24,6 +25,7 @@ __all__ = [
     "judge_packages",
     "judge_python",
     "judge_source",
+    "judge_spark",
     "versions",
 ]
 
@@ -38,6 +40,8 @@ PACKAGES: Final = (
     "deltalake",
 )
 _OF_DELTA: Final = ("delta-spark", "deltalake")
+OF_TASKS: Final = [name for name in PACKAGES if name not in _OF_DELTA]
+"""What executors need; only the driver's processes read and write the offsets table."""
 _LEAST_JAVA: Final = 17
 _LEAST_PYTHON: Final = (3, 11)
 _JAVA_SECONDS: Final = 20.0
@@ -141,6 +145,15 @@ def fits(version: str, wanted: str) -> bool:
         if not holds[operator]:
             return False
     return True
+
+
+def judge_spark(version: str, master: str, pyspark: str) -> Finding:
+    """`version` is the JVM's, `pyspark` the Python package's."""
+    text = f"{version} at {master}"
+    if version.split(".")[:2] == pyspark.split(".")[:2]:
+        return good("Spark", text)
+    action = f"set SPARK_HOME to a Spark {pyspark}, or unset it; or pip install pyspark=={version}"
+    return problem("Spark", f"{text}, and this Python has pyspark {pyspark}", action, ExitCode.USAGE)
 
 
 def judge_jars(found: Sequence[str], wanted: str | None) -> Finding:

@@ -78,6 +78,15 @@ def test_a_topic_that_is_not_there(tube: EmbeddedTubeMQ) -> None:
     assert (found["ok"], found["text"].startswith("[TOPIC_NOT_FOUND] ")) == (False, True)
 
 
+def test_reader_groups_that_may_not_read(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks", authorized_groups=frozenset({"etl"}))]) as guarded:
+        done = run(*of_cluster(guarded), "--json")
+    assert done.exit_code == 2, done.output
+    found = findings(done)["topics of group etl"]
+    assert (found["ok"], found["text"].startswith("[GROUP_FORBIDDEN] ")) == (False, True)
+    assert "group etl-r0 is not authorised for topic clicks" in found["text"]
+
+
 def test_a_master_that_is_not_there() -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))

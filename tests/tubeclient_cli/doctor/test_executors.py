@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark import cloudpickle
 
 from tubeclient_cli.common.terminal import ExitCode
-from tubeclient_cli.doctor.executors import judge_executors, probe_text
+from tubeclient_cli.doctor.cluster import Addresses
+from tubeclient_cli.doctor.executors import check_executors, judge_executors, probe_text
 from tubeclient_cli.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER = sys.version_info[:2]
 
 
 def probed(*addresses: str) -> dict[str, Any]:
@@ -23,8 +29,8 @@ def probed(*addresses: str) -> dict[str, Any]:
     return found
 
 
-def problems(*reports: dict[str, Any], masters: Collection[str] = ()) -> list[Finding]:
-    return [one for one in judge_executors(reports, sys.version_info[:2], masters) if not one.is_ok]
+def problems(report: dict[str, Any], addresses: Addresses) -> list[Finding]:
+    return [one for one in judge_executors([report], DRIVER, addresses) if not one.is_ok]
 
 
 def test_an_executor_like_the_driver_is_well() -> None:
@@ -33,8 +39,9 @@ def test_an_executor_like_the_driver_is_well() -> None:
         report = probed(address)
     assert report["faults"] == {address: None}
     assert report["executable"] == sys.executable
-    assert problems(report) == []
-    checks = [one.check for one in judge_executors([report, report], sys.version_info[:2])]
+    found = list(judge_executors([report, report], DRIVER, Addresses(brokers=[address])))
+    assert [one for one in found if not one.is_ok] == []
+    checks = [one.check for one in found]
     assert len(checks) == len(set(checks)), "one host and Python is judged once"
 
 
@@ -52,8 +59,12 @@ def test_what_an_executor_lacks() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         report = probed(address) | {"python": [3, 9], "imports": False}
     report["packages"]["pyarrow"] = None
-    report["faults"]["m:1"] = "timed out"
-    python, package, pyarrow, master, broker = problems(report, masters=["m:1"])
+    report["faults"] |= {"m:1": "timed out", "m:8080": "timed out"}
+    addresses = Addresses(["m:1"], [address], ["m:8080"])
+    python, package, pyarrow, master, broker = problems(report, addresses)
+    [web] = [one for one in judge_executors([report], DRIVER, addresses) if one.check == "web port"]
+    assert web.text.startswith("m:8080 not reached from executor")
+    assert "tasks do without it" in web.action
     assert master.text.startswith("m:1 not reached from executor")
     assert master.check == "master"
     assert "3.9" in python.text
@@ -62,3 +73,34 @@ def test_what_an_executor_lacks() -> None:
     assert pyarrow.text == "pyarrow is missing"
     assert broker.text.startswith(f"{address} not reached from executor")
     assert broker.code is ExitCode.UNREACHABLE
+
+
+def test_another_version_of_this_package_than_the_drivers() -> None:
+    report = probed()
+    report["packages"]["pyspark-tubeclient"] += "1"
+    [found] = problems(report, Addresses())
+    assert ", and the driver has " in found.text
+    assert found.action == "install the same version on the driver and on all executors"
+
+
+def test_what_tasks_do_not_need_is_not_asked_for() -> None:
+    assert {"pyarrow", "protobuf"} < probed()["packages"].keys()
+    assert not {"delta-spark", "deltalake"} & probed()["packages"].keys()
+
+
+@pytest.mark.spark
+def test_executors_are_asked_in_tasks(delta_spark: SparkSession) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        there, missing = (f"127.0.0.1:{one.getsockname()[1]}" for one in (server, taken))
+        found = list(check_executors(delta_spark, Addresses([there], [missing], [there])))
+    said = {one.check.partition(" on executor")[0]: one for one in found}
+    assert {check: one.is_ok for check, one in said.items()} == {
+        "Python": True,
+        "packages": True,
+        "master": True,
+        "broker": False,
+        "web port": True,
+    }
+    assert said["Python"].text.endswith(sys.executable)
+    assert said["broker"].text.startswith(f"{missing} not reached from executor ")

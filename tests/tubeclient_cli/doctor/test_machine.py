@@ -17,6 +17,7 @@ from tubeclient_cli.doctor.machine import (
     judge_packages,
     judge_python,
     judge_source,
+    judge_spark,
 )
 
 
@@ -76,6 +77,16 @@ def test_sparks_python_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", str(python))
     [found] = [one for one in check_machine() if one.check == "Spark's Python"]
     assert found.text.startswith(f"{python} of PYSPARK_DRIVER_PYTHON does not find")
+
+
+def test_spark_and_pyspark() -> None:
+    assert judge_spark("4.2.0", "local[*]", "4.2.1") == good("Spark", "4.2.0 at local[*]")
+    other = judge_spark("4.0.1", "spark://m:7077", "4.2.0")
+    assert (other.code, other.text) == (
+        ExitCode.USAGE,
+        "4.0.1 at spark://m:7077, and this Python has pyspark 4.2.0",
+    )
+    assert "pip install pyspark==4.0.1" in other.action
 
 
 def test_packages() -> None:
