@@ -22,6 +22,7 @@ from spark_source.options.given import parse_options
 from spark_source.options.option import Masked
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
+from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.terminal import clear_errors, script_app
@@ -264,7 +265,9 @@ def replay_range(
         }
         job = load_replay(settings, overrides)
         with on_spark(script) as spark:
-            typer.echo(replay(spark, job))
+            with live_tasks(spark, f"replay {job.name}"):
+                said = replay(spark, job)
+            typer.echo(said)
 
 
 if __name__ == "__main__":

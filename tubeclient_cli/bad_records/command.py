@@ -96,6 +96,7 @@ def retry(
     """
     with clear_errors("bad-records retry"):
         from tubeclient_cli.bad_records.retry import retry_bad_records
+        from tubeclient_cli.common.live import live_tasks
         from tubeclient_cli.ingest.on_spark import on_spark
         from tubeclient_cli.ingest.settings import load_settings
 
@@ -103,7 +104,10 @@ def retry(
         job = load_settings(settings, {})
         if job.bad_records is None:
             raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the dead-letter table")
-        with on_spark("tubeclient bad-records retry", spark_master, confs) as spark:
+        with (
+            on_spark("tubeclient bad-records retry", spark_master, confs) as spark,
+            live_tasks(spark, f"retry of {job.consumer_group}'s bad records"),
+        ):
             retried = retry_bad_records(spark, job, reason, dry_run=dry_run)
         if json:
             print_json({"dryRun": dry_run, "moved": retried.moved, "stillBad": retried.still_bad})

@@ -153,6 +153,7 @@ def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Ad
 
     from tubeclient.conditions import said
     from tubeclient.extras import MissingPackage
+    from tubeclient_cli.common.live import STARTING_SPARK, live_line
     from tubeclient_cli.common.session import end_session, make_session
     from tubeclient_cli.common.spark_log import SparkLog, start_failure
     from tubeclient_cli.doctor.deadline import within
@@ -161,7 +162,8 @@ def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Ad
 
     with SparkLog() as log:
         try:
-            spark = within(_START_SECONDS, lambda: make_session("tubeclient doctor", master, confs, log))
+            with live_line(lambda: STARTING_SPARK):
+                spark = within(_START_SECONDS, lambda: make_session("tubeclient doctor", master, confs, log))
         except (ConfigurationError, MissingPackage, PySparkException, Py4JError, OSError) as error:
             log.keep()
             why = start_failure(log.text()) or said(error).split("\n")[0]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, Addresses, judge_reach
 from tubeclient_cli.doctor.deadline import within
@@ -64,13 +65,16 @@ def check_executors(spark: SparkSession, addresses: Addresses) -> Iterator[Findi
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(probe_text(addresses.all()), space)  # the text above, with no user's text but quoted addresses
     count = min(context.defaultParallelism, _MOST_TASKS)
+    what = "asking the executors"
 
     def run() -> list[str]:
+        context.setJobDescription(what)  # of this thread's jobs
         reports: list[str] = context.parallelize(range(count), count).mapPartitions(space["probe"]).collect()
         return reports
 
     try:
-        reports = within(_JOB_SECONDS, run)
+        with live_tasks(spark, what):
+            reports = within(_JOB_SECONDS, run)
     except TimeoutError as error:
         with contextlib.suppress(Exception):
             context.cancelAllJobs()

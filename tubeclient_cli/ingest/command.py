@@ -274,6 +274,7 @@ def _ingest(
     from pyspark.errors import PySparkException
 
     from offsets_store import OffsetsTableError
+    from tubeclient_cli.common.live import STARTING_SPARK
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
     from tubeclient_cli.common.spark_log import SparkLog, start_failure
     from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
@@ -291,7 +292,7 @@ def _ingest(
     stop = threading.Event()
     stop_on_signals(stop)
     hush_py4j(while_set=stop)
-    display.say(_STARTING)
+    display.say(STARTING_SPARK)
     spark = None
     with contextlib.ExitStack() as until_end:
         log = None if verbose else until_end.enter_context(SparkLog())
@@ -342,7 +343,6 @@ def _ingest(
     return 0
 
 
-_STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"
 _ENDED_BEFORE = "stopped: before Spark was up; nothing was read"
 # A signal to all processes of a service also ends Spark's, which do not finish the batch.
 _ENDED_WITH_SPARK = (

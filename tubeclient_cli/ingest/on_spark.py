@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tubeclient.conditions import said
+from tubeclient_cli.common.live import STARTING_SPARK, live_line
 from tubeclient_cli.common.terminal import Unreachable, tell
 from tubeclient_cli.ingest.advice import exit_code_of, short_cause
 
@@ -22,7 +23,7 @@ __all__ = ["on_spark"]
 
 @contextlib.contextmanager
 def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """The session of `make_session`, which ends with the block.
+    """The session of `make_session`, which ends with the block. A terminal shows that Spark starts.
 
     Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
     exit code 1, or 3 if it is about reaching the cluster. Then the file of Spark's output is left, and named.
@@ -35,7 +36,8 @@ def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | No
 
     with SparkLog() as log:
         try:
-            spark = make_session(name, master, confs or {}, log)
+            with live_line(lambda: STARTING_SPARK):
+                spark = make_session(name, master, confs or {}, log)
         except (PySparkException, Py4JError, OSError) as error:
             _leave(log)
             raise Unreachable(start_failure(log.text()) or short_cause(said(error))) from None

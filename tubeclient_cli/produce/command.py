@@ -86,9 +86,10 @@ def produce(
     with clear_errors("produce"):
         from tubeclient.producer import Producer
         from tubeclient.time_zones import zone_named
+        from tubeclient_cli.common.live import live_line
         from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.produce.lines import Defaults, parser_of
-        from tubeclient_cli.produce.sending import Sending, progress_on
+        from tubeclient_cli.produce.sending import Sending
 
         zone = zone_named(time_zone)
         if no_time and time:
@@ -103,7 +104,7 @@ def produce(
             with Producer(settings) as producer:
                 producer.publish([topic])
                 sending = Sending(producer, parse, lambda text: tell(f"tubeclient produce: {text}"))
-                with progress_on(sending, show=sys.stderr.isatty() and not stream.isatty()):
+                with live_line(sending.progress, show=sys.stderr.isatty() and not stream.isatty()):
                     sending.send_all(stream)
                 if json:
                     print_json(sending.summary_json(topic))

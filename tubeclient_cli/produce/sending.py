@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +17,7 @@ from tubeclient_cli.produce.lines import Parse
 if TYPE_CHECKING:
     from tubeclient.producer import Producer, SendResult
 
-__all__ = ["Sending", "progress_on"]
+__all__ = ["Sending"]
 
 _TOLD: Final = 20
 """So many failed lines are told one by one."""
@@ -70,6 +69,10 @@ class Sending:
     def next_line(self) -> int:
         """The line from which a further run goes on. Of the lines before it all were acknowledged, refused or empty."""
         return min(self._unreached or self.read + 1, self._open[0][0] if self._open else self.read + 1)
+
+    def progress(self) -> str:
+        """How far it is, for people."""
+        return f"{self.acknowledged:,} of {self.read:,} lines acknowledged, {self.failed:,} failed"
 
     def summary(self) -> str:
         """The last line of a run."""
@@ -154,21 +157,3 @@ class Sending:
         if exit_code(error) is ExitCode.UNREACHABLE:
             self.stopped_by = error
             self._unreached = min(self._unreached or number, number)
-
-
-@contextlib.contextmanager
-def progress_on(sending: Sending, *, show: bool) -> Iterator[None]:
-    """While the block runs, a terminal shows how many messages were acknowledged."""
-    if not show:
-        yield
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    class Line:
-        def __rich__(self) -> Text:
-            return Text(f"{sending.acknowledged:,} of {sending.read:,} lines acknowledged, {sending.failed:,} failed")
-
-    with Live(Line(), console=Console(stderr=True), refresh_per_second=4, transient=True):
-        yield
