@@ -12,7 +12,6 @@ reads that again.
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 import time
@@ -33,6 +32,8 @@ from tubeclient import (
     assign,
 )
 from tubeclient.settings import parse_master_servers
+from tubeclient_cli.common.signals import stop_on_signals
+from tubeclient_cli.common.terminal import clear_errors, script_app
 
 __all__ = ["consume"]
 
@@ -181,27 +182,36 @@ def main(
     node_id: Annotated[int, typer.Option(metavar="I", min=0, help="The id of this node.")] = 0,
     master_web_port: Annotated[int, typer.Option(metavar="PORT")] = 8080,
 ) -> None:
-    """Print a group's messages from the offsets table's position, and record the progress there."""
+    """Print a group's messages from the offsets table's position, and record the progress there.
+
+    Ctrl-C or SIGTERM ends it, with exit code 0.
+
+    Example:
+
+      python jobs/consume_from_table.py --master-servers 10.0.0.1:8715 \\
+        --consumer-group clicks_etl --topic clicks --offsets-table /lake/_offsets
+    """
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
 
     def show(delivery: Delivery) -> None:
         for body in delivery.bodies:
             sys.stdout.buffer.write(bytes(body) + b"\n")
         sys.stdout.buffer.flush()
 
-    consume(
-        ClientSettings(parse_master_servers(master_servers), master_web_port=master_web_port),
-        OffsetsTable(offsets_table),
-        consumer_group,
-        topic,
-        source_count=source_count,
-        node_id=node_id,
-        handle=show,
-        stop=stop,
-    )
+    with clear_errors("consume_from_table.py", ""):
+        settings = ClientSettings(parse_master_servers(master_servers), master_web_port=master_web_port)
+        stop_on_signals(stop)
+        consume(
+            settings,
+            OffsetsTable(offsets_table),
+            consumer_group,
+            topic,
+            source_count=source_count,
+            node_id=node_id,
+            handle=show,
+            stop=stop,
+        )
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    script_app(main)()
