@@ -174,6 +174,12 @@ def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> str:
     writer.option("txnAppId", transaction).option("txnVersion", number).save(target)
     if _number_in(spark, target, transaction) != number:
         raise ConfigurationError(f"another run with the name {settings.name} came first; use another name")
+    # Delta takes a number above the one that it has. So of two runs that began at once both can be there.
+    if (other := _other_range(spark, target, settings.name, number)) is not None:
+        raise ConfigurationError(
+            f"{where} has another range with the name {settings.name} too, in version {other}: another run wrote it"
+            f" while this one began{_commit(spark, target, metadata)}. RESTORE the table, or keep both"
+        )
     return f"done: replay {settings.name} is in {where}{_commit(spark, target, metadata)}"
 
 
@@ -203,6 +209,21 @@ def _commit(spark: SparkSession, target: str, metadata: str) -> str:
         return ""
     rows = (found[0].operationMetrics or {}).get("numOutputRows", "0")
     return f" (version {found[0].version}, {int(rows):,} rows)"
+
+
+def _other_range(spark: SparkSession, target: str, name: str, number: int) -> int | None:
+    """The version of another range's commit with this name; None if the table's history has none."""
+    from delta.tables import DeltaTable
+
+    commits = DeltaTable.forPath(spark, target).history(_HISTORY_COMMITS).where("userMetadata IS NOT NULL")
+    for commit in commits.select("version", "userMetadata").collect():
+        try:
+            found = json.loads(commit.userMetadata)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and found.get("replay") == name and found.get("range") != number:
+            return int(commit.version)
+    return None
 
 
 def replay_range(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from jobs import replay_range as replay_job
 from jobs.replay_range import ReplaySettings, load_replay, replay, replay_range
 from tests.jobs.test_jobs_page import messages_of
 from tests.spark_source.feed import Feed
@@ -113,7 +114,7 @@ def feed(tmp_path: Path) -> Iterator[Feed]:
 
 @pytest.mark.spark
 def test_a_name_is_written_once_and_a_topic_gets_the_range(
-    feed: Feed, delta_spark: SparkSession, tmp_path: Path
+    feed: Feed, delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = str(tmp_path / "lake" / "again")
     places = {"master_servers": feed.tube.master_address, "target": target, **RANGE}
@@ -133,6 +134,18 @@ def test_a_name_is_written_once_and_a_topic_gets_the_range(
     two = replace(settings, name="two", append=True, starting_offsets="earliest", ending_offsets="latest")
     assert replay(delta_spark, two) == f"done: replay two is in {target} (version 1, 30 rows)"
     assert rows() == 40
+
+    ranges = [replace(two, name="three", ending_offsets=f'{{"1:clicks:0": {28 * n}}}') for n in (1, 2)]
+    lower, higher = sorted(ranges, key=lambda one: one.range_number)
+
+    def meanwhile(*_: object) -> bool:
+        monkeypatch.undo()
+        replay(delta_spark, lower)
+        return False
+
+    monkeypatch.setattr(replay_job, "_has_rows", meanwhile)
+    with pytest.raises(ConfigurationError, match=r"has another range with the name three too, in version 2: .* while"):
+        replay(delta_spark, replace(higher, append=False))
 
     sent = replace(settings, target=None, to_topic="clicks_again")
     said = replay(delta_spark, sent)
