@@ -8,6 +8,7 @@ from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
+from offsets_store.errors import OffsetsTableError
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
 from offsets_store.schema import INITIAL, POSITION, WAITING
 from tubeclient.keys import PartitionKey
@@ -168,9 +169,19 @@ def _text(readers: Iterable[PartRead]) -> str | None:
     return json.dumps(parts) if parts else None
 
 
-def _parts(text: str | None) -> tuple[PartRead, ...]:
-    found = json.loads(text) if text else ()
-    return tuple(PartRead(part["nodeId"], part["startOffset"], part["endOffset"]) for part in found)
+def _parts(row: Row) -> tuple[PartRead, ...]:
+    """The parts in the column `readers`. OffsetsTableError: another tool wrote something else there."""
+    try:
+        found = json.loads(row.readers) if row.readers else ()
+        parts = tuple(PartRead(part["nodeId"], part["startOffset"], part["endOffset"]) for part in found)
+        if all(type(number) is int for part in parts for number in part):
+            return parts
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    raise OffsetsTableError(
+        f"the offsets table has readers of partition {row.partition} that are no JSON list of nodeId, startOffset and"
+        f" endOffset: {(row.readers or '')[:50]!r}; another tool wrote them. Set the column to null there"
+    )
 
 
 def newest_run(group_rows: Iterable[Row]) -> Row | None:
@@ -211,7 +222,7 @@ def _progress(key: GroupKey, rows: Sequence[Row], written: Iterable[Row]) -> Gro
         group=key,
         partitions=tuple(
             PartitionProgress(
-                r.partition, r.next_offset, r.end_offset, r.node_id, r.start_offset, _parts(r.readers), r.reason
+                r.partition, r.next_offset, r.end_offset, r.node_id, r.start_offset, _parts(r), r.reason
             )
             for r in rows
         ),

@@ -40,6 +40,22 @@ def _files(uri: str) -> list[tuple[str, int]]:
     return sorted((str(path.relative_to(folder)), path.stat().st_size) for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize(
+    "readers",
+    ["no JSON", "[1]", "3", "[" * 50_000, '[{"nodeId": 0}]', '[{"nodeId": "x", "startOffset": 0, "endOffset": 1}]'],
+)
+def test_readers_that_another_tool_wrote_are_one_error(
+    table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, readers: str
+) -> None:
+    table.open_run(KEY, 1).record(at({FIRST: 28}))
+    DeltaTable(uri).update(new_values={"readers": readers})
+    with pytest.raises(OffsetsTableError, match=r"readers of partition .* another tool wrote them") as caught:
+        open_table().latest(KEY)
+    assert len(str(caught.value)) < 300
+    DeltaTable(uri).update(updates={"readers": "NULL"})
+    assert open_table().positions(KEY.consumer_group, KEY.topics) == {FIRST: 28}
+
+
 @pytest.mark.parametrize("protocol", _PROTOCOLS)
 def test_a_newer_protocol_is_an_error_and_the_table_is_left_alone(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, protocol: dict[str, Any]
