@@ -77,7 +77,10 @@ class BatchWriter:
         self._letters = self._table(self._settings.bad_records)
         if not create and not self._letters.exists():
             raise ConfigurationError(f"there is no dead-letter table at {self._letters.where}; check bad-records")
-        self._letters.create()
+        if create:
+            self._letters.create()
+        else:
+            self._letters.check()
 
     def settle(self, state: SinkState) -> None:
         """Finish what other runs left undone, as `state` says: the target's, as it was read.

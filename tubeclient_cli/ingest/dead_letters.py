@@ -44,6 +44,10 @@ _REASON: Final = "reason"
 
 _TRIES: Final = 10
 """How often a change of the table is tried. Each time that it fails, another writer's has succeeded."""
+_WRONG_PROPERTIES: Final = {
+    "delta.appendOnly": "so the states of its rows could not change after a retry or a RESTORE of the target",
+    "delta.setTransactionRetentionDuration": "with which Delta forgets which bad records are there already",
+}
 _TXN_APP_ID: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 """For UPDATE and MERGE, which have no options."""
@@ -89,7 +93,7 @@ class DeadLetters:
         return DeltaTable.isDeltaTable(self._spark, self._path)
 
     def create(self) -> None:
-        """Create the table if it is missing. ConfigurationError if it has other columns."""
+        """Create the table if it is missing. Raises what `check` raises."""
         from pyspark.errors import PySparkException
 
         schema = _table_schema()
@@ -100,6 +104,20 @@ class DeadLetters:
                 # Another run may have created it meanwhile.
                 if not self.exists():
                     raise
+        self.check()
+
+    def check(self) -> None:
+        """ConfigurationError if the table has other columns, or properties with which nothing can be promised."""
+        from delta.tables import DeltaTable
+
+        schema = _table_schema()
+        properties = DeltaTable.forPath(self._spark, self._path)._jdt.table().update().metadata().configuration()
+        for name, why in _WRONG_PROPERTIES.items():
+            if properties.contains(name) and properties.apply(name) != "false":
+                raise ConfigurationError(
+                    f"the table {self.where} has the property {name}, {why}. Remove it: ALTER TABLE"
+                    f" delta.`{self.where}` UNSET TBLPROPERTIES ('{name}')"
+                )
         have = {field.name: field.dataType for field in self._rows().schema}
         wrong = [field.name for field in schema if have.get(field.name) != field.dataType]
         if wrong:

@@ -25,6 +25,8 @@ __all__ = ["DeltaSink", "OvertakenRun"]
 # How many commits to look through for our newest one, step by step: maintenance may have added its own.
 _HISTORY_STEPS = (20, 1_000, 100_000)
 
+_FORGETS = "delta.setTransactionRetentionDuration"
+
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 """The session conf in which Delta reports the version it has just written; it writes none if it skips a transaction."""
 
@@ -143,7 +145,9 @@ class DeltaSink:
         kept = snapshot.transactions().get(SinkRecord.transaction_id_of(self._consumer_group))
         if kept.isDefined():
             return replace(state, sequence=max(state.sequence, int(kept.get())))
-        return replace(state, is_whole=state.record is not None or not state.is_copy)
+        # With this property Delta forgets transactions.
+        may_forget = snapshot.metadata().configuration().contains(_FORGETS)
+        return replace(state, is_whole=state.record is not None or not (state.is_copy or may_forget))
 
     def _read(self, table: Any) -> SinkState:
         columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")

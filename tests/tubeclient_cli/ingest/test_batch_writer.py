@@ -258,3 +258,30 @@ def test_a_table_of_something_else_is_refused(lake: Lake) -> None:
     lake.spark.range(1).write.format("delta").save(str(lake.letters))
     with pytest.raises(ConfigurationError, match=r"is not a table of bad records: it has no column consumerGroup"):
         lake.start()
+
+
+def test_a_target_that_forgets_transactions_is_not_taken_for_one_without_rows(lake: Lake) -> None:
+    lake.run(4)
+    DeltaTable(str(lake.target)).alter.set_table_properties(
+        {"delta.setTransactionRetentionDuration": "interval 0 days"}
+    )
+    lake.cut_history()
+    state = lake.start().sink.look()
+    assert (state.record, state.is_whole) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"delta.appendOnly": "true"}, {"delta.setTransactionRetentionDuration": "interval 1 days"}]
+)
+def test_a_table_whose_properties_contradict_the_promise_is_refused_before_a_batch(
+    lake: Lake, wrong: dict[str, str]
+) -> None:
+    run = lake.run(4)
+    DeltaTable(str(lake.letters)).alter.set_table_properties(wrong)
+    [name] = wrong
+    for create in (True, False):
+        with pytest.raises(ConfigurationError, match=rf"has the property {name}, .* UNSET TBLPROPERTIES"):
+            run.writer.open(create=create)
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.letters}` UNSET TBLPROPERTIES ('{name}')")
+    lake.run(4)
+    assert lake.repeated_or_missing(8) == {}
