@@ -221,9 +221,7 @@ def _progress(key: GroupKey, rows: Sequence[Row], written: Iterable[Row]) -> Gro
     return GroupProgress(
         group=key,
         partitions=tuple(
-            PartitionProgress(
-                r.partition, r.next_offset, r.end_offset, r.node_id, r.start_offset, _parts(r), r.reason
-            )
+            PartitionProgress(r.partition, r.next_offset, r.end_offset, r.node_id, r.start_offset, _parts(r), r.reason)
             for r in rows
         ),
         source_count=last.source_count,
