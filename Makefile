@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts Python processes by the hundred. Without byte code each of them would compile the packages.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench chaos test test-fast lint format types check docs proto dist clean
+.PHONY: help setup demo bench chaos test test-fast lint format types check docs site proto dist clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ check: lint types test ## lint, types and test
 docs: $(STAMPS)/packages ## Generate the pages of docs/ that come from the code
 	$(BIN)/python -m tools.generate_docs
 
+site: $(STAMPS)/packages ## Build the documentation site into site/; a broken link fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 proto: $(STAMPS)/protoc ## Generate the wire messages from their .proto files
 	$(BIN)/python tools/generate_proto.py
 
@@ -64,7 +67,7 @@ dist: $(STAMPS)/packages ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist .
 
 clean: ## Remove what was built, .venv and .cache (downloads) included
-	rm -rf .venv .cache build dist demo-output metastore_db spark-warehouse derby.log
+	rm -rf .venv .cache build dist site demo-output metastore_db spark-warehouse derby.log
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -102,6 +102,17 @@ BENCH = [
     "py-spy>=0.4,<1",
 ]
 
+DOCS = [
+    # Makes the site of docs/. 1.6 is the first that checks the anchors of links; mkdocs-material does not take 2.
+    "mkdocs>=1.6,<2",
+    # How it looks, its search, dark and light. Tried on 9.8; it says of itself that it is maintained until May 2027.
+    "mkdocs-material>=9.7,<10",
+    # The API's pages, from docstrings.
+    "mkdocstrings-python>=2,<3",
+    # Reads the pages as a code host does: a test compares the two.
+    "markdown-it-py>=3,<5",
+]
+
 DEV = [
     "pytest>=8.3,<10",  # runs the tests
     "pytest-timeout>=2.3,<3",  # ends a test that hangs
@@ -169,8 +180,9 @@ setup(
         "metrics": METRICS,
         "demo": DEMO,
         "bench": BENCH,
+        "docs": DOCS,
         "dev": DEV,
-        "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, METRICS, DEMO, BENCH, DEV),
+        "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, METRICS, DEMO, BENCH, DOCS, DEV),
     },
     entry_points={
         "console_scripts": ["tubeclient = tubeclient_cli.app:main"],

@@ -150,7 +150,20 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
-    assert extras == {"speed", "spark", "delta", "inlong", "embedded", "cli", "metrics", "demo", "bench", "dev", "all"}
+    assert extras == {
+        "speed",
+        "spark",
+        "delta",
+        "inlong",
+        "embedded",
+        "cli",
+        "metrics",
+        "demo",
+        "bench",
+        "docs",
+        "dev",
+        "all",
+    }
     of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
     for item in metadata.get_all("Requires-Dist", []):
         requirement, mark, extra = item.partition('; extra == "')

@@ -1,4 +1,4 @@
-"""Generates pages of docs/ from the code: the source's options, and the client's errors by code."""
+"""Generates pages of docs/ from the code: the source's options, errors, commands and public names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import inspect
 from pathlib import Path
 
 from spark_source.options.table import markdown
+from tools.api_page import api_page
+from tools.commands_page import commands_page
 from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import STATUS_CLASSES
 
@@ -87,7 +89,12 @@ the executors' Python. |
 
 """
 
-PAGES = {DOCS / "options.md": options_page, DOCS / "errors.md": errors_page}
+PAGES = {
+    DOCS / "options.md": options_page,
+    DOCS / "errors.md": errors_page,
+    DOCS / "commands.md": commands_page,
+    DOCS / "api.md": api_page,
+}
 
 
 def main() -> None:
