@@ -1,0 +1,115 @@
+"""The tutorials of docs/ run, step by step: their Python, their commands, and what they say is printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tests.test_docs_examples import Place, indented_commands, page_of
+from tests.tubeclient_cli.server.test_command import running
+from tubeclient_cli.app import app
+from tubeclient_cli.ingest.job import run_ingest
+from tubeclient_cli.ingest.settings import load_settings
+
+pytestmark = pytest.mark.spark
+
+STEP = re.compile(
+    r"^```python\n(?P<python>.*?)^```"
+    r"|(?:^<!-- fails: (?P<fails>[^\n]*) -->\n\n)?^    (?P<command>(?:tubeclient|seq|mv) [^\n]*)$",
+    re.DOTALL | re.MULTILINE,
+)
+SAID = re.compile(r"^print\((.*)\)  # (.*)$", re.MULTILINE)
+
+
+class Reader:
+    """Does what a tutorial says, on the cluster and the folder that stand for those it names."""
+
+    def __init__(self, place: Place, web_port: int) -> None:
+        self.place, self.web_port = place, web_port
+        self.names: dict[str, Any] = {"expect": self._expect}
+        self.compared = 0
+
+    def read(self, name: str) -> None:
+        for step in STEP.finditer(re.sub(r" \\\n +", " ", page_of(name))):
+            if step["python"] is not None:
+                code = SAID.sub(r"expect('\2', \1)", self.place.real(step["python"]))
+                exec(code.replace('masterWebPort", 8080', f'masterWebPort", {self.web_port}'), self.names)
+            else:
+                self._command(self.place.real(step["command"]), step["fails"])
+
+    def _expect(self, wanted: str, *words: object) -> None:
+        assert " ".join(map(str, words)) == wanted
+        self.compared += 1
+
+    def _command(self, line: str, fails: str | None) -> None:
+        words = shlex.split(line)
+        if words[:2] == ["tubeclient", "server"]:
+            return  # it runs
+        if words[0] != "tubeclient":
+            subprocess.run(line, shell=True, check=True, timeout=30)
+            return
+        if "--master-servers" in words:
+            words += ["--option", f"masterWebPort={self.web_port}"]
+        result = CliRunner().invoke(app, words[1:])
+        assert (fails or "") in result.output
+        assert (result.exit_code == 0) is (fails is None), result.output
+
+
+@pytest.fixture(autouse=True)
+def ingest_in_this_session(delta_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tubeclient ingest` without a Spark of its own. The page of InLong runs the whole command."""
+
+    def run(file: Path | None, overrides: dict[str, Any], *_: object) -> int:
+        try:
+            run_ingest(delta_spark, load_settings(file, overrides))
+        except StreamingQueryException as error:
+            print(error)
+            return 1
+        return 0
+
+    monkeypatch.setattr("tubeclient_cli.ingest.command._ingest", run)
+
+
+def read_with_server(name: str, folder: Path) -> Reader:
+    """Read a page that starts a TubeMQ with a command, which gets any free ports."""
+    (folder / "lake").mkdir()
+    [server] = indented_commands(page_of(name), "tubeclient server")
+    line = Place("", folder / "lake").real(server.replace(" 8715 ", " 0 ").replace(" 8080 ", " 0 "))
+    with running(folder, *shlex.split(line)) as (_, addresses):
+        reader = Reader(Place(addresses["master"], folder / "lake"), addresses["masterWebPort"])
+        reader.read(name)
+    return reader
+
+
+def test_the_first_rows(tmp_path: Path) -> None:
+    reader = Reader(Place("", tmp_path), 0)
+    try:
+        reader.read("first-rows.md")
+    finally:
+        with suppress(KeyError):
+            reader.names["producer"].close()
+            reader.names["tube"].stop()
+    assert reader.compared == 4
+
+
+def test_a_lost_checkpoint(tmp_path: Path) -> None:
+    reader = read_with_server("lost-checkpoint.md", tmp_path)
+    assert reader.compared == 4
+
+
+def test_two_jobs_of_one_group(delta_spark: SparkSession, tmp_path: Path) -> None:
+    try:
+        reader = read_with_server("two-jobs.md", tmp_path)
+    finally:
+        for query in delta_spark.streams.active:
+            query.stop()
+    assert reader.compared == 4
