@@ -12,6 +12,7 @@ from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
 from tests.test_packaging import run_python
 from tools.generate_docs import PAGES as GENERATED
+from tubeclient.conditions import CONDITIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -43,6 +44,15 @@ def test_each_guarantee_names_tests_that_exist() -> None:
         assert tests, f"no test holds: {guarantee}"
         for name, path in tests:
             assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
+
+
+OF_SPARK = {"DATA_SOURCE_NOT_FOUND", "PYTHON_VERSION_MISMATCH", "STREAM_FAILED"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_names_of_errors_are_theirs(path: Path) -> None:
+    names = set(re.findall(r"`\[([A-Z]+(?:_[A-Z]+)+)\]", path.read_text(encoding="utf-8")))
+    assert names <= CONDITIONS.keys() | OF_SPARK
 
 
 def table_rows(path: Path) -> dict[str, str]:
