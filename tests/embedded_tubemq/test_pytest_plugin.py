@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,11 +87,9 @@ def test_the_examples_of_the_page_pass(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8").partition("## With Spark")[0]
     blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.DOTALL)
     assert [name for name, _ in blocks] == ["test_orders.py", "test_stores.py", "conftest.py"]
-    [ini] = re.findall(r"^    \[pytest\]\n((?:    .*\n)+)", page, re.MULTILINE)
+    [ini] = re.findall(r"```ini\n\[pytest\]\n(.*?)```", page, re.DOTALL)
     tests = "".join(code for name, code in blocks if name != "conftest.py")
-    plain = run_project(
-        tmp_path, tests + "def test_topics(tubemq): tubemq.bounds('clicks', store_id=1)", ini=[textwrap.dedent(ini)]
-    )
+    plain = run_project(tmp_path, tests + "def test_topics(tubemq): tubemq.bounds('clicks', store_id=1)", ini=[ini])
     assert plain[0] == 0, plain[1]
     status, said = run_project(tmp_path, tests, conftest=dict(blocks)["conftest.py"])
     assert status == 0, said
