@@ -37,6 +37,7 @@ class Reader:
         self.place, self.web_port = place, web_port
         self.names: dict[str, Any] = {"expect": self._expect}
         self.compared = 0
+        self.output = ""
 
     def read(self, name: str) -> None:
         for step in STEP.finditer(re.sub(r" \\\n +", " ", page_of(name))):
@@ -60,6 +61,7 @@ class Reader:
         if "--master-servers" in words:
             words += ["--option", f"masterWebPort={self.web_port}"]
         result = CliRunner().invoke(app, words[1:])
+        self.output += result.output
         assert (fails or "") in result.output
         assert (result.exit_code == 0) is (fails is None), result.output
 
@@ -70,7 +72,7 @@ def ingest_in_this_session(delta_spark: SparkSession, monkeypatch: pytest.Monkey
 
     def run(file: Path | None, overrides: dict[str, Any], *_: object) -> int:
         try:
-            run_ingest(delta_spark, load_settings(file, overrides))
+            run_ingest(delta_spark, load_settings(file, overrides), on_start=print)
         except StreamingQueryException as error:
             print(error)
             return 1
@@ -104,6 +106,9 @@ def test_the_first_rows(tmp_path: Path) -> None:
 def test_a_lost_checkpoint(tmp_path: Path) -> None:
     reader = read_with_server("lost-checkpoint.md", tmp_path)
     assert reader.compared == 4
+    said = re.search(r"It says `(.*?)`", page_of("lost-checkpoint.md"))
+    assert said is not None
+    assert said[1] in reader.output
 
 
 def test_two_jobs_of_one_group(delta_spark: SparkSession, tmp_path: Path) -> None:
