@@ -46,6 +46,12 @@ def test_each_guarantee_names_tests_that_exist() -> None:
             assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
 
 
+def test_the_index_names_each_page() -> None:
+    """For readers on a code host, who have no other navigation."""
+    named = set(re.findall(r"\]\(([\w-]+\.md)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
+    assert named == {path.name for path in ROOT.glob("docs/*.md")} - {"index.md"}
+
+
 OF_SPARK = {"DATA_SOURCE_NOT_FOUND", "PYTHON_VERSION_MISMATCH", "STREAM_FAILED"}
 
 
