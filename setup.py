@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
+
+LEAST_PYTHON = (3, 11)
+
+if sys.version_info < LEAST_PYTHON:
+    # Old pips, such as 23.0, try many versions of each dependency, for minutes, before they look at python_requires.
+    raise SystemExit(
+        "pyspark-tubeclient needs Python {}.{} or newer, and this is Python {}.{}, {}. Make a venv with a newer one, as"
+        " with python3.12 -m venv .venv, on the driver and on all executors".format(
+            *LEAST_PYTHON, *sys.version_info[:2], sys.executable
+        )
+    )
 
 ROOT = Path(__file__).resolve().parent
 
@@ -161,7 +173,7 @@ setup(
         "Topic :: System :: Distributed Computing",
         "Typing :: Typed",
     ],
-    python_requires=">=3.11",
+    python_requires=">={}.{}".format(*LEAST_PYTHON),
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     # With this mapping an editable install is one path entry. Spark finds data sources by listing the path's modules,
     # and would not see a package that an import hook provides.

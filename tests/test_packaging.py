@@ -134,6 +134,16 @@ def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(wheel: Path) ->
     assert dict(points["pytest11"]) == {"tubemq": "embedded_tubemq.pytest_plugin"}
 
 
+def test_an_old_python_is_told_before_pip_looks_for_anything() -> None:
+    script = "import runpy, sys; sys.version_info = (3, 10, 12, 'final', 0); runpy.run_path('setup.py')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("pyspark-tubeclient needs Python 3.11 or newer, and this is Python 3.10, ")
+
+
 def test_the_version_is_the_packages(metadata: email.message.Message) -> None:
     from tubeclient._version import __version__
 

@@ -73,17 +73,21 @@ pyspark-tubeclient: the venv is not activated, or the variable names another Pyt
 doctor` shows which Python Spark takes, and the file of `pyspark_tubeclient` there. |
 | the same, with pyspark 3.5 | Spark 3 has no Python data sources. `import pyspark_tubeclient` says \
 `NEEDS_NEWER_SPARK`, and so does `tubeclient ingest`. | Use Spark 4.2. |
-| `No module named 'pyarrow'` or `'pandas'` in a Python worker | The executors' Python lacks what Spark itself needs. \
-With these, but without pyspark-tubeclient, the error is `PACKAGE_MISSING`. | Install `pyspark-tubeclient[spark]` in \
-the executors' Python. |
+| `No module named 'pyspark'`, `'pyarrow'` or `'pandas'` in a Python worker | The executors' Python lacks what Spark \
+itself needs. With these, but without pyspark-tubeclient, the error is `PACKAGE_MISSING`. | Install \
+`pyspark-tubeclient[spark]` in the executors' Python. |
 | `[PYTHON_VERSION_MISMATCH]` | Executors run another Python version than the driver. `tubeclient ingest` says \
 `OTHER_PYTHON` instead. | Set `PYSPARK_PYTHON` to a Python of the driver's version, at the same path on all machines. |
 | `ClassNotFoundException: io.delta...`, `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta`, \
 `'JavaPackage' object is not callable` | A job of your own writes to Delta, and Spark runs without Delta's jars. \
 `tubeclient ingest` and `jobs/ingest_to_delta.py` say `JARS_NOT_FOUND` at the start. | Give Delta's jars with \
 `spark.jars.packages`, as in `conf/spark-defaults.conf`. |
-| `requires a different Python: 3.10.12 not in '>=3.11'`, or pip finds no version that fits | The Python is too old. \
-| Use Python 3.11 or newer, on the driver and on all executors. |
+| `Cannot run program "/venv/bin/python"` | The executor, or the driver, has no Python at this path. `tubeclient \
+ingest` says `PYTHON_NOT_FOUND` instead. | Set `PYSPARK_PYTHON` to a Python that is at the same path on all machines. |
+| `pyspark-tubeclient needs Python 3.11 or newer`, below pip's `subprocess-exited-with-error`; `requires a different \
+Python: 3.10.12 not in '>=3.11'`; or pip finds no version that fits | The Python is too old. An old pip that is given \
+a wheel may first try other versions of all that the wheel needs, for minutes. | Use Python 3.11 or newer, on the \
+driver and on all executors. |
 | `command not found: tubeclient` | The venv is not activated, or the package is not installed. | Activate it, or run \
 `/path/to/venv/bin/tubeclient`. |
 

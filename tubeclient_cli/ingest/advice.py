@@ -33,6 +33,8 @@ def short_cause(text: str) -> str:
         return _source_not_found()
     for package in _MISSING.findall(text):
         return _missing_package(package)
+    if (program := _NO_PROGRAM.search(text)) is not None:
+        return f"[PYTHON_NOT_FOUND] there is no Python {program[1]} on {_place(text)}. {_SET_PYTHON}"
     if _OTHER_PYTHON in text:
         versions = _PYTHONS.search(text)
         found = f"Python {versions[1]}, and the driver {versions[2]}" if versions else "another Python than the driver"
@@ -66,7 +68,10 @@ _DATA_LOSS = "[DATA_LOSS] "
 # An error that left through spark_source.boundary or .sent; Spark may append its own state.
 _NAMED = re.compile(r"(?:(?:\w+\.)+\w+|ModuleNotFoundError): (\[([A-Z_]+)\] .+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
-_MISSING = re.compile(r"^(?:\w+\.)*(?:ModuleNotFoundError|ImportError): .*?No module named '(\w+)", re.MULTILINE)
+# In a traceback, or in brackets where Python finds no module to start with.
+_MISSING = re.compile(r"(?:^|\()(?:\w+\.)*(?:ModuleNotFoundError|ImportError): .*?No module named '(\w+)", re.MULTILINE)
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]*python[^"]*)"')
+_OF_EXECUTOR = re.compile(r"\((\S+) executor (?!driver)\S+\)")
 _OTHER_PYTHON = "PYTHON_VERSION_MISMATCH"
 _PYTHONS = re.compile(r"different version[^\d]*([\d.]+\d)\D+?([\d.]+\d)")
 _SET_PYTHON = (
@@ -98,6 +103,12 @@ _UNREACHABLE = tuple(
 
 def _missing_package(name: str) -> str:
     return f"[PACKAGE_MISSING] the Python of an executor lacks the package {name}. {_SET_PYTHON}"
+
+
+def _place(text: str) -> str:
+    """Where Spark says that a task ran."""
+    found = _OF_EXECUTOR.search(text)
+    return "this machine" if found is None else f"executor {found[1]}"
 
 
 _NO_SOURCE = "Failed to find the data source: tubeclient"

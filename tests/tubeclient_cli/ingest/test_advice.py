@@ -77,6 +77,27 @@ def test_an_executor_without_the_package_is_told_with_what_to_do() -> None:
     assert short_cause(ours) == named
 
 
+def test_a_python_without_pyspark_is_told_though_no_task_began() -> None:
+    text = (
+        "Job aborted: Lost task 1.0 in stage 0.0 (TID 1) (10.0.0.2 executor 0): org.apache.spark.SparkException: \n"
+        "Error from python worker:\n  /usr/bin/python3: Error while finding module specification for 'pyspark.daemon' "
+        "(ModuleNotFoundError: No module named 'pyspark')\nPYTHONPATH was:\n  /x.zip\n"
+    )
+    assert short_cause(text).startswith("[PACKAGE_MISSING] the Python of an executor lacks the package pyspark. Set")
+
+
+@pytest.mark.parametrize(
+    ("where", "said"), [("10.0.0.2 executor 0", "executor 10.0.0.2"), ("vm executor driver", "this machine")]
+)
+def test_a_python_that_is_not_there_is_told_with_the_machine(where: str, said: str) -> None:
+    text = (
+        f"Job aborted due to stage failure: Lost task 1.0 in stage 0.0 (TID 1) ({where}): java.io.IOException: Cannot "
+        'run program "/opt/venv/bin/python": error=2, No such file or directory\n\tat java.base/java.lang\n'
+    )
+    beginning = f"[PYTHON_NOT_FOUND] there is no Python /opt/venv/bin/python on {said}. Set PYSPARK_PYTHON"
+    assert short_cause(text).startswith(beginning)
+
+
 def test_another_python_on_executors_is_told_with_both_versions() -> None:
     versions = {"worker_version": "3.10", "driver_version": "3.11"}
     sparks = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
