@@ -145,6 +145,14 @@ def test_a_broker_that_is_down_is_seen_without_colour(browser: Browser) -> None:
         expect(page.locator("#legend")).to_contain_text("broker does not answer")
 
 
+def test_a_group_of_which_too_little_is_known_says_so_where_its_charts_are(browser: Browser) -> None:
+    with opened(browser, facts(group(read(key(0), 1, 1)))) as page:
+        expect(page.locator(".chart.unknown")).to_have_count(2)
+        expect(page.locator("#events li")).to_have_text("nothing in the commits that are kept")
+    with opened(browser, ONE) as page:
+        expect(page.locator(".chart.unknown")).to_have_count(0)
+
+
 def test_an_empty_table_and_one_that_does_not_answer_say_so(browser: Browser) -> None:
     with opened(browser, facts()) as page:
         expect(page.locator("#headline")).to_contain_text("has no group yet")

@@ -23,6 +23,7 @@ export class Chart {
       ? "not known yet"
       : `newest ${this.text(known.at(-1))}, highest ${this.text(Math.max(...known))}, lowest ${this.text(Math.min(...known))}`;
     this.place.setAttribute("aria-label", `${this.name} over time: ${says}`);
+    this.place.classList.toggle("unknown", known.length === 0);
     if (this.plot === null) this.draw();
     else this.plot.setData(this.data);
   }
@@ -43,7 +44,7 @@ export class Chart {
       cursor: { sync: { key: SYNC }, drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
-        { ...axis, size: 34, values: (_, ticks) => timeTicks(ticks) },
+        { ...axis, size: 34, space: 80, values: (_, ticks) => timeTicks(ticks) },
         { ...axis, size: 62, values: (_, ticks) => ticks.map(brief) },
       ],
       series: [
@@ -68,6 +69,7 @@ function timeTicks(ticks) {
   const close = ticks.length > 1 && ticks[1] - ticks[0] < 60;
   const two = (number) => String(number).padStart(2, "0");
   return ticks.map((second) => {
+    if (second % 1 !== 0) return "";
     const at = new Date(second * 1000);
     if (far) return `${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
     return `${two(at.getHours())}:${two(at.getMinutes())}${close ? `:${two(at.getSeconds())}` : ""}`;

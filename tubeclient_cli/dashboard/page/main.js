@@ -166,6 +166,7 @@ function drawDetail(group, detail) {
   by("events").replaceChildren(...detail.events.map((event) => element(
     "li", {}, element("time", { dateTime: new Date(event.at).toISOString() }, when(event)), said(event),
   )));
+  if (detail.events.length === 0) by("events").append(element("li", { className: "quiet" }, "nothing in the commits that are kept"));
   if (by("search").value.trim() === "") showPartitions(detail.worst, group.partitions);
   else search();
 }
