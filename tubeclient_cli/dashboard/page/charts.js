@@ -41,6 +41,7 @@ export class Chart {
     const options = {
       width: this.place.clientWidth || 300,
       height: HEIGHT,
+      padding: [8, 30, 0, 0],
       cursor: { sync: { key: SYNC }, drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
