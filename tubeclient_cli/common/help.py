@@ -18,7 +18,7 @@ Exit codes:
   2  wrong usage or settings
   3  the cluster, a table or Spark cannot be reached
 """
-"""The end of each command's help."""
+"""The end of each help."""
 
 
 def plain_help(app: typer.Typer) -> None:
@@ -27,6 +27,7 @@ def plain_help(app: typer.Typer) -> None:
     An indented paragraph stays as it is. A list of commands has whole first sentences.
     """
     app.rich_markup_mode = None
+    app.info.epilog = EXIT_CODES
     for command in app.registered_commands:
         paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
         command.short_help = " ".join(paragraphs[0].split())
