@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
@@ -33,7 +34,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
         asked.append(dry_run)
         return Retried(2, 1)
 
-    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: None)
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: MagicMock())
     monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
     monkeypatch.setattr("tubeclient_cli.bad_records.retry.retry_bad_records", retried)
     path = tmp_path / "ingest.toml"
