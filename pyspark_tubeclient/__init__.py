@@ -1,6 +1,6 @@
 """The names that users import. All other modules are internal and may change.
 
-    from pyspark_tubeclient import LagListener, OffsetsListener, OffsetsTable
+    from pyspark_tubeclient import LagListener, OffsetsListener, OffsetsTable, session
 
 Spark looks for `DefaultSource` in every module named `pyspark_*`; so `format("tubeclient")` works once the package is
 installed. A failed import here would break Spark's other Python sources too, so the other names are imported on first
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_source.progress.lag_listener import LagListener, QueryLag
     from spark_source.progress.offsets_listener import OffsetsListener
     from spark_source.progress.query_metrics import QueryMetrics
+    from spark_source.session import session
 
 __all__ = [
     "DefaultSource",
@@ -43,6 +44,7 @@ __all__ = [
     "QueryLag",
     "QueryMetrics",
     "bad_rows",
+    "session",
 ]
 
 _HOMES = {
@@ -56,6 +58,7 @@ _HOMES = {
     "QueryLag": "spark_source.progress.lag_listener",
     "QueryMetrics": "spark_source.progress.query_metrics",
     "bad_rows": "spark_source.progress.bad_rows",
+    "session": "spark_source.session",
 }
 
 

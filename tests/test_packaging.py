@@ -358,7 +358,10 @@ LAYERS = {
     ),
     # Fixtures are above the servers: they have a client too.
     PYTEST_PLUGIN: Layer({"pytest", "embedded_tubemq", "tubeclient"}, OUTSIDE_WORLD - {"time"}),
-    "spark_source": Layer({"pyspark", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
+    # delta and py4j are for session.py alone, which starts Spark.
+    "spark_source": Layer(
+        {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
+    ),
     "offsets_store": Layer(
         {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"},
         NETWORK | {"spark_source"},
@@ -389,6 +392,7 @@ FOLDERS = {
         "boundary": set(),
         "sent": {"boundary"},
         "engine": set(),
+        "session": set(),
         "offsets": set(),
         "options": {"offsets"},
         "cluster": {"offsets", "options"},

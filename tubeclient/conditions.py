@@ -68,6 +68,10 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Let the machine reach a Maven repository (`spark.jars.repositories`), or give the jars with `spark.jars`.",
     ),
     "SPARK_NOT_STARTED": Condition("Spark did not start.", "Read its log, which the text names."),
+    "SESSION_DOES_NOT_FIT": Condition(
+        "A SparkSession runs already, and lacks what `pyspark_tubeclient.session` was asked for.",
+        "Restart the Python process or the notebook's kernel, and call `session` first.",
+    ),
     # The cluster
     "MASTER_UNREACHABLE": Condition(
         "No master answered.", "Check masterServers, the network, and that a master runs there."

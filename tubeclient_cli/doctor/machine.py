@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from spark_source.session import file_of_source, python_of
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 
@@ -45,7 +46,6 @@ OF_TASKS: Final = [name for name in PACKAGES if name not in _OF_DELTA]
 _LEAST_JAVA: Final = 17
 _LEAST_PYTHON: Final = (3, 11)
 _JAVA_SECONDS: Final = 20.0
-_PYTHON_SECONDS: Final = 20.0
 
 
 def check_machine() -> Iterator[Finding]:
@@ -187,17 +187,9 @@ def _java() -> tuple[str | None, str]:
 
 
 def _source() -> tuple[str | None, str, str | None]:
-    """What `judge_source` judges; Spark takes the variables in this order."""
-    variable = next((name for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON") if os.environ.get(name)), None)
-    python = os.environ[variable] if variable else "python3"
-    script = "import pyspark_tubeclient; print(pyspark_tubeclient.__file__)"
-    try:
-        done = subprocess.run(
-            [python, "-c", script], capture_output=True, text=True, timeout=_PYTHON_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return variable, python, None
-    return variable, python, done.stdout.strip() if done.returncode == 0 else None
+    """What `judge_source` judges."""
+    variable, python = python_of(os.environ)
+    return variable, python, file_of_source(python)
 
 
 def _delta_jars() -> list[str]:

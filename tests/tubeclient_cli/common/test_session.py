@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage
 
+from spark_source.session import REDACTION_REGEX
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.session import REDACTION_REGEX, check_delta, check_spark
+from tubeclient_cli.common.session import check_delta
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,10 +36,3 @@ def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypat
         check_delta(without)
     assert (caught.value.condition, ended) == ("JARS_NOT_FOUND", [without])
     check_delta(session_with(JavaClass.__new__(JavaClass)))
-
-
-def test_spark_3_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"this Python has pyspark 3\.5\.1") as caught:
-        check_spark("3.5.1")
-    assert caught.value.condition == "NEEDS_NEWER_SPARK"
-    check_spark("4.0.0.dev1")

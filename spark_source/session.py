@@ -1,0 +1,276 @@
+"""A SparkSession that finds this source: its workers have this process's Python, and Delta is there if it is installed.
+
+Notebooks and scripts call `session`. Commands share its parts: see `tubeclient_cli.common.session`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "REDACTION_REGEX",
+    "check_spark",
+    "file_of_source",
+    "has_delta",
+    "is_submitted",
+    "python_of",
+    "session",
+    "session_builder",
+    "start_jvm",
+]
+
+REDACTION_REGEX: Final = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
+"""Options and settings with matching names are hidden in plans and in the UI. Spark's own default shows each
+`storageOption.*` that is not called secret, token or password."""
+
+_LEAST_SPARK: Final = 4
+_PYTHON_SECONDS: Final = 20.0
+_PYTHON_VARIABLES: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+"""In the order in which Spark takes them to look for data sources, and to run them."""
+
+_CONFS: Final = {
+    "spark.redaction.regex": REDACTION_REGEX,
+    # Spark 4.1 and newer offer filters to Python sources only with this.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # A stop that hangs in the query's thread must not hang the job.
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # At WARN Spark logs each batch that is slower than the trigger, and a stack trace at each stop.
+    "spark.log.level": "ERROR",
+}
+
+_DELTA_CONFS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+_LOCAL_CONFS: Final = {
+    # The executors are in the driver's process, so nobody else connects to it.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # By default Delta computes a table's state in 50 tasks, and Spark shuffles into 200. That wastes seconds on a small
+    # machine.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+def session(
+    *, master: str | None = None, app_name: str = "pyspark-tubeclient", conf: Mapping[str, object] | None = None
+) -> SparkSession:
+    """The running SparkSession if it fits, otherwise a new one on `master` (default: all cores of this machine).
+
+    A new one runs its workers with this process's Python; on a cluster with that of PYSPARK_PYTHON if it is set. It has
+    Delta if the package delta-spark is installed: the first start on a machine downloads its jars. It hides secrets,
+    logs errors only and has no UI. `conf` (Spark's settings) overrides all of this. Under spark-submit, master and jars
+    are spark-submit's.
+
+    A running one fits if its workers' Python has this package, its master is `master` (if given), and it has or takes
+    the settings of `conf`; it keeps its name. Otherwise ConfigurationError (SESSION_DOES_NOT_FIT) says all that does
+    not fit, and nothing is changed. The same error class for a Spark that is too old or does not start; MissingPackage
+    without pyspark.
+    """
+    with brought_by("spark"):
+        import pyspark
+        from pyspark.errors import PySparkRuntimeError
+
+    check_spark(pyspark.__version__)
+    wanted = {name: _text(value) for name, value in (conf or {}).items()}
+    running = _running()
+    if running is not None:
+        _fit(running, master, wanted)
+        return running
+    master = master or wanted.get("spark.master") or "local[*]"
+    if master.startswith("sc:"):
+        raise ConfigurationError(
+            f"master {master} is a server of Spark Connect; make its session with SparkSession.builder.remote. The"
+            " source must be installed where the server runs"
+        )
+    if master.startswith("local") and not is_submitted():
+        os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
+    builder = session_builder(app_name, master, wanted, with_delta=importlib.util.find_spec("delta") is not None)
+    try:
+        if not is_submitted():
+            start_jvm(builder)
+        started = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise ConfigurationError(
+            f"Spark did not start: {error}. Its own words are above, or in the notebook server's output. It needs Java"
+            " 17, and a Maven repository for Delta's jars; without one, name copies of them with conf={'spark.jars':"
+            " 'PATH,...', 'spark.jars.packages': ''}",
+            condition="SPARK_NOT_STARTED",
+        ) from error
+    # The JVM of a session that was stopped lives on, with its environment.
+    _refuse([text for text in [_python_misfit(started)] if text is not None])
+    return started
+
+
+def session_builder(app_name: str, master: str, confs: Mapping[str, str], *, with_delta: bool) -> SparkSession.Builder:
+    """The builder of a session with this module's settings, overridden by `confs`; under spark-submit, which sets
+    master and packages, with `confs` alone. Sets the variables that name Spark's Python, where they are not set.
+
+    MissingPackage if `with_delta` and delta-spark is missing.
+    """
+    from pyspark.sql import SparkSession
+
+    # By default executors run "python3" from PATH, which may lack this package.
+    python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark takes this variable first, and for data sources on executors too.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
+    builder = SparkSession.builder.appName(app_name)
+    if not is_submitted():
+        local = _LOCAL_CONFS if master.startswith("local") else {}
+        builder = builder.master(master)
+        for name, value in {**_CONFS, **(_DELTA_CONFS if with_delta else {}), **local}.items():
+            builder = builder.config(name, value)
+        if with_delta:
+            with brought_by("delta"):
+                from delta import configure_spark_with_delta_pip
+            builder = configure_spark_with_delta_pip(builder)
+    for name, value in confs.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def start_jvm(builder: SparkSession.Builder, output: Any = None) -> None:
+    """Start Spark's JVM in a session of its own, unless one runs already. Its output goes to the file `output`.
+
+    Terminals, notebooks, `timeout` and many service managers signal the whole process group. Then only this process
+    gets the signal; it finishes the running batch and ends Spark. A JVM that gets the signal ends at once, during the
+    batch. The JVM ends with this process in any case: it reads from a pipe that this process holds open.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        conf = SparkConf(loadDefaults=False).setAll([(name, str(value)) for name, value in builder._options.items()])
+        outputs = {} if output is None else {"stdout": output, "stderr": output}
+        gateway = launch_gateway(conf, {"start_new_session": True, **outputs})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit started this process, and Spark before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def check_spark(version: str) -> None:
+    """Raise ConfigurationError if a Spark of this version has no Python data sources."""
+    if int(version.partition(".")[0]) < _LEAST_SPARK:
+        raise ConfigurationError(
+            f"this Python has pyspark {version}, and Python data sources need Spark {_LEAST_SPARK}. Install pyspark 4.2"
+            " here, and run it on a cluster with the same version",
+            condition="NEEDS_NEWER_SPARK",
+        )
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Whether the session's JVM has Delta's classes."""
+    from py4j.java_gateway import JavaPackage
+
+    jvm: Any = spark._jvm
+    # Py4J takes a name that is no class for a package.
+    return not isinstance(jvm.io.delta.tables.DeltaTable, JavaPackage)
+
+
+def python_of(environment: Mapping[str, str]) -> tuple[str | None, str]:
+    """The Python with which a Spark of this environment looks for data sources: the variable that names it (None: it is
+    Spark's default), and its name."""
+    variable = next((name for name in _PYTHON_VARIABLES if environment.get(name)), None)
+    return variable, "python3" if variable is None else environment[variable]
+
+
+def file_of_source(python: str) -> str | None:
+    """The file of `pyspark_tubeclient` that this Python finds; None if it finds none. Runs it for 20 s at most."""
+    script = "import pyspark_tubeclient; print(pyspark_tubeclient.__file__)"
+    try:
+        done = subprocess.run(
+            [python, "-c", script], capture_output=True, text=True, timeout=_PYTHON_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, whichever thread made it; None if there is none, or it was stopped."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is None:
+        return SparkSession.getActiveSession()  # perhaps a remote one
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def _fit(running: SparkSession, master: str | None, wanted: Mapping[str, str]) -> None:
+    """Give a running session the wanted settings. ConfigurationError if it does not fit; then nothing is changed."""
+    misfits = []
+    # A client of Spark Connect sees neither the server's master nor its Python.
+    if not type(running).__module__.startswith("pyspark.sql.connect"):
+        has = running.sparkContext.master
+        if master not in (None, has):
+            misfits.append(f"its master is {has}, not {master}")
+        if (text := _python_misfit(running)) is not None:
+            misfits.append(text)
+        if importlib.util.find_spec("delta") is not None and not has_delta(running):
+            misfits.append("it has no jars of Delta, and this Python has delta-spark")
+    before: dict[str, str | None] = {}
+    for name, value in wanted.items():
+        old = running.conf.get(name, None)
+        if old == value:
+            continue
+        try:
+            running.conf.set(name, value)
+        except Exception:  # Spark has several, and other ones with Spark Connect
+            hidden = re.search(REDACTION_REGEX, name) is not None
+            misfits.append(f"{name} is {_shown(old, hidden)}, not {_shown(value, hidden)}, and cannot change any more")
+        else:
+            before[name] = old
+    if misfits:
+        for name, old in before.items():
+            running.conf.unset(name) if old is None else running.conf.set(name, old)
+    _refuse(misfits)
+
+
+def _refuse(misfits: list[str]) -> None:
+    if misfits:
+        raise ConfigurationError(
+            f"the running SparkSession does not fit: {'; '.join(misfits)}. Restart this Python process (in a notebook:"
+            " the kernel), and call pyspark_tubeclient.session before anything else makes a session",
+            condition="SESSION_DOES_NOT_FIT",
+        )
+
+
+def _python_misfit(running: SparkSession) -> str | None:
+    """What is wrong with the Python in which the session's JVM looks for data sources: Spark would only say
+    DATA_SOURCE_NOT_FOUND."""
+    jvm: Any = running._jvm
+    found = {name: jvm.java.lang.System.getenv(name) for name in _PYTHON_VARIABLES}
+    variable, python = python_of({name: value for name, value in found.items() if value is not None})
+    if python == sys.executable or file_of_source(python) is not None:
+        return None
+    where = "of PATH, as PYSPARK_PYTHON was not set when it started" if variable is None else f"of {variable}"
+    return f"its Python is {python} {where}, which does not find pyspark_tubeclient"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _shown(value: str | None, hidden: bool) -> str:
+    if value is None:
+        return "not set"
+    return "(hidden)" if hidden else value

@@ -1,0 +1,161 @@
+"""`session`: of a process whose PATH has another Python, as in a notebook whose venv is not activated."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
+from spark_source.session import check_spark, file_of_source, python_of, session
+from tests.exactly_once.test_other_python import bare_python
+from tests.java_options import JAVA_OPTIONS
+from tests.spark_home import SPARK_HOME, delta_confs
+from tubeclient.errors import ConfigurationError
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN_SECONDS = 150
+SMALL = {"spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": False, **delta_confs()}
+
+FITTING = """
+import json, sys
+from pyspark.sql import SparkSession
+from pyspark_tubeclient import session
+from tubeclient import ConfigurationError
+
+small, options, table, told = json.loads(sys.argv[1])
+spark = session(master="local[2]", app_name="own", conf=small)
+rows = spark.read.format("tubeclient").options(**options).load().selectExpr("CAST(value AS STRING) AS text")
+rows.write.format("delta").save(table)
+heard = {
+    "count": spark.read.format("delta").load(table).count(),
+    "name": spark.sparkContext.appName,
+    "redaction": spark.conf.get("spark.redaction.regex"),
+    "pushdown": spark.conf.get("spark.sql.python.filterPushdown.enabled"),
+    "same": session() is spark and session(master="local[2]", app_name="other") is spark,
+}
+session(conf={"spark.sql.shuffle.partitions": 3})
+heard["set"] = spark.conf.get("spark.sql.shuffle.partitions")
+try:
+    session(
+        master="local[7]",
+        conf={"spark.sql.shuffle.partitions": 5, "spark.driver.memory": "3g", "spark.authenticate.secret": "word"},
+    )
+except ConfigurationError as error:
+    heard["misfits"], heard["condition"] = str(error), error.condition
+heard["kept"] = spark.conf.get("spark.sql.shuffle.partitions")
+json.dump(heard, open(told, "w"))
+"""
+
+MADE_BEFORE = """
+import json, sys
+from pyspark.sql import SparkSession
+from pyspark_tubeclient import session
+from tubeclient import ConfigurationError
+
+small, told = json.loads(sys.argv[1])
+builder = SparkSession.builder.master("local[1]")
+for name, value in small.items():
+    builder = builder.config(name, value)
+made = builder.getOrCreate()
+heard = []
+for stopped in (False, True):
+    if stopped:
+        made.stop()
+    try:
+        session(conf=small)
+    except ConfigurationError as error:
+        heard.append([error.condition, str(error)])
+json.dump(heard, open(told, "w"))
+"""
+
+
+def run(script: str, folder: Path, *arguments: object) -> Any:
+    """Run it with this Python, where PATH has another one; returns what it wrote."""
+    told = folder / "told.json"
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment = {
+        **others,
+        "PATH": f"{bare_python(folder / 'bin')}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script, json.dumps([*arguments, str(told)])],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(told.read_text())
+
+
+@pytest.mark.spark
+def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
+        tube.load("clicks", [NewMessage(0, b"%d" % number) for number in range(20)])
+        options = {"masterServers": tube.master_address, "consumerGroup": "etl", "subscribe": "clicks"}
+        heard = run(FITTING, tmp_path, SMALL, options, str(tmp_path / "table"))
+    assert heard.pop("misfits").split("; ") == [
+        "the running SparkSession does not fit: its master is local[2], not local[7]",
+        "spark.driver.memory is 1g, not 3g, and cannot change any more",
+        "spark.authenticate.secret is not set, not (hidden), and cannot change any more. Restart this Python process"
+        " (in a notebook: the kernel), and call pyspark_tubeclient.session before anything else makes a session",
+    ]
+    assert heard == {
+        "count": 20,
+        "name": "own",
+        "redaction": "(?i)secret|password|passwd|token|access.?key|credential|storageoption",
+        "pushdown": "true",
+        "same": True,
+        "set": "3",
+        "condition": "SESSION_DOES_NOT_FIT",
+        "kept": "3",
+    }
+
+
+@pytest.mark.spark
+def test_a_session_that_would_not_find_the_source_is_named(tmp_path: Path) -> None:
+    """Spark says DATA_SOURCE_NOT_FOUND there. Its JVM keeps the environment when the session is stopped."""
+    confs = {**SMALL, "spark.ui.enabled": False}
+    heard = run(MADE_BEFORE, tmp_path, {name: str(value).lower() for name, value in confs.items()})
+    for condition, text in heard:
+        assert condition == "SESSION_DOES_NOT_FIT"
+        assert "its Python is python3 of PATH, as PYSPARK_PYTHON was not set when it started, which does not" in text
+    assert len(heard) == 2
+
+
+def test_spark_connect_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"sc://host:15002 is a server of Spark Connect; .*builder\.remote"):
+        session(master="sc://host:15002")
+
+
+def test_spark_takes_the_drivers_variable_first() -> None:
+    assert python_of({}) == (None, "python3")
+    assert python_of({"PYSPARK_PYTHON": "/a", "PYSPARK_DRIVER_PYTHON": ""}) == ("PYSPARK_PYTHON", "/a")
+    assert python_of({"PYSPARK_PYTHON": "/a", "PYSPARK_DRIVER_PYTHON": "/b"}) == ("PYSPARK_DRIVER_PYTHON", "/b")
+
+
+def test_a_python_without_the_package_finds_no_file(tmp_path: Path) -> None:
+    assert file_of_source(sys.executable) == str(ROOT / "pyspark_tubeclient" / "__init__.py")
+    bare = bare_python(tmp_path / "bin") / "python3"
+    found = subprocess.run([bare, "-c", "import google.protobuf"], capture_output=True, timeout=20, check=False)
+    assert found.returncode != 0
+    assert file_of_source(str(tmp_path / "no-python")) is None
+
+
+def test_spark_3_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"this Python has pyspark 3\.5\.1") as caught:
+        check_spark("3.5.1")
+    assert caught.value.condition == "NEEDS_NEWER_SPARK"
+    check_spark("4.0.0.dev1")
