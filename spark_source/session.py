@@ -5,6 +5,7 @@ Notebooks and scripts call `session`. Commands share its parts: see `tubeclient_
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_source.spark_log import SparkLog, start_failure
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 
@@ -74,9 +76,9 @@ def session(
     """The running SparkSession if it fits, otherwise a new one on `master` (default: all cores of this machine).
 
     A new one runs its workers with this process's Python; on a cluster with that of PYSPARK_PYTHON if it is set. It has
-    Delta if the package delta-spark is installed: the first start on a machine downloads its jars. It hides secrets,
-    logs errors only and has no UI. `conf` (Spark's settings) overrides all of this. Under spark-submit, master and jars
-    are spark-submit's.
+    Delta if the package delta-spark is installed: the first start on a machine downloads its jars. It hides secrets and
+    has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's output this process shows the warnings of the
+    source; the rest is in a file that goes with it. Under spark-submit, master, jars and output are spark-submit's.
 
     A running one fits if its workers' Python has this package, its master is `master` (if given), and it has or takes
     the settings of `conf`; it keeps its name. Otherwise ConfigurationError (SESSION_DOES_NOT_FIT) says all that does
@@ -85,7 +87,7 @@ def session(
     """
     with brought_by("spark"):
         import pyspark
-        from pyspark.errors import PySparkRuntimeError
+        from pyspark import SparkContext
 
     check_spark(pyspark.__version__)
     wanted = {name: _text(value) for name, value in (conf or {}).items()}
@@ -102,17 +104,9 @@ def session(
     if master.startswith("local") and not is_submitted():
         os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
     builder = session_builder(app_name, master, wanted, with_delta=importlib.util.find_spec("delta") is not None)
-    try:
-        if not is_submitted():
-            start_jvm(builder)
-        started = builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        raise ConfigurationError(
-            f"Spark did not start: {error}. Its own words are above, or in the notebook server's output. It needs Java"
-            " 17, and a Maven repository for Delta's jars; without one, name copies of them with conf={'spark.jars':"
-            " 'PATH,...', 'spark.jars.packages': ''}",
-            condition="SPARK_NOT_STARTED",
-        ) from error
+    if SparkContext._gateway is None and not is_submitted():
+        _start_with_log(builder)
+    started = builder.getOrCreate()
     # The JVM of a session that was stopped lives on, with its environment.
     _refuse([text for text in [_python_misfit(started)] if text is not None])
     return started
@@ -203,6 +197,24 @@ def file_of_source(python: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _start_with_log(builder: SparkSession.Builder) -> None:
+    """Start the JVM; its output and that of its Python processes goes to a file, which this process removes at its end.
+    ConfigurationError if it does not start; then the file is left."""
+    from pyspark.errors import PySparkRuntimeError
+
+    log = SparkLog().__enter__()
+    try:
+        start_jvm(builder, log)
+    except PySparkRuntimeError as error:
+        log.keep()
+        found = start_failure(log.text()) or f"[SPARK_NOT_STARTED] {error}"
+        condition, _, text = found.removeprefix("[").partition("] ")
+        text = f"{text.replace('--conf ', 'conf ')}. Spark's output is in {log.path}"
+        raise ConfigurationError(text, condition=condition) from None
+    finally:
+        atexit.register(log.__exit__, None, None, None)
 
 
 def _running() -> SparkSession | None:

@@ -76,8 +76,21 @@ json.dump(heard, open(told, "w"))
 """
 
 
-def run(script: str, folder: Path, *arguments: object) -> Any:
-    """Run it with this Python, where PATH has another one; returns what it wrote."""
+WITHOUT_JAVA = """
+import json, sys
+from pyspark_tubeclient import session
+from tubeclient import ConfigurationError
+
+[told] = json.loads(sys.argv[1])
+try:
+    session()
+except ConfigurationError as error:
+    json.dump([error.condition, str(error)], open(told, "w"))
+"""
+
+
+def run(script: str, folder: Path, *arguments: object, java_home: str | None = None, silent: bool = False) -> Any:
+    """Run it with this Python, where PATH has another one; returns what it wrote in the file of the last argument."""
     told = folder / "told.json"
     others = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment = {
@@ -86,6 +99,7 @@ def run(script: str, folder: Path, *arguments: object) -> Any:
         "PYTHONPATH": str(ROOT),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
+        **({} if java_home is None else {"JAVA_HOME": java_home}),
     }
     done = subprocess.run(
         [sys.executable, "-c", script, json.dumps([*arguments, str(told)])],
@@ -97,6 +111,8 @@ def run(script: str, folder: Path, *arguments: object) -> Any:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    if silent:
+        assert (done.stdout, done.stderr) == ("", "")
     return json.loads(told.read_text())
 
 
@@ -105,7 +121,7 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
         tube.load("clicks", [NewMessage(0, b"%d" % number) for number in range(20)])
         options = {"masterServers": tube.master_address, "consumerGroup": "etl", "subscribe": "clicks"}
-        heard = run(FITTING, tmp_path, SMALL, options, str(tmp_path / "table"))
+        heard = run(FITTING, tmp_path, SMALL, options, str(tmp_path / "table"), silent=True)
     assert heard.pop("misfits").split("; ") == [
         "the running SparkSession does not fit: its master is local[2], not local[7]",
         "spark.driver.memory is 1g, not 3g, and cannot change any more",
@@ -133,6 +149,15 @@ def test_a_session_that_would_not_find_the_source_is_named(tmp_path: Path) -> No
         assert condition == "SESSION_DOES_NOT_FIT"
         assert "its Python is python3 of PATH, as PYSPARK_PYTHON was not set when it started, which does not" in text
     assert len(heard) == 2
+
+
+def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
+    condition, text = run(WITHOUT_JAVA, tmp_path, java_home=str(tmp_path / "no-java"), silent=True)
+    assert condition == "JAVA_NOT_USABLE"
+    reason, log = text.split(" Spark's output is in ")
+    assert reason.startswith(f"JAVA_HOME names a folder without {tmp_path}/no-java/bin/java")
+    assert "no-java" in Path(log).read_text()
+    Path(log).unlink()
 
 
 def test_spark_connect_is_refused() -> None:

@@ -17,7 +17,7 @@ from tubeclient.extras import brought_by
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tubeclient_cli.common.spark_log import SparkLog
+    from spark_source.spark_log import SparkLog
 
 __all__ = ["check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
 

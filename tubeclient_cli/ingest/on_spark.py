@@ -16,7 +16,7 @@ from tubeclient_cli.ingest.advice import exit_code_of, short_cause
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tubeclient_cli.common.spark_log import SparkLog
+    from spark_source.spark_log import SparkLog
 
 __all__ = ["on_spark"]
 
@@ -31,8 +31,8 @@ def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | No
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from spark_source.spark_log import SparkLog, start_failure
     from tubeclient_cli.common.session import end_session, make_session
-    from tubeclient_cli.common.spark_log import SparkLog, start_failure
 
     with SparkLog() as log:
         try:

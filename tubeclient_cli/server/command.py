@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,9 @@ def server(
             "given several times. An existing topic may grow.",
         ),
     ] = None,
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Put N clicks, as JSON, into each --topic that has no message yet.")
+    ] = 0,
     brokers: Annotated[int, typer.Option(metavar="N", help="How many brokers; their ids are 1 to N.")] = 1,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     allow_remote: Annotated[
@@ -88,15 +92,17 @@ def server(
     """
     from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
     from tubeclient_cli.common.listening import check_address
+    from tubeclient_cli.server.sample import load_sample
     from tubeclient_cli.server.serving import check_host, read_users, serve, tls_of
 
     with clear_errors("server"):
         check_address("--host", host)
         if not allow_remote:
             check_host(host)
+        topics = [TopicConfig.parse(text) for text in topic or []]
         cluster = EmbeddedTubeMQ(
             data_dir,
-            [TopicConfig.parse(text) for text in topic or []],
+            topics,
             brokers,
             host=host,
             master_port=master_port,
@@ -108,6 +114,6 @@ def server(
             check_visit_token=check_visit_token,
         )
         try:
-            serve(cluster, log_level, ready_file, as_json=json)
+            serve(cluster, log_level, ready_file, as_json=json, fill=partial(load_sample, cluster, topics, sample))
         except OSError as error:
             raise ConfigurationError(str(error)) from None

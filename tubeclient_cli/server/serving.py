@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,8 +70,11 @@ def tls_of(
     return None
 
 
-def serve(cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, as_json: bool) -> None:
-    """Run until SIGINT or SIGTERM. ConfigurationError or OSError if it cannot start."""
+def serve(
+    cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, as_json: bool, fill: Callable[[], None]
+) -> None:
+    """Run until SIGINT or SIGTERM; `fill` is called before it is said to be ready. ConfigurationError or OSError if it
+    cannot start."""
     if log_level.lower() not in _LEVELS:
         raise ConfigurationError(f"--log-level is {log_level!r}; write one of {', '.join(_LEVELS)}")
     # A page of offsets creates as many short-lived objects as there are partitions. With Python's default of 700, the
@@ -83,6 +87,7 @@ def serve(cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, a
         signal.signal(number, lambda *_: stopped.set())
     cluster.start()
     try:
+        fill()
         _announce(cluster, ready_file, as_json)
         # Short waits let signal handlers run soon on every platform.
         while not stopped.wait(0.2):

@@ -15,8 +15,8 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 from typer.testing import CliRunner, Result
 
+from spark_source.spark_log import SparkLog
 from tubeclient_cli.app import app
-from tubeclient_cli.common.spark_log import SparkLog
 
 STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars\n"
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from tests.certificates import Certificate, CertificateAuthority
 from tests.embedded_tubemq.raw_client import RawClient, http_get
+from tubeclient import Admin, ClientSettings, StoreKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.signature import sign
 from tubeclient_cli.app import app
@@ -184,3 +185,17 @@ def test_json_is_one_line_when_ready(tmp_path: Path) -> None:
         assert json.loads(process.stdout.readline()) == addresses
         process.send_signal(signal.SIGTERM)
         assert (process.communicate(timeout=SECONDS), process.returncode) == (("", ""), 0)
+
+
+def test_a_sample_goes_into_all_partitions_of_empty_topics(tmp_path: Path) -> None:
+    """And once: the next start with the same folder adds nothing."""
+    for _ in range(2):
+        with running(tmp_path, "--topic", "clicks:2:2", "--brokers", "2", "--sample", "100") as (process, addresses):
+            settings = ClientSettings((addresses["master"],), master_web_port=addresses["masterWebPort"])
+            bounds = Admin(settings).store_bounds(["clicks"])
+            assert {key: (end - start) // 28 for key, (start, end) in bounds.items()} == {
+                StoreKey(broker, "clicks", store): rows
+                for broker, store, rows in ((1, 0, 26), (1, 1, 24), (2, 0, 26), (2, 1, 24))
+            }
+            process.send_signal(signal.SIGTERM)
+            process.wait(SECONDS)

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from spark_source.spark_log import SparkLog, is_for_users, start_failure
 from tests.waiting import wait_for
-from tubeclient_cli.common.spark_log import SparkLog, is_for_users, start_failure
 
 IVY = """
 :: loading settings :: url = jar:file:/spark/jars/ivy-2.5.3.jar!/org/apache/ivy/core/settings/ivysettings.xml
@@ -94,7 +94,7 @@ def test_a_childs_output_is_in_the_file_and_its_warnings_are_shown() -> None:
 
 
 def test_a_large_file_begins_anew_and_warnings_after_it_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tubeclient_cli.common.spark_log._LARGEST_FILE_BYTES", 1_000)
+    monkeypatch.setattr("spark_source.spark_log._LARGEST_FILE_BYTES", 1_000)
     shown: list[str] = []
     with SparkLog(shown.append) as log:
         for run in range(2):
