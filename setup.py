@@ -141,6 +141,9 @@ DEV = [
     "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
     # Drives the machine's Chromium, to test the dashboard as a user sees it. It downloads no browser.
     "playwright>=1.49,<2",
+    # Runs the notebooks, in a kernel as Jupyter's; nothing else of Jupyter.
+    "nbclient>=0.10,<1",
+    "ipykernel>=6.29,<8",
     # What moto serves with; its extra "server" brings forty packages more, for other services.
     "flask>=3,<4",
     "flask-cors>=5",
@@ -154,6 +157,9 @@ def union(*groups: list[str]) -> list[str]:
     """The requirements of all groups, each once, in order."""
     return list(dict.fromkeys(requirement for group in groups for requirement in group))
 
+
+# The first try: an embedded cluster, and Spark that reads it.
+QUICKSTART = union(SPARK, EMBEDDED, CLI)
 
 setup(
     name="pyspark-tubeclient",
@@ -183,6 +189,7 @@ setup(
     include_package_data=False,
     install_requires=CORE,
     extras_require={
+        "quickstart": QUICKSTART,
         "speed": SPEED,
         "spark": SPARK,
         "delta": DELTA,

@@ -6,9 +6,7 @@ import ast
 import configparser
 import email
 import email.message
-import os
 import re
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -17,66 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "pyspark_tubeclient", "tubeclient_cli")
-# As a build from a fresh clone sees them: what git ignores is not there.
-BUILD_INPUTS = (
-    "setup.py",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "NOTICE",
-    "jobs",
-    "conf",
-    "tests",
-    "bench",
-    "tools",
-)
-
-
-def run_python(*arguments: str, cwd: Path = ROOT, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-    """Run this Python with these arguments and return what it said; never raises for its exit status."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-
+from tests.wheel import PACKAGES, ROOT, build_wheel, run_python
 
 # The wheel
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the sources so that the build leaves nothing behind in the repository."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in (*PACKAGES, *BUILD_INPUTS):
-        if (ROOT / name).exists():
-            copy = run_python("-c", COPY_SCRIPT, str(ROOT / name), str(source / name))
-            assert copy.returncode == 0, copy.stderr
-    command = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    built = run_python(*command, str(source), cwd=folder)
-    assert built.returncode == 0, built.stdout + built.stderr
-    [path] = folder.glob("*.whl")
-    return path
-
-
-COPY_SCRIPT = """
-import shutil, sys
-from pathlib import Path
-source, target = map(Path, sys.argv[1:])
-if source.is_dir():
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-else:
-    shutil.copyfile(source, target)
-"""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +107,7 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
     assert extras == {
+        "quickstart",
         "speed",
         "spark",
         "delta",

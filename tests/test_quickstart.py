@@ -1,0 +1,128 @@
+"""The five commands at the top of the README, as they are written there: the first thing that a user does."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from email import message_from_bytes
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.wheel import ROOT, build_wheel
+
+SECONDS = 240
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PORT = 8715
+
+
+def commands() -> str:
+    [found] = re.findall(r"<!-- quickstart -->\n```sh\n(.*?)```", README, re.DOTALL)
+    return str(found)
+
+
+def closure(wheel: Path, extra: str) -> dict[str, Distribution]:
+    """All that pip installs for an extra of the wheel, by name, of the versions that are installed here."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        waiting = [(text, extra) for text in message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])]
+    found: dict[str, Distribution] = {}
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        needed, of_extra = Requirement(waiting[-1][0]), waiting.pop()[1]
+        if needed.marker is not None and not needed.marker.evaluate({"extra": of_extra}):
+            continue
+        name = canonicalize_name(needed.name)
+        found.setdefault(name, distribution(name))
+        for more in {"", *needed.extras} - {extra for of, extra in seen if of == name}:
+            seen.add((name, more))
+            waiting += [(one, more) for one in found[name].requires or ()]
+    return found
+
+
+def linked_packages(folder: Path, distributions: dict[str, Distribution]) -> Path:
+    """A folder with links to the files of these alone: what a download would bring, without the download."""
+    folder.mkdir()
+    purelib = Path(sysconfig.get_paths()["purelib"])
+    names = {file.parts[0] for one in distributions.values() for file in one.files or ()}
+    for name in names - {"..", "__pycache__"}:
+        (folder / name).symlink_to(purelib / name)
+    return folder
+
+
+def python_with(folder: Path, packages: Path) -> Path:
+    """A folder with a python3 whose virtual environments have these packages already."""
+    folder.mkdir()
+    script = folder / "python3"
+    lines = [
+        "#!/bin/sh",
+        f'{sys.executable} "$@" || exit',
+        f"for site in venv/lib/python*/site-packages; do echo {packages} > $site/downloaded.pth; done",
+    ]
+    script.write_text("\n".join(lines) + "\n")
+    script.chmod(0o755)
+    return folder
+
+
+def free_port(wanted: int) -> int:
+    """This one, unless another process has it."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", wanted))
+        except OSError:
+            one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.mark.spark
+def test_the_five_commands_of_the_readme(tmp_path: Path) -> None:
+    """In a fresh shell and an empty folder. Packages come from here, the project from its wheel."""
+    text = commands()
+    (tmp_path / "build").mkdir()
+    wheel = build_wheel(tmp_path / "build")
+    packages = linked_packages(tmp_path / "packages", closure(wheel, "quickstart"))
+    assert not any("delta" in path.name for path in packages.iterdir())  # whose jars would be a download
+    text = text.replace("'.[quickstart]'", f"'{wheel}[quickstart]'").replace(str(PORT), str(free_port(PORT)))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    environment = {
+        "PATH": f"{python_with(tmp_path / 'bin', packages)}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "PIP_NO_INDEX": "1",
+        **{name: value for name, value in os.environ.items() if name == "JAVA_HOME"},
+    }
+    done = subprocess.run(
+        ["bash", "--norc", "-e", "-c", f"trap 'kill %1; wait' EXIT\n{text}"],
+        cwd=empty,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The extra is there, and pip was content; Spark said nothing but the rows.
+    assert done.stderr == ""
+    rows = re.findall(r"^\|1:clicks:0 +\|(\d+) +\|(\{.*\}) *\|$", done.stdout, re.MULTILINE)
+    assert [int(offset) for offset, _ in rows] == [0, 28, 56, 84, 112], done.stdout
+    assert rows[1][1] == '{"id": 1, "user": "u7", "page": "basket"}'
+    # One is the package that the test itself runs; the shell's is that of the wheel.
+    assert (empty / "venv" / "bin" / "tubeclient").exists()
+
+
+def test_they_are_five_and_on_the_first_screen() -> None:
+    text = commands()
+    assert len(re.sub(r"<<'END'.*?^END$", "", text, flags=re.DOTALL | re.MULTILINE).splitlines()) == 5
+    before = README[: README.index(text) + len(text)]
+    assert len(before.splitlines()) <= 25
+    assert max(map(len, before.splitlines())) <= 120
