@@ -1,0 +1,91 @@
+"""The notebooks: what they are made from, and that all their cells run in a kernel as Jupyter's."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+from tests.exactly_once.test_other_python import bare_python
+from tests.java_options import JAVA_OPTIONS
+from tests.spark_home import PIP_SPARK_HOME
+from tools.notebooks import cells_of, notebook_of
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "jobs" / "notebooks" / "quickstart.ipynb"
+CELL_SECONDS = 200
+
+SOURCE = """# Databricks notebook source
+# MAGIC %md
+# MAGIC # Title
+# MAGIC
+# MAGIC Text
+
+# COMMAND ----------
+
+x = 1
+
+
+def f() -> int:
+    return x
+
+# COMMAND ----------
+
+f()
+"""
+
+
+def test_a_source_has_cells_of_text_and_of_python() -> None:
+    assert cells_of(SOURCE) == [
+        ("markdown", "# Title\n\nText"),
+        ("code", "x = 1\n\n\ndef f() -> int:\n    return x"),
+        ("code", "f()"),
+    ]
+    notebook = nbformat.reads(notebook_of(SOURCE), as_version=4)
+    nbformat.validate(notebook)
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == cells_of(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("x = 1\n", "not a Databricks source"),
+        ("# Databricks notebook source\n# MAGIC %sql\n# MAGIC SELECT 1\n", "neither Python nor %md"),
+        ("# Databricks notebook source\nx = 1\n# MAGIC %md\n", "neither Python nor %md"),
+    ],
+)
+def test_what_it_does_not_know_is_refused(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        cells_of(text)
+
+
+def test_the_notebook_is_stored_without_outputs() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert all(cell["outputs"] == [] for cell in cells if cell["cell_type"] == "code")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_all_cells_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a user's: no variable names a Python, the first of PATH has no packages, and Spark resolves Delta's jars."""
+    for name in [name for name in os.environ if name.startswith("PYSPARK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", f"{bare_python(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("SPARK_HOME", str(PIP_SPARK_HOME))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{JAVA_OPTIONS} -Xmx1g")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbclient.NotebookClient(
+        notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert [output for output in outputs if output.get("name") == "stderr"] == []
+    shown = [output.data for output in outputs if output.output_type == "execute_result"]
+    assert len(shown) == 4
+    assert not list(tmp_path.glob("tubeclient-quickstart-*"))
