@@ -288,7 +288,9 @@ LAYERS = {
         OUTSIDE_WORLD,
     ),
     # The JSON of web calls, no matter how it came.
-    "tubeclient/admin/answers": Layer({"tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}),
+    "tubeclient/admin/answers": Layer(
+        {"tubeclient.keys", "tubeclient.errors", "tubeclient.html_table"}, OUTSIDE_WORLD | {"random"}
+    ),
     # pyarrow is optional.
     "embedded_tubemq": Layer(
         {
@@ -310,7 +312,10 @@ LAYERS = {
         {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
     ),
     "offsets_store": Layer(
-        {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"},
+        {
+            *("deltalake", "pyarrow", "pyspark", "py4j"),
+            *("tubeclient.keys", "tubeclient.names", "tubeclient.errors", "tubeclient.html_table"),
+        },
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_source.offsets.offsets import Offsets
+from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey, rows_behind_by_store
 
 __all__ = ["SourceLag"]
@@ -50,6 +51,12 @@ class SourceLag:
     def rows_behind(self) -> int:
         """Of the group: the sum over all stores."""
         return sum(self.by_store.values())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rows of each store, the most first."""
+        rows = sorted(self.by_store.items(), key=lambda item: (-item[1], item[0]))
+        title = f"{self.rows_behind:,} rows behind"
+        return html_table(title, ("store", "rows behind"), rows, count=len(rows))
 
     def metrics(self) -> dict[str, str]:
         """The same figures as Spark's Kafka source reports, with the same names and as text; of stores, in rows.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tubeclient.assignment.hints import Assignment
+from tubeclient.html_table import html_table
 from tubeclient.keys import PartitionKey
 
 __all__ = ["Balance", "Changes", "NodeChanges", "balance", "changes", "node_of"]
@@ -58,6 +59,16 @@ class Changes:
     def churn(self) -> float:
         """The share of common partitions that have moved, from 0 to 1."""
         return self.moved / (self.kept + self.moved) if self.moved else 0.0
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the numbers of partitions by node."""
+        rows = (
+            (name, *map(len, (one.kept, one.received, one.given_up, one.new, one.gone)))
+            for name, one in self.by_node.items()
+        )
+        title = f"{self.moved:,} of {self.kept + self.moved:,} partitions move to another node ({self.churn:.0%})"
+        columns = ("node", "kept", "received", "given up", "new", "gone")
+        return html_table(title, columns, rows, count=len(self.by_node))
 
 
 def node_of(assignment: Assignment) -> dict[PartitionKey, int]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from tubeclient.printable import printable
+
 __all__ = ["counted", "one_line", "printable"]
-
-
-def printable(text: str) -> str:
-    """The text with all that is not printable as an escape, such as `\\x1b`: a terminal obeys control characters,
-    wherever they come from. Tabs stay."""
-    return "".join(one if one.isprintable() or one == "\t" else ascii(one)[1:-1] for one in text)
 
 
 def one_line(text: str) -> str:
