@@ -1,0 +1,57 @@
+"""A cluster whose executors lack this package, which spark-submit sends: as docs/running.md says it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
+from tests.exactly_once.job import SPARK
+from tests.exactly_once.processes import Child, none_left
+from tests.exactly_once.spark_cluster import SparkCluster
+from tests.exactly_once.test_missing_package import OWN_SCRIPT, environment, python
+from tests.spark_home import SPARK_HOME
+from tests.wheel import ROOT, build_wheel
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+END_SECONDS = 180.0
+
+
+def test_a_zip_that_the_python_path_names_without_a_folder(tmp_path: Path) -> None:
+    """Driver and executors find it in their own folders: the executors' is the one that spark-submit sends it to."""
+    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    [variables, options] = re.findall(r"^    (PYTHONPATH=\S+) spark-submit (.*) job\.py$", page, re.MULTILINE)[0]
+    mark = uuid.uuid4().hex
+    lacking = environment(python(tmp_path / "lacking", ""))
+    (tmp_path / "build").mkdir()
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    shutil.copy(build_wheel(tmp_path / "build"), folder / "tubeclient.zip")
+    told = folder / "errors.json"
+    (folder / "job.py").write_text(OWN_SCRIPT)
+    with (
+        none_left(f"{mark}-spark", f"{mark}-job"),
+        EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube,
+        SparkCluster(tmp_path / "spark", f"{mark}-spark", workers=1, more=lacking) as spark,
+    ):
+        tube.load("clicks", [NewMessage(0, b"one")])
+        small = {**SPARK, "spark.eventLog.enabled": "false", "spark.task.maxFailures": "1"}
+        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark.url, *options.split()]
+        command += [part for name, value in small.items() for part in ("--conf", f"{name}={value}")]
+        command += ["job.py", tube.master_address, str(tmp_path / "checkpoint"), str(told)]
+        given = {**lacking, "PYTHONPATH": variables.removeprefix("PYTHONPATH=")}
+        job = Child("job", command, tmp_path / "job.log", f"{mark}-job", given, folder)
+        try:
+            assert job.wait(END_SECONDS) == 0, job.tail()
+        finally:
+            job.kill()
+        written = tube.bounds("clicks").max_offset // 28
+    assert json.loads(told.read_text()) == {}
+    assert written == 2
