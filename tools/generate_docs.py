@@ -73,8 +73,8 @@ Some mistakes show before any code of this project runs. Then Spark's, Python's 
 Python of `PYSPARK_DRIVER_PYTHON`, otherwise of `PYSPARK_PYTHON`, otherwise with `python3` of `PATH`. That one has no \
 pyspark-tubeclient: the venv is not activated, or the variable names another Python. `tubeclient ingest` says \
 `PACKAGE_MISSING` instead. | Call [`pyspark_tubeclient.session`](running.md#if-spark-says-data_source_not_found) \
-first, or set `PYSPARK_PYTHON` to the Python that has it, before the session starts. `tubeclient doctor` shows which Python \
-Spark takes, and the file of `pyspark_tubeclient` there. |
+first, or set `PYSPARK_PYTHON` to the Python that has it, before the session starts. `tubeclient doctor` shows which \
+Python Spark takes, and the file of `pyspark_tubeclient` there. |
 | the same, with pyspark 3.5 | Spark 3 has no Python data sources. `import pyspark_tubeclient` says \
 `NEEDS_NEWER_SPARK`, and so does `tubeclient ingest`. | Use Spark 4.2. |
 | `No module named 'pyspark'`, `'pyarrow'` or `'pandas'` in a Python worker | The executors' Python lacks what Spark \
