@@ -131,7 +131,8 @@ DEV = [
     "pytest-xdist>=3.6,<4",  # runs files of tests side by side: most wait for servers
     "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
     "chispa>=0.11,<1",  # compares Spark data frames
-    "pyspark[connect]>=4.0,<4.3",  # a client, and the checks of a server, of Spark Connect
+    # A client, and the checks of a server, of Spark Connect; `spark-pipelines`.
+    "pyspark[connect,pipelines]>=4.0,<4.3",
     "ruff>=0.9,<1",  # linter and formatter
     "mypy>=1.14,<3",  # type checker
     "types-protobuf>=4.25",  # types of google.protobuf
