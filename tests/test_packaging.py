@@ -7,6 +7,7 @@ import configparser
 import email
 import email.message
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
