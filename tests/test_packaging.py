@@ -17,21 +17,10 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.distributions import Distributions
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "pyspark_tubeclient", "tubeclient_cli")
-# As a build from a fresh clone sees them: what git ignores is not there.
-BUILD_INPUTS = (
-    "setup.py",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "NOTICE",
-    "jobs",
-    "conf",
-    "tests",
-    "bench",
-    "tools",
-)
 
 
 def run_python(*arguments: str, cwd: Path = ROOT, timeout: float = 240) -> subprocess.CompletedProcess[str]:
@@ -48,46 +37,18 @@ def run_python(*arguments: str, cwd: Path = ROOT, timeout: float = 240) -> subpr
     )
 
 
-# The wheel
+# The wheel. tests/test_install.py installs it
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the sources so that the build leaves nothing behind in the repository."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in (*PACKAGES, *BUILD_INPUTS):
-        if (ROOT / name).exists():
-            copy = run_python("-c", COPY_SCRIPT, str(ROOT / name), str(source / name))
-            assert copy.returncode == 0, copy.stderr
-    command = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    built = run_python(*command, str(source), cwd=folder)
-    assert built.returncode == 0, built.stdout + built.stderr
-    [path] = folder.glob("*.whl")
-    return path
-
-
-COPY_SCRIPT = """
-import shutil, sys
-from pathlib import Path
-source, target = map(Path, sys.argv[1:])
-if source.is_dir():
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-else:
-    shutil.copyfile(source, target)
-"""
-
-
-@pytest.fixture(scope="module")
-def names(wheel: Path) -> list[str]:
-    with zipfile.ZipFile(wheel) as archive:
+def names(distributions: Distributions) -> list[str]:
+    with zipfile.ZipFile(distributions.wheel) as archive:
         return archive.namelist()
 
 
 @pytest.fixture(scope="module")
-def metadata(wheel: Path) -> email.message.Message:
-    with zipfile.ZipFile(wheel) as archive:
+def metadata(distributions: Distributions) -> email.message.Message:
+    with zipfile.ZipFile(distributions.wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return email.message_from_bytes(archive.read(name))
 
@@ -125,12 +86,12 @@ def test_the_wheel_holds_licence_and_notice(names: list[str]) -> None:
         assert any(path.endswith(f".dist-info/licenses/{name}") for path in names)
 
 
-def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
+def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(distributions: Distributions) -> None:
+    with zipfile.ZipFile(distributions.wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         points = configparser.ConfigParser()
         points.read_string(archive.read(name).decode())
-    assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.app:main"}
+    assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.__main__:main"}
     assert dict(points["pytest11"]) == {"tubemq": "embedded_tubemq.pytest_plugin"}
 
 
@@ -160,26 +121,16 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
-    assert extras == {
-        "speed",
-        "spark",
-        "delta",
-        "inlong",
-        "embedded",
-        "cli",
-        "metrics",
-        "demo",
-        "bench",
-        "docs",
-        "dev",
-        "all",
-    }
+    parts = {"speed", "spark", "delta", "inlong", "embedded", "cli", "metrics", "managed", "demo", "bench", "docs"}
+    assert extras == parts | {"dev", "quickstart", "all"}
     of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
     for item in metadata.get_all("Requires-Dist", []):
         requirement, mark, extra = item.partition('; extra == "')
         if mark:
             of_extra[extra.rstrip('"')].add(requirement)
     assert of_extra["all"] == set().union(*(of_extra[extra] for extra in extras - {"all"}))
+    quickstart = ("spark", "delta", "cli", "embedded", "inlong", "metrics")
+    assert of_extra["quickstart"] == set().union(*(of_extra[extra] for extra in quickstart))
     for requirement in of_extra["all"]:
         assert any(mark in requirement for mark in ("<", "==", ">")), f"{requirement} has no range"
 
@@ -360,7 +311,8 @@ LAYERS = {
     PYTEST_PLUGIN: Layer({"pytest", "embedded_tubemq", "tubeclient"}, OUTSIDE_WORLD - {"time"}),
     "spark_source": Layer({"pyspark", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}),
     "offsets_store": Layer(
-        {"deltalake", "pyarrow", "pyspark", "py4j", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"},
+        {"deltalake", "pyarrow", "pyspark", "py4j"}
+        | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"},
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.
@@ -381,7 +333,7 @@ LAYERS = {
         },
         OUTSIDE_WORLD,
     ),
-    "pyspark_tubeclient": Layer({"spark_source", "offsets_store"}, OUTSIDE_WORLD),
+    "pyspark_tubeclient": Layer({"spark_source", "offsets_store", "tubeclient.extras", "pyspark"}, OUTSIDE_WORLD),
 }
 
 FOLDERS = {
@@ -422,6 +374,7 @@ FOLDERS = {
         "produce": {"common"},
         "consume": {"common"},
         "groups": {"common"},
+        "__main__": {"app"},
         "app": {
             "common",
             "doctor",
