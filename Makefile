@@ -72,6 +72,7 @@ dist: $(STAMPS)/packages ## Build the source archive and, from it, the wheel int
 sbom: dist ## List what the wheel depends on with its extras, as CycloneDX, in dist/sbom/
 	rm -rf .venv/sbom && $(BIN)/python -m venv --without-pip .venv/sbom
 	$(BIN)/python -m pip --python .venv/sbom/bin/python install --quiet "$$(ls dist/*.whl)[quickstart,speed]"
+	rm .venv/sbom/lib/python3*/site-packages/pyspark_tubeclient-*.dist-info/direct_url.json  # a path of this machine
 	mkdir -p dist/sbom
 	$(BIN)/cyclonedx-py environment --output-reproducible --output-format JSON \
 		--output-file "dist/sbom/$$(basename dist/*.tar.gz .tar.gz).cdx.json" .venv/sbom/bin/python
