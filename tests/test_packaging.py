@@ -205,6 +205,37 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, m
     assert last.endswith(f"; pip install 'pyspark-tubeclient[{extra}]' brings it")
 
 
+# What is too old
+
+
+@pytest.mark.parametrize("statement", ["import tubeclient", "import offsets_store", "import tubeclient_cli.app"])
+def test_an_older_python_is_told_at_the_first_import(statement: str) -> None:
+    """pip refuses it, but a folder on PYTHONPATH is not asked."""
+    found = run_python("-c", f"import sys; sys.version_info = (3, 10, 12, 'final', 0); {statement}")
+    assert found.returncode != 0
+    assert f"[NEEDS_NEWER_PYTHON] {sys.executable} is Python 3.10, and" in found.stderr.splitlines()[-1]
+
+
+def test_the_command_tells_an_older_python_in_one_line() -> None:
+    code = "import sys; sys.version_info = (3, 10, 12, 'final', 0); from tubeclient_cli.__main__ import main; main()"
+    found = run_python("-c", code)
+    assert found.returncode == 2
+    [line] = found.stderr.splitlines()
+    assert line.startswith("tubeclient: [NEEDS_NEWER_PYTHON] ")
+
+
+def test_the_source_needs_no_pyarrow_above_18() -> None:
+    """Runtimes with a Spark of their own have an older one, which is not for us to replace."""
+    newer = re.compile(r"\b(?:pa|pyarrow)\.(arange|concat_batches)\b")  # of 21 and of 19
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for package in ("spark_source", "tubeclient", "offsets_store")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in newer.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 # Layers
 
 
