@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 
-__all__ = ["CancelledAt", "while_silent"]
+__all__ = ["CancelledAt", "silent", "while_silent"]
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ SILENT_SECONDS = 20.0
 
 
 @contextmanager
-def _silent(cluster: EmbeddedTubeMQ) -> Iterator[Callable[[], None]]:
+def silent(cluster: EmbeddedTubeMQ) -> Iterator[Callable[[], None]]:
     """No server of the cluster answers until what this gives is called. AssertionError if it never was."""
     begun, over = threading.Event(), threading.Event()
 
@@ -42,7 +42,7 @@ def _silent(cluster: EmbeddedTubeMQ) -> Iterator[Callable[[], None]]:
 
 async def while_silent(cluster: EmbeddedTubeMQ, work: Coroutine[Any, Any, T]) -> T:
     """Run `work` while no server answers. They answer again once another task had its turn many times."""
-    with _silent(cluster) as end:
+    with silent(cluster) as end:
         task = asyncio.create_task(work)
         for _ in range(TICKS):
             await asyncio.sleep(0.01)
