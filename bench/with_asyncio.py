@@ -146,9 +146,9 @@ class _Work:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--bytes", type=int, default=150)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(arguments)
     with embedded_tubemq([TopicConfig("sent", stores=2), TopicConfig("read", stores=4)]) as settings:
         work = _Work(settings, options.messages, options.bytes)

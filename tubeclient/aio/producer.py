@@ -166,12 +166,7 @@ class AsyncProducer:
                 # A little longer than the message's own time: its own error says more.
                 await finished(sending.result, sending.deadline + self._grace_seconds - monotonic())
         except asyncio.CancelledError as error:
-            settled = [sending.result.exception(0) is None for sending in sendings if sending.result.done()]
-            error.add_note(
-                f"of {len(sendings)} messages, {sum(settled)} are stored, {len(settled) - sum(settled)} failed, "
-                f"{entered - len(settled)} are on their way and may be stored, and {len(sendings) - entered} are not "
-                "sent. flush() waits for those on their way"
-            )
+            error.add_note(_known(sendings, entered))
             raise
 
 
@@ -179,3 +174,17 @@ def _outcome(sending: Sending) -> SendResult | BaseException:
     if not sending.result.done():
         return DeadlineExceeded(f"no answer in time to a message sent to topic {sending.topic}")
     return sending.result.exception(0) or sending.result.result(0)
+
+
+def _known(sendings: Sequence[Sending], entered: int) -> str:
+    """What is known of messages of which so many were handed over."""
+    settled = [sending.result.exception(0) is None for sending in sendings if sending.result.done()]
+    if len(sendings) == 1:
+        if settled:
+            return f"the message {'is stored' if settled[0] else 'failed'}"
+        return "the message is on its way and may be stored; flush() waits for it" if entered else "it is not sent"
+    return (
+        f"of {len(sendings)} messages, {sum(settled)} are stored, {len(settled) - sum(settled)} failed, "
+        f"{entered - len(settled)} are on their way and may be stored, and {len(sendings) - entered} are not sent; "
+        "flush() waits for those on their way"
+    )

@@ -152,7 +152,6 @@ async def run_flow(runner: FlowRunner, threads: Threads, flow: Flow[T], on_event
             runner.close(flow)
         else:
             sending.add_done_callback(lambda _: runner.close(flow))
-        del result, failure, sending  # an error in them refers to this frame
 
 
 def _expect(bell: Bell) -> Wake:

@@ -339,6 +339,21 @@ def test_a_loop_that_is_left_in_a_task_that_is_cancelled_leaves_its_pack_unconfi
     assert not is_owned(cluster)
 
 
+def test_a_start_that_is_cancelled_closes_the_consumer(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """In the background, whether it had joined the group or not."""
+    consumer = consumer_of(settings)
+
+    async def cancelled() -> None:
+        work = CancelledAt(0, consumer.start())
+        await work
+        assert work.cancelled
+
+    asyncio.run(cancelled())
+    wait_for(lambda: consumer.closed, "the close")
+    wait_for(lambda: not [one for one in threading.enumerate() if "tubeclient-" in one.name], "the threads' end")
+    assert group_page(cluster.master_web_port, "etl") == {}
+
+
 def test_a_start_that_is_cancelled_gives_its_place_back(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     async def cancelled() -> None:
         async with consumer_of(settings):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -148,6 +151,30 @@ def test_a_call_on_a_thread_gives_its_result_and_its_error(bed: Bed) -> None:
     assert bed.do(bed.threads.run(threading.get_ident)) != threading.get_ident()
     with pytest.raises(TubeError, match="why"):
         bed.do(bed.threads.run(fails))
+
+
+def test_an_error_of_a_call_keeps_nothing_alive(bed: Bed) -> None:
+    """Else what its frames refer to, as the client, would live until Python's next garbage collection."""
+    errors: list[weakref.ref[TubeError]] = []
+
+    def made() -> TubeError:
+        error = TubeError("why")
+        errors.append(weakref.ref(error))
+        return error
+
+    def fails() -> None:
+        raise made()
+
+    async def works() -> None:
+        with suppress(TubeError):
+            await bed.threads.run(fails)
+
+    gc.disable()
+    try:
+        asyncio.run(works())
+        wait_for(lambda: errors[0]() is None, "the end of the error")
+    finally:
+        gc.enable()
 
 
 def test_threads_that_are_closed_take_no_call(bed: Bed) -> None:
