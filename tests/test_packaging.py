@@ -469,9 +469,9 @@ def test_only_aio_knows_asyncio() -> None:
 def test_each_modules_logger_has_its_modules_name(package: str) -> None:
     """So that logging.getLogger(PACKAGE) governs them all."""
     for path in sorted((ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("logging.getLogger", "getLogger"):
-                assert [ast.unparse(argument) for argument in node.args] == ["__name__"], f"{path}:{node.lineno}"
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and "getLogger" in ast.unparse(node):
+                assert ast.unparse(node).endswith("= logging.getLogger(__name__)"), f"{path}:{node.lineno}"
 
 
 def test_random_numbers_are_handed_to_the_state_machines() -> None:
