@@ -19,8 +19,8 @@ __all__ = ["AsyncRangeReader"]
 
 
 class AsyncRangeReader(ProcessBound):
-    """`RangeReader` for asyncio, with the same arguments and guarantees. Several tasks may read at once, each under a
-    reader group of its own; eight at once fetch, the others wait for their turn.
+    """`RangeReader` for asyncio, with the same arguments and guarantees. Several tasks may read at once, up to 64, as
+    several RangeReaders would.
 
     A read that is cancelled, or whose loop is left, gives its partitions back in the background. `contextlib.aclosing`
     around a read does so at once when a loop is left. What was skipped by all reads is in `losses`.

@@ -19,8 +19,8 @@ from tubeclient.net.waiting import Bell
 
 __all__ = ["Threads", "Wake", "finished", "run_flow"]
 
-_AT_ONCE = 8
-"""How many calls of one client may wait in threads at once."""
+_AT_ONCE = 64
+"""How many calls of one client may wait in threads at once. Threads are started when there is no idle one."""
 
 T = TypeVar("T")
 
