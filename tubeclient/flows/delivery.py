@@ -80,7 +80,7 @@ class ReceivedMessage(Message):
     __slots__ = ("delivery", "offset")
 
     def __init__(self, message: Message, delivery: Delivery, offset: int | None) -> None:
-        super().__init__(*message.parts)
+        super().__init__(message._id, message._payload, message._flag, message._bad_reason)
         self.delivery = delivery
         """Its pack; all messages of a pack are confirmed together."""
         self.offset = offset

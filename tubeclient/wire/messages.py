@@ -40,11 +40,6 @@ class Message:
         self._id, self._payload, self._flag, self._bad_reason = message_id, payload, flag, bad_reason
 
     @property
-    def parts(self) -> tuple[int, bytes, int, str | None]:
-        """What the constructor takes."""
-        return self._id, self._payload, self._flag, self._bad_reason
-
-    @property
     def message_id(self) -> int:
         """The broker's number: unique within one store, not ordered."""
         return self._id
