@@ -114,7 +114,7 @@ def test_a_run_without_the_option_publishes_what_the_last_one_staged(lake: Lake)
     # Its records are as the source gives them.
     lake.run(6, bad_records=None)
     assert (lake.repeated_or_missing(12), lake.bad(), lake.staged()) == ({}, [0, 3], [])
-    # It knows of that table in later runs as well.
+    # After a RESTORE too it tells the table that the commits name.
     lake.run(6)
     lake.restore(0)
     lake.run(6, bad_records=None)
