@@ -1,8 +1,8 @@
 """InLong packs, two ways: decoding them on one core beside Apache's InLongMsg on one thread, and reading them in Spark
 beside raw messages of the same size.
 
-All packs have 200 records of 80 to 120 bytes, 100 on average, and are compressed with snappy. Decoding is measured in CPU time. In Java only
-the thread that decodes counts, not those of the compiler and the garbage collector.
+All packs have 200 records of 80 to 120 bytes, 100 on average, and are compressed with snappy. Decoding is measured in
+CPU time. In Java only the thread that decodes counts, not those of the compiler and the garbage collector.
 """
 
 from __future__ import annotations
