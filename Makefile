@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts Python processes by the hundred. Without byte code each of them would compile the packages.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench chaos test test-fast lint format types check docs site proto dist clean
+.PHONY: help setup demo bench chaos test test-fast lint format types check docs site proto dist sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,8 +63,19 @@ site: $(STAMPS)/packages ## Build the documentation site into site/; a broken li
 proto: $(STAMPS)/protoc ## Generate the wire messages from their .proto files
 	$(BIN)/python tools/generate_proto.py
 
-dist: $(STAMPS)/packages ## Build the wheel into dist/
-	$(BIN)/python -m build --wheel --outdir dist .
+dist: $(STAMPS)/packages ## Build the source archive and, from it, the wheel into dist/; check what is uploaded
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
+# Of an environment of its own: .venv has the tools of developers too. Without a time and a random number in it.
+sbom: dist ## List what the wheel depends on with its extras, as CycloneDX, in dist/sbom/
+	rm -rf .venv/sbom && $(BIN)/python -m venv --without-pip .venv/sbom
+	$(BIN)/python -m pip --python .venv/sbom/bin/python install --quiet "$$(ls dist/*.whl)[quickstart,speed]"
+	rm .venv/sbom/lib/python3*/site-packages/pyspark_tubeclient-*.dist-info/direct_url.json  # a path of this machine
+	mkdir -p dist/sbom
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-format JSON \
+		--output-file "dist/sbom/$$(basename dist/*.tar.gz .tar.gz).cdx.json" .venv/sbom/bin/python
 
 clean: ## Remove what was built, .venv and .cache (downloads) included
 	rm -rf .venv .cache build dist site demo-output metastore_db spark-warehouse derby.log

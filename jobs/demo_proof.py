@@ -10,10 +10,12 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from jobs.flights import Tally, tally
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["Check", "broker_ends", "prove_offsets", "prove_resume", "prove_rows"]
 
@@ -28,24 +30,48 @@ class Check(NamedTuple):
     detail: str
 
 
-def prove_rows(table: Path, sent: Tally, ends: Mapping[str, int]) -> list[Check]:
-    """Compare the table's rows with the sent messages, and with what the brokers hold up to `ends` (by partition key).
+def prove_rows(
+    table: Path, letters: Path, flights: pyarrow.Table, broken: Mapping[int, bytes], ends: Mapping[str, int]
+) -> list[Check]:
+    """Compare the target's rows and the dead letters with the flights that were sent, and with what the brokers hold up
+    to `ends` (by partition key). `broken` are the records that no parser takes, by the number of their flight.
 
-    The brokers may hold a message twice: a producer sends it again if no answer came in time. Then the table has both.
+    The brokers may hold a message twice: a producer sends it again if no answer came in time. Then its records are
+    there twice.
     """
+    import pyarrow.compute as pc
+
     held = sum(end // INDEX_ENTRY_BYTES for end in {_store(key): end for key, end in ends.items()}.values())
-    columns = _read(table, 'SELECT "partitionKey", "messageId", "value" FROM found')
-    values: list[bytes] = columns["value"]
-    received = tally(set(values))
-    numbers = len({json.loads(value)["seq"] for value in values})
-    stored = zip(columns["partitionKey"], columns["messageId"], strict=True)
-    # Ids are unique within a store, so reduce "brokerId:topic:partitionId" to the store.
-    ids = len({(*_store(key), message_id) for key, message_id in stored})
+    rows, dead = _read(table, "SELECT * FROM found"), _read(letters, "SELECT * FROM found WHERE \"state\" = 'bad'")
+    places = _places(rows, dead)
+    messages = {place[:-1] for place in places}
+
+    typed = rows.drop_columns("tubemq").cast(flights.schema)
+    numbers = pc.unique(typed["seq"])
+    good = sorted(set(flights["seq"].to_pylist()) - broken.keys())
+    as_sent = typed.equals(flights.take(pc.index_in(typed["seq"], flights["seq"])))
+    found_dead = set(dead["value"].to_pylist())
     return [
-        Check("as many rows as the brokers hold messages", len(values) == held, f"{len(values):,} of {held:,}"),
-        Check("no message twice, by the broker's id", ids == len(values), f"{ids:,} ids within their stores"),
-        Check("each flight is there, by its number", numbers == sent.count, f"{numbers:,} of {sent.count:,}"),
-        Check("the same bytes", received == sent, f"{received.digest:016x} and {sent.digest:016x}"),
+        Check(
+            "the messages that the brokers hold, and no others",
+            len(messages) == held,
+            f"{len(messages):,} of {held:,}",
+        ),
+        Check(
+            "each record once, in the table or among the dead letters",
+            len(set(places)) == len(places),
+            f"{len(rows):,} + {len(dead):,} records, {len(set(places)):,} places in messages",
+        ),
+        Check(
+            "each good flight is in the table, typed, with the values sent",
+            as_sent and sorted(numbers.to_pylist()) == good,
+            f"{len(numbers):,} of {len(good):,} flights, {typed.num_columns} columns",
+        ),
+        Check(
+            "each broken record is among the dead letters, with the bytes sent",
+            found_dead == set(broken.values()),
+            f"{len(found_dead):,} of {len(broken):,}",
+        ),
     ]
 
 
@@ -60,29 +86,41 @@ def prove_offsets(offsets_table: Path, consumer_group: str, ends: Mapping[str, i
     return Check("the offsets table ends where the brokers end", bool(ends) and not differing, detail)
 
 
-def prove_resume(offsets_table: Path, consumer_group: str, table: Path) -> Check:
-    """Compare the group's positions with the table's rows: a restart continues from there."""
-    [rows] = _read(table, "SELECT COUNT(*) AS n FROM found")["n"]
+def prove_resume(offsets_table: Path, consumer_group: str, table: Path, letters: Path) -> Check:
+    """Compare the group's positions with the records that are written: a restart continues from there."""
+    places = _places(_read(table, "SELECT * FROM found"), _read(letters, "SELECT * FROM found"))
+    messages = len({place[:-1] for place in places})
     at = _positions(offsets_table, consumer_group)
     # Partitions of a store share its index; each message takes one entry.
     stores = {_store(key): offset // INDEX_ENTRY_BYTES for key, offset in at.items()}
     complete = sum(stores.values())
     return Check(
-        "after run 1 the offsets table was at the end of the rows",
-        complete == rows > 0,
-        f"{complete:,} rows complete in {len(at)} partitions, {rows:,} in the table",
+        "after run 1 the offsets table was at the end of the records",
+        complete == messages > 0,
+        f"{complete:,} messages complete in {len(at)} partitions, {messages:,} in the tables",
     )
+
+
+def _places(rows: pyarrow.Table, dead: pyarrow.Table) -> list[tuple[str, str, int, int, int]]:
+    """Where the records of both tables come from: broker, topic, store, message id, index in the message. Ids are
+    unique within a store, not within a partition."""
+    import pyarrow.compute as pc
+
+    columns = [
+        [*pc.struct_field(rows["tubemq"], name).to_pylist(), *dead[name].to_pylist()]
+        for name in ("partitionKey", "messageId", "recordIndex")
+    ]
+    return [(*_store(key), message_id, index) for key, message_id, index in zip(*columns, strict=True)]
 
 
 def _positions(offsets_table: Path, consumer_group: str) -> dict[str, int]:
     """The group's positions in the offsets table, by partition key."""
-    columns = _read(
+    rows = _read(
         offsets_table,
         'SELECT "brokerId", "topic", "partitionId", "nextOffset" FROM found'
         f" WHERE \"consumerGroup\" = '{consumer_group}' AND \"kind\" = 'position'",
-    )
-    rows = zip(columns["brokerId"], columns["topic"], columns["partitionId"], columns["nextOffset"], strict=True)
-    return {f"{broker}:{topic}:{partition}": offset for broker, topic, partition, offset in rows}
+    ).to_pylist()
+    return {f"{row['brokerId']}:{row['topic']}:{row['partitionId']}": row["nextOffset"] for row in rows}
 
 
 def broker_ends(web_addresses: Mapping[int, str], topic: str) -> dict[str, int]:
@@ -106,9 +144,8 @@ def _store(partition_key: str) -> tuple[str, str, int]:
     return broker, topic, int(partition) // MAX_STORE_PARTITIONS
 
 
-def _read(table: Path, query: str) -> dict[str, list[Any]]:
+def _read(table: Path, query: str) -> pyarrow.Table:
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
-    found = pa.table(QueryBuilder().register("found", DeltaTable(str(table))).execute(query).read_all())
-    return {name: found.column(name).to_pylist() for name in found.column_names}
+    return pa.table(QueryBuilder().register("found", DeltaTable(str(table))).execute(query).read_all())

@@ -11,6 +11,7 @@ Any Delta reader can query who reads what, how far, and how much is behind. Olde
 
 from __future__ import annotations
 
+import tubeclient._version  # noqa: F401 - a Python that is too old is told
 from offsets_store.companion import Companion
 from offsets_store.errors import (
     CommitConflict,

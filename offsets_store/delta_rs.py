@@ -291,7 +291,8 @@ class DeltaRsStorage:
             raise
         except ImportError as error:
             raise OffsetsTableError(
-                f"an offsets table needs the package deltalake; install the extra `delta`: {error}"
+                f"an offsets table needs the package {error.name}; "
+                f"pip install 'pyspark-tubeclient[delta]' brings it: {error}"
             ) from None
         except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
             # The handle may be between two versions.

@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any
 try:
     from spark_source.source import TubeSource as DefaultSource
 except ModuleNotFoundError as error:
+    if error.name == "pyspark":
+        from tubeclient.extras import MissingPackage
+
+        raise MissingPackage.of(error, "spark") from None
     if error.name != "pyspark.sql.datasource":
         raise
-    from importlib.metadata import version
+    import pyspark
 
     raise ImportError(
-        f"[NEEDS_NEWER_SPARK] this Python has pyspark {version('pyspark')}, and Python data sources need Spark 4"
+        f"[NEEDS_NEWER_SPARK] this Python has pyspark {pyspark.__version__}, and Python data sources need Spark 4"
     ) from None
 
 if TYPE_CHECKING:

@@ -21,6 +21,9 @@ _log = logging.getLogger(__name__)
 
 _Item = TypeVar("_Item")
 
+_OF_SPARK: Final = ("pyarrow", "numpy", "pandas")
+"""pip brings them with the extra `spark`, not with pyspark."""
+
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 """Spark's variable of `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, read when a worker reports an error."""
 
@@ -36,6 +39,8 @@ def as_one_line() -> Iterator[None]:
         from tubeclient.errors import TubeError
         from tubeclient.extras import MissingPackage
 
+        if isinstance(error, ModuleNotFoundError) and error.name in _OF_SPARK:
+            error = MissingPackage.of(error, "spark")
         if not isinstance(error, TubeError | OffsetsTableError | MissingPackage):
             raise
         _log.debug("this error goes to Spark without its traceback", exc_info=True)

@@ -28,7 +28,11 @@ class CertificateAuthority:
         folder.mkdir(parents=True, exist_ok=True)
         self._key = folder / f"{name}.key"
         self.ca_file = str(folder / f"{name}.pem")
-        self._run("req", "-x509", *self._new_key(self._key), "-out", self.ca_file, "-subj", f"/CN={name}", "-days", "2")
+        usage = "keyUsage=critical,keyCertSign,cRLSign"  # Python 3.13 trusts no authority without it by default
+        self._run(
+            *("req", "-x509", *self._new_key(self._key), "-out", self.ca_file, "-subj", f"/CN={name}", "-days", "2"),
+            *("-addext", usage),
+        )
 
     def issue(
         self, name: str, *, host: str = "IP:127.0.0.1", days: int = 2, password: str | None = None

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.certificates import Certificate, CertificateAuthority
+from tests.distributions import Distributions, build_distributions
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import SPARK_HOME, delta_confs
 
@@ -82,6 +83,12 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
     spark = make_session("tests", "local[2]", confs)
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
+    """The wheel and the source archive of this tree."""
+    return build_distributions(tmp_path_factory.mktemp("distributions"))
 
 
 @pytest.fixture(scope="session")

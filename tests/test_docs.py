@@ -10,7 +10,7 @@ import pytest
 from offsets_store.schema import COLUMNS
 from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
-from tests.wheel import run_python
+from tests.test_packaging import run_python
 from tools.generate_docs import PAGES as GENERATED
 from tubeclient.conditions import CONDITIONS
 

@@ -6,6 +6,7 @@ import ast
 import configparser
 import email
 import email.message
+import os
 import re
 import subprocess
 import sys
@@ -16,25 +17,38 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.wheel import PACKAGES, ROOT, build_wheel, run_python
+from tests.distributions import Distributions
 
-# The wheel
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "pyspark_tubeclient", "tubeclient_cli")
+
+
+def run_python(*arguments: str, cwd: Path = ROOT, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    """Run this Python with these arguments and return what it said; never raises for its exit status."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+# The wheel. tests/test_install.py installs it
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def names(wheel: Path) -> list[str]:
-    with zipfile.ZipFile(wheel) as archive:
+def names(distributions: Distributions) -> list[str]:
+    with zipfile.ZipFile(distributions.wheel) as archive:
         return archive.namelist()
 
 
 @pytest.fixture(scope="module")
-def metadata(wheel: Path) -> email.message.Message:
-    with zipfile.ZipFile(wheel) as archive:
+def metadata(distributions: Distributions) -> email.message.Message:
+    with zipfile.ZipFile(distributions.wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return email.message_from_bytes(archive.read(name))
 
@@ -72,12 +86,12 @@ def test_the_wheel_holds_licence_and_notice(names: list[str]) -> None:
         assert any(path.endswith(f".dist-info/licenses/{name}") for path in names)
 
 
-def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
+def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(distributions: Distributions) -> None:
+    with zipfile.ZipFile(distributions.wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         points = configparser.ConfigParser()
         points.read_string(archive.read(name).decode())
-    assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.app:main"}
+    assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.__main__:main"}
     assert dict(points["pytest11"]) == {"tubemq": "embedded_tubemq.pytest_plugin"}
 
 
@@ -107,27 +121,16 @@ def test_the_client_alone_needs_protobuf_and_nothing_else(metadata: email.messag
 
 def test_the_extras(metadata: email.message.Message) -> None:
     extras = set(metadata.get_all("Provides-Extra", []))
-    assert extras == {
-        "quickstart",
-        "speed",
-        "spark",
-        "delta",
-        "inlong",
-        "embedded",
-        "cli",
-        "metrics",
-        "demo",
-        "bench",
-        "docs",
-        "dev",
-        "all",
-    }
+    parts = {"speed", "spark", "delta", "inlong", "embedded", "cli", "metrics", "managed", "demo", "bench", "docs"}
+    assert extras == parts | {"dev", "quickstart", "all"}
     of_extra: dict[str, set[str]] = {extra: set() for extra in extras}
     for item in metadata.get_all("Requires-Dist", []):
         requirement, mark, extra = item.partition('; extra == "')
         if mark:
             of_extra[extra.rstrip('"')].add(requirement)
     assert of_extra["all"] == set().union(*(of_extra[extra] for extra in extras - {"all"}))
+    quickstart = ("spark", "delta", "cli", "embedded", "inlong", "metrics")
+    assert of_extra["quickstart"] == set().union(*(of_extra[extra] for extra in quickstart))
     for requirement in of_extra["all"]:
         assert any(mark in requirement for mark in ("<", "==", ">")), f"{requirement} has no range"
 
@@ -202,6 +205,37 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, m
     assert last.endswith(f"; pip install 'pyspark-tubeclient[{extra}]' brings it")
 
 
+# What is too old
+
+
+@pytest.mark.parametrize("statement", ["import tubeclient", "import offsets_store", "import tubeclient_cli.app"])
+def test_an_older_python_is_told_at_the_first_import(statement: str) -> None:
+    """pip refuses it, but a folder on PYTHONPATH is not asked."""
+    found = run_python("-c", f"import sys; sys.version_info = (3, 10, 12, 'final', 0); {statement}")
+    assert found.returncode != 0
+    assert f"[NEEDS_NEWER_PYTHON] {sys.executable} is Python 3.10, and" in found.stderr.splitlines()[-1]
+
+
+def test_the_command_tells_an_older_python_in_one_line() -> None:
+    code = "import sys; sys.version_info = (3, 10, 12, 'final', 0); from tubeclient_cli.__main__ import main; main()"
+    found = run_python("-c", code)
+    assert found.returncode == 2
+    [line] = found.stderr.splitlines()
+    assert line.startswith("tubeclient: [NEEDS_NEWER_PYTHON] ")
+
+
+def test_the_source_needs_no_pyarrow_above_18() -> None:
+    """Runtimes with a Spark of their own have an older one, which is not for us to replace."""
+    newer = re.compile(r"\b(?:pa|pyarrow)\.(arange|concat_batches)\b")  # of 21 and of 19
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for package in ("spark_source", "tubeclient", "offsets_store")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in newer.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 # Layers
 
 
@@ -267,7 +301,8 @@ PYTEST_PLUGIN = "embedded_tubemq/pytest_plugin.py"
 
 LAYERS = {
     # isal and orjson are optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
-    "tubeclient": Layer({"google.protobuf", "isal", "orjson", "pyarrow", "numpy", "prometheus_client"}, {"asyncio"}),
+    "tubeclient": Layer({"google.protobuf", "isal", "orjson", "pyarrow", "numpy", "prometheus_client"}, set()),
+    "tubeclient/aio": Layer({"tubeclient"}, NETWORK - {"asyncio"}),
     "tubeclient/inlong": Layer(
         {"google.protobuf", "pyarrow", "numpy", "tubeclient.wire", "tubeclient.errors", "tubeclient.extras"},
         OUTSIDE_WORLD | {"random"},
@@ -313,10 +348,9 @@ LAYERS = {
         {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
     ),
     "offsets_store": Layer(
-        {
-            *("deltalake", "pyarrow", "pyspark", "py4j"),
-            *("tubeclient.keys", "tubeclient.names", "tubeclient.errors", "tubeclient.html_table"),
-        },
+        {"deltalake", "pyarrow", "pyspark", "py4j"}
+        | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"}
+        | {"tubeclient.html_table"},
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.
@@ -337,7 +371,7 @@ LAYERS = {
         },
         OUTSIDE_WORLD,
     ),
-    "pyspark_tubeclient": Layer({"spark_source", "offsets_store"}, OUTSIDE_WORLD),
+    "pyspark_tubeclient": Layer({"spark_source", "offsets_store", "tubeclient.extras", "pyspark"}, OUTSIDE_WORLD),
 }
 
 FOLDERS = {
@@ -380,6 +414,7 @@ FOLDERS = {
         "produce": {"common"},
         "consume": {"common"},
         "groups": {"common"},
+        "__main__": {"app"},
         "app": {
             "common",
             "doctor",
@@ -429,6 +464,22 @@ def test_a_folder_imports_only_the_folders_below_it(package: str) -> None:
     assert allowed <= seen, f"nobody needs {sorted(allowed - seen)}"
     left = {path.name.removesuffix(".py") for path in (ROOT / package).iterdir() if path.suffix in ("", ".py")}
     assert left - {"__init__", "__pycache__"} == set(folders)
+
+
+def test_only_aio_knows_asyncio() -> None:
+    found = [item for item in imports_of("tubeclient") if below(item.module, {"asyncio", "tubeclient.aio"})]
+    wrong = [item for item in found if not item.file.startswith("tubeclient/aio/")]
+    assert found
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_modules_logger_has_its_modules_name(package: str) -> None:
+    """So that logging.getLogger(PACKAGE) governs them all."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and "getLogger" in ast.unparse(node):
+                assert ast.unparse(node).endswith("= logging.getLogger(__name__)"), f"{path}:{node.lineno}"
 
 
 def test_random_numbers_are_handed_to_the_state_machines() -> None:

@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.wheel import ROOT, build_wheel
+from tests.distributions import ROOT, Distributions
 
 SECONDS = 240
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -84,11 +84,10 @@ def free_port(wanted: int) -> int:
 
 
 @pytest.mark.spark
-def test_the_five_commands_of_the_readme(tmp_path: Path) -> None:
+def test_the_five_commands_of_the_readme(tmp_path: Path, distributions: Distributions) -> None:
     """In a fresh shell and an empty folder. Packages come from here, the project from its wheel."""
     text = commands()
-    (tmp_path / "build").mkdir()
-    wheel = build_wheel(tmp_path / "build")
+    wheel = distributions.wheel
     packages = linked_packages(tmp_path / "packages", closure(wheel, "quickstart"))
     text = text.replace("'.[quickstart]'", f"'{wheel}[quickstart]'").replace(str(PORT), str(free_port(PORT)))
     empty = tmp_path / "empty"

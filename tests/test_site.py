@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.wheel import run_python
+from tests.test_packaging import run_python
 from tools.api_page import API, names_of
 
 ROOT = Path(__file__).resolve().parents[1]

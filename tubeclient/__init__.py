@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from tubeclient.assignment import assign
     from tubeclient.consumer import ClientBalanceConsumer
     from tubeclient.credentials import Credentials
-    from tubeclient.flows.delivery import Delivery, Position
+    from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
     from tubeclient.flows.read_plan import BootstrapOffset
     from tubeclient.group import GroupMembership, fetch_view
     from tubeclient.metadata import ClusterView
@@ -139,6 +139,7 @@ __all__ = [
     "ProtocolError",
     "PullConsumer",
     "RangeReader",
+    "ReceivedMessage",
     "RegistrationLost",
     "RemoteError",
     "RunStatus",
@@ -192,6 +193,7 @@ _HOMES = {
         "tubeclient.flows.delivery": (
             "Delivery",
             "Position",
+            "ReceivedMessage",
         ),
         "tubeclient.flows.read_plan": ("BootstrapOffset",),
         "tubeclient.group": (

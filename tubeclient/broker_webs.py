@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tubeclient.admin.answers.model import BrokerState
 from tubeclient.admin.broker import BrokerWeb
-from tubeclient.admin.master import MasterWeb
+from tubeclient.admin.master import WEB_ADVICE, MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
 from tubeclient.first_offsets import NEVER_WRITTEN
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
@@ -208,7 +208,7 @@ class BrokerWebs:
         self.check_place(broker)
         web = self.of(broker)
         if web is None:
-            reason = f": {self._failure}" if self._failure is not None else "; check masterWebPort"
+            reason = f": {self._failure}" if self._failure is not None else f"; {WEB_ADVICE}"
             raise ConnectError(f"broker {broker} {what_for} over HTTP only, but its web port is unknown{reason}")
         return web
 

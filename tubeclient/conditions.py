@@ -52,6 +52,10 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "A Python package is not installed where it is needed: on the driver, or on the executor that the text names.",
         "Install it into the Python that the text names, or set PYSPARK_PYTHON to a Python that has it.",
     ),
+    "NEEDS_NEWER_PYTHON": Condition(
+        "The package was put on the path of a Python before 3.11.",
+        "Run driver and executors with Python 3.11 or newer.",
+    ),
     "OTHER_PYTHON": Condition(
         "Executors run another Python version than the driver.",
         "Set PYSPARK_PYTHON to a Python of the driver's version, at the same path on all machines.",

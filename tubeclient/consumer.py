@@ -17,7 +17,7 @@ from tubeclient.consumer_events import ConsumerEvents
 from tubeclient.consumer_life import ConsumerLife
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
-from tubeclient.flows.delivery import Delivery, Position
+from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages
@@ -304,6 +304,17 @@ class ClientBalanceConsumer(ProcessBound):
                     self.confirm_async(delivery)
                 except (StalePack, ClientClosed) as error:
                     _log.warning("%r could not be confirmed: %s", delivery, error)
+
+    def messages(self) -> Iterator[ReceivedMessage]:
+        """Messages one by one, without end until the consumer is closed, each with its partition and, if it can be
+        counted, its offset.
+
+        A pack is confirmed, as `confirm_async` does, when the message after its last one is asked for. If the loop ends
+        before that, by an exception or `break`, the whole pack stays unconfirmed, and its messages come again.
+        `message.delivery` is the pack, which may be confirmed by hand.
+        """
+        for delivery in self:
+            yield from delivery.received()
 
     # What it is
 

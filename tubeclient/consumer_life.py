@@ -23,6 +23,7 @@ class ConsumerLife:
         self.lock = threading.Lock()
         self.running: Running | None = None
         self.closed = False
+        self._joining: Running | None = None
         self._interrupted = False
         self._watch: Watch | None = None
 
@@ -33,7 +34,7 @@ class ConsumerLife:
                 raise _closed()
             if self.running is not None:
                 return self.running
-            running = build()
+            running = self._joining = build()
             try:
                 running.membership.join(patience_ms)
                 if alive(what):
@@ -46,10 +47,15 @@ class ConsumerLife:
                     self._watch.end()
                 running.close()
                 raise
+            finally:
+                self._joining = None
             return running
 
     def end(self, wait_ms: float, handle: Handler) -> None:
-        """Release everything, once. May be called again after an interrupt."""
+        """Release everything, once. May be called again after an interrupt. Ends a `begin` that waits for its place."""
+        joining = self._joining
+        if joining is not None:
+            joining.membership.close()
         with self.lock:
             if self.closed and not self._interrupted:
                 return

@@ -1,4 +1,4 @@
-"""Packages that only some uses need. If one is missing, the error names the extra that installs it."""
+"""Packages that only some uses need. If one is missing, the error says which `pip install` brings it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ class MissingPackage(ModuleNotFoundError):
 
     condition = "PACKAGE_MISSING"
 
+    @classmethod
+    def of(cls, error: ModuleNotFoundError, extra: str) -> MissingPackage:
+        """The error for a package that `extra` brings."""
+        return cls(
+            f"[{cls.condition}] the package {error.name} is missing; "
+            f"pip install 'pyspark-tubeclient[{extra}]' brings it",
+            name=error.name,
+        )
+
 
 @contextmanager
 def brought_by(extra: str) -> Iterator[None]:
     """Wraps imports of packages of an extra: the MissingPackage names the extra."""
     try:
         yield
+    except MissingPackage:
+        raise
     except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f"[{MissingPackage.condition}] the package {error.name} is missing; "
-            f"pip install 'pyspark-tubeclient[{extra}]' brings it",
-            name=error.name,
-        ) from error
+        raise MissingPackage.of(error, extra) from error

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.time_zones import zone_named
-from tubeclient.wire.message_time import MINUTE_MS
+from tubeclient.wire.message_time import MINUTE_MS, moment_ms
 
 __all__ = ["FirstTime", "OffsetLook", "OffsetLookup"]
 
@@ -168,14 +168,15 @@ class OffsetLookup(ProcessBound):
     def offsets_at(
         self,
         view: ClusterView,
-        timestamps_ms: Mapping[PartitionKey, int],
+        timestamps_ms: Mapping[PartitionKey, int | datetime],
         *,
         time_zone: str = "UTC",
         bounds: Mapping[StoreKey, StoreBounds] | None = None,
     ) -> dict[PartitionKey, int | None]:
         """Return the offset of each partition from which its messages are of the timestamp's minute or later.
 
-        Timestamps are milliseconds since 1970 and count to the minute, like the times that producers write on messages.
+        Timestamps are milliseconds since 1970, or datetimes with a zone. They count to the minute, like the times that
+        producers write on messages.
         `time_zone` (an IANA name) is the time zone of the producers' clocks. None if no message is of that minute or
         later. The search is within `bounds`, by default the brokers' current bounds.
 
@@ -184,20 +185,21 @@ class OffsetLookup(ProcessBound):
         the timestamp arrives.
 
         Fetches about log2(number of the store's messages) packs per partition, and more if long parts of the store have
-        none of the partition's messages. Raises NoMessageTime for a message without a time, ConfigurationError for an
-        unknown time zone or partition, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of
-        a refusal.
+        none of the partition's messages. Raises NoMessageTime for a message without a time, ConfigurationError for a
+        datetime without a zone and for an unknown time zone or partition, DeadlineExceeded after `retry_limit_ms`
+        without progress, and the StatusError of a refusal.
         """
         self.check_process()
         unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
         if unknown:
             raise ConfigurationError(f"cannot look up partition {unknown[0]}: the cluster does not have it")
         zone = zone_named(time_zone)
+        moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
         held = self.bounds(view) if bounds is None else bounds
         self._authority.visit_token = view.visit_token
         tasks = [
             self._time_task(view, key, held[key.store], timestamp_ms // MINUTE_MS, zone)
-            for key, timestamp_ms in sorted(timestamps_ms.items())
+            for key, timestamp_ms in sorted(moments.items())
         ]
         found = self._workers.map(self._searched, tasks)
         return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}

@@ -192,6 +192,12 @@ class Producer(ProcessBound):
 
         The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
         """
+        sendings = self._sendings(messages, timeout_ms)
+        self._outbox.submit(sendings)
+        return [sending.result for sending in sendings]
+
+    def _sendings(self, messages: Sequence[OutgoingMessage], timeout_ms: float | None) -> list[Sending]:
+        """The messages as the outbox takes them, checked."""
         self._check_open()
         deadline = monotonic() + self._seconds(timeout_ms)
         longest: dict[str, int] = {}
@@ -200,9 +206,7 @@ class Producer(ProcessBound):
         for topic, size in longest.items():
             self._check_topic(topic)
             self._check_size(topic, size)
-        sendings = [Sending(*message, Answer(self), deadline) for message in messages]
-        self._outbox.submit(sendings)
-        return [sending.result for sending in sendings]
+        return [Sending(*message, Answer(self), deadline) for message in messages]
 
     def send(
         self,

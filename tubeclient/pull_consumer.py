@@ -26,7 +26,7 @@ from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.subscription import Topics
 
-__all__ = ["Choose", "PullConsumer"]
+__all__ = ["Choose", "ConsumerOptions", "PullConsumer", "PullOptions"]
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +46,20 @@ class ConsumerOptions(TypedDict, total=False):
     on_assigned: Callable[[PartitionKey, int], None] | None
     on_revoked: Callable[[PartitionKey], None] | None
     on_lost: Callable[[PartitionKey, TubeError], None] | None
+
+
+class PullOptions(ConsumerOptions, total=False):
+    """Keyword arguments of PullConsumer."""
+
+    source_count: int
+    node_id: int
+    membership: MembershipKind
+    strategy: str | Choose
+    hints: Hints
+    start_offsets: Mapping[PartitionKey, int] | None
+    balance_interval_ms: int
+    release_wait_ms: int
+    topics_interval_ms: int
 
 
 class PullConsumer(ClientBalanceConsumer):

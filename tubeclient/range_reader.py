@@ -89,6 +89,7 @@ class RangeReader(ProcessBound):
         check_bad_messages(bad_messages)
         self._bad_messages = bad_messages
         self._closed = False
+        self._reading: set[Lanes[int]] = set()
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
         self._authority = authority_of(settings, visit_token)
@@ -131,6 +132,7 @@ class RangeReader(ProcessBound):
         readings: dict[int, RangeRead] = {}
 
         def begin() -> None:
+            self._check_open()
             running = lanes.running
             if not left or len(running) >= max(1, at_once):
                 return
@@ -146,6 +148,7 @@ class RangeReader(ProcessBound):
 
         lanes: Lanes[int] = Lanes(self._runner, begin)
         told: set[int] = set()
+        self._reading.add(lanes)
         try:
             for number, step in lanes:
                 self._check_open()
@@ -164,6 +167,7 @@ class RangeReader(ProcessBound):
                 yield number, step
             self._check_kept()
         finally:
+            self._reading.discard(lanes)
             lanes.close()
             for reading in readings.values():
                 self._keeper.drop(reading)
@@ -241,12 +245,18 @@ class RangeReader(ProcessBound):
 
     def close(self) -> None:
         """End the lease thread. Connections stay in the process's pool for the next reader. Reads raise ClientClosed
-        from then on.
+        from then on. Another thread may call it: a read that waits then ends at once.
         """
         if not self.inherited:
-            self._closed = True
+            self.stop()
             self._keeper.close()
             self._watch.end()
+
+    def stop(self) -> None:
+        """Have reads raise ClientClosed from now on, also those that wait. Does not wait for that."""
+        self._closed = True
+        for lanes in list(self._reading):
+            lanes.wake()
 
     def __enter__(self) -> RangeReader:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tubeclient.credentials import Credentials
@@ -17,28 +18,35 @@ _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 
 def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
     """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS."""
+    return _addresses([text], tls, "masterServers", "authUser")
+
+
+def _addresses(texts: Iterable[str], tls: bool, setting: str, user_setting: str) -> tuple[str, ...]:
+    """The addresses in `texts`, each once; errors name the two settings."""
     default = DEFAULT_MASTER_TLS_PORT if tls else DEFAULT_MASTER_PORT
     addresses = []
-    if "@" in text:  # not repeated: what is before it may be a password
+    joined = ",".join(texts)
+    if "@" in joined:  # not repeated: what is before it may be a password
         raise ConfigurationError(
-            f"masterServers has an @; write host:port, as in 10.0.0.1:{default}, and name a user in authUser"
+            f"{setting} has an @; write host:port, as in 10.0.0.1:{default}, and name a user in {user_setting}"
         )
-    for piece in filter(None, (part.strip() for part in text.split(","))):
+    for piece in filter(None, (part.strip() for part in joined.split(","))):
         match = _ADDRESS.fullmatch(piece)
         if match is None or not 0 < int(match[2] or default) < 65536:
-            raise ConfigurationError(f"{piece!r} in masterServers is not host:port, as in 10.0.0.1:{default}")
+            raise ConfigurationError(f"{piece!r} in {setting} is not host:port, as in 10.0.0.1:{default}")
         addresses.append(f"{match[1]}:{match[2] or default}")
     if not addresses:
-        raise ConfigurationError(f"masterServers names no master; write host:port, as in 10.0.0.1:{default}")
+        raise ConfigurationError(f"{setting} names no master; write host:port, as in 10.0.0.1:{default}")
     return tuple(dict.fromkeys(addresses))
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where the masters are, and the time limits of calls."""
+    """Where the masters are, and the time limits of calls. ConfigurationError for values that cannot be."""
 
-    master_servers: tuple[str, ...]
-    """ "host:port" of every master of the cluster, active and standby."""
+    master_servers: Sequence[str]
+    """ "host:port" of every master of the cluster, active and standby: a text with commas between, or a sequence.
+    Kept as a tuple. Without a port it is 8715, or 8716 over TLS."""
 
     master_web_port: int = DEFAULT_MASTER_WEB_PORT
     """The masters' HTTP port, which also tells the brokers' HTTP ports."""
@@ -63,13 +71,12 @@ class ClientSettings:
     """TLS with masters and brokers; None means plain TCP."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.master_servers, str):
-            raise ConfigurationError(
-                f"master_servers must be a tuple of host:port, not the text {self.master_servers!r}; "
-                "convert it with parse_master_servers(text)"
-            )
-        if not self.master_servers:
-            raise ConfigurationError("master_servers names no master")
+        given: object = [self.master_servers] if isinstance(self.master_servers, str) else self.master_servers
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+            kind = type(self.master_servers).__name__  # the value may be a password in the wrong place
+            raise ConfigurationError(f"master_servers must be host:port as a text, or a list of such; not a {kind}")
+        addresses = _addresses(given, self.tls is not None, "master_servers", "credentials")
+        object.__setattr__(self, "master_servers", addresses)
         for name in ("connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")

@@ -16,7 +16,7 @@ from tubeclient.wire.web_json import write_json
 
 __all__ = ["HttpServer"]
 
-_LOG = logging.getLogger("embedded_tubemq")
+_LOG = logging.getLogger(__name__)
 _STOP_SECONDS = 1.0
 
 

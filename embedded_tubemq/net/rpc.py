@@ -18,7 +18,7 @@ from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
 __all__ = ["Endpoint", "Machine", "Reply"]
 
-_LOG = logging.getLogger("embedded_tubemq")
+_LOG = logging.getLogger(__name__)
 
 # Java class names by the version of the request; source: MixUtils.replaceClassNamePrefix.
 _PACKAGES = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}

@@ -19,7 +19,7 @@ from tubeclient.wire.framing import Frame, FrameDecoder
 
 __all__ = ["TcpServer"]
 
-_LOG = logging.getLogger("embedded_tubemq")
+_LOG = logging.getLogger(__name__)
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
 _WRITE_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0

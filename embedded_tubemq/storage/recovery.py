@@ -20,7 +20,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES
 
 __all__ = ["Recovered", "recover"]
 
-_LOG = logging.getLogger("embedded_tubemq")
+_LOG = logging.getLogger(__name__)
 
 
 class Recovered(NamedTuple):

@@ -113,11 +113,6 @@ class ProgressTable:
         if run is None or kept is None:
             return None
         waiting = self._ask(lambda: run.initial_waiting(question))
-        _log.warning(
-            "the query begins where its last start did, as the offsets table remembers: it is not known whether the "
-            "first batch was completed then. If the query was started again, all is well. To begin elsewhere, %s",
-            self.forget_start,
-        )
         return Offsets.of(kept).with_waiting(waiting)
 
     @property

@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -99,7 +100,7 @@ class PackDecoder:
             yield self.decode(packs, rule, tags)
             return
         messages = self._messages(packs, rule)
-        numbers = pa.arange(0, messages.num_rows)
+        numbers = pa.array(np.arange(messages.num_rows))
         if tags:
             wanted = self._has_tag(messages, tags)
             messages, numbers = messages.filter(wanted), numbers.filter(wanted)
@@ -214,7 +215,7 @@ class PackDecoder:
         rows = len(pack)
         missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - rows
         if missing == 0:
-            return pa.arange(pack.start, pack.end, INDEX_ENTRY_BYTES)
+            return pa.array(np.arange(pack.start, pack.end, INDEX_ENTRY_BYTES))
         if rule is OffsetRule.ALWAYS and self._is_still_alone(pack.partition):
             if self._fail_on_data_loss:
                 raise DataLoss(

@@ -73,7 +73,10 @@ def regroup(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    if len(batches) == 1:
+        return batches[0]
+    joined = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined[0] if joined else batches[0]  # without rows there is none
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

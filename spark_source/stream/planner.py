@@ -84,12 +84,19 @@ class StreamPlanner:
             spec = self._options.start_of("stream")
             starting = self._options.place_rules.question(spec)
             kept = self._progress.initial(starting)
+            at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
+            moves = at_latest or spec.uses("group")
             if kept is not None:
                 group.judge.check_kept(kept, group.snapshots.get(), self._progress.forget_start)
+                _log.log(
+                    logging.WARNING if moves else logging.INFO,
+                    "the query begins where its last start did, as the offsets table remembers. If the query was "
+                    "started again, all is well. To begin elsewhere, %s",
+                    self._progress.forget_start,
+                )
                 self._initial = kept
             else:
-                at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
-                if not self._progress.exists and (at_latest or spec.uses("group")):
+                if not self._progress.exists and moves:
                     _log.warning(
                         "the starting offsets are final once Spark has planned the first batch; if the query stops "
                         "before, it begins later the next time. Set offsetsTable, which keeps the initial offsets"

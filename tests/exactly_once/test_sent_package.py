@@ -12,28 +12,27 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
+from tests.distributions import ROOT, Distributions
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, none_left
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.test_missing_package import OWN_SCRIPT, environment, python
 from tests.spark_home import SPARK_HOME
-from tests.wheel import ROOT, build_wheel
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 END_SECONDS = 180.0
 
 
-def test_a_zip_that_the_python_path_names_without_a_folder(tmp_path: Path) -> None:
+def test_a_zip_that_the_python_path_names_without_a_folder(tmp_path: Path, distributions: Distributions) -> None:
     """Driver and executors find it in their own folders: the executors' is the one that spark-submit sends it to."""
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     [variables, options] = re.findall(r"^    (PYTHONPATH=\S+) spark-submit (.*) job\.py$", page, re.MULTILINE)[0]
     mark = uuid.uuid4().hex
     lacking = environment(python(tmp_path / "lacking", ""))
-    (tmp_path / "build").mkdir()
     folder = tmp_path / "driver"
     folder.mkdir()
-    shutil.copy(build_wheel(tmp_path / "build"), folder / "tubeclient.zip")
+    shutil.copy(distributions.wheel, folder / "tubeclient.zip")
     told = folder / "errors.json"
     (folder / "job.py").write_text(OWN_SCRIPT)
     with (

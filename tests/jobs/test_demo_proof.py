@@ -14,84 +14,125 @@ from deltalake import write_deltalake
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from jobs.demo_proof import broker_ends, prove_offsets, prove_resume, prove_rows
-from jobs.flights import flight_messages, tally
+from jobs.flights import CUT_EVERY, PACK_RECORDS, flight_records, flight_table, is_cut, packs_of
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from tubeclient.inlong import records_of
 from tubeclient.keys import PartitionKey
 
-BODIES = [json.dumps({"seq": number}).encode() for number in range(40)]
+FLIGHTS = pa.table({"seq": pa.array(range(40), pa.int64()), "dest": [f"D{number}" for number in range(40)]})
+BROKEN = {7: b'{"seq": 7, "de', 31: b'{"seq": 31, "d'}
 
 Rows = list[dict[str, Any]]
 
 
-def rows() -> Rows:
-    # Two stores that give the same ids, as two stores of one broker may.
-    return [
-        {"partitionKey": f"1:flights:{10_000 * (n % 2) + n % 3}", "messageId": n // 2, "value": body}
-        for n, body in enumerate(BODIES)
-    ]
+def place(number: int) -> dict[str, Any]:
+    """Four records to a message, in two stores that give the same ids, as two stores of one broker may."""
+    message = number // 4
+    key = f"1:flights:{10_000 * (message % 2) + message % 3}"
+    return {"partitionKey": key, "messageId": message // 2, "recordIndex": number % 4}
 
 
-def failing(found: Rows, tmp_path: Path, held: int = len(BODIES)) -> list[str]:
-    write_deltalake(str(tmp_path / "table"), pa.Table.from_pylist(found))
-    # The partitions of a store share its index.
-    ends = {"1:flights:0": 28 * 20, "1:flights:1": 28 * 20, "1:flights:10000": 28 * (held - 20)}
-    return [check.statement for check in prove_rows(tmp_path / "table", tally(BODIES), ends) if not check.holds]
+class Tables:
+    """The rows of the target and of the dead letters, as they should be."""
+
+    def __init__(self) -> None:
+        self.rows: Rows = [
+            {"seq": number, "dest": f"D{number}", "tubemq": place(number)}
+            for number in range(40)
+            if number not in BROKEN
+        ]
+        self.dead: Rows = [{**place(number), "value": value, "state": "bad"} for number, value in BROKEN.items()]
+        self.held = 10
+        """Messages of the brokers."""
+
+    def failing(self, folder: Path) -> list[str]:
+        """What the proof finds wrong, by the first words."""
+        write_deltalake(str(folder / "table"), pa.Table.from_pylist(self.rows))
+        write_deltalake(str(folder / "letters"), pa.Table.from_pylist(self.dead))
+        # The partitions of a store share its index.
+        ends = {"1:flights:0": 28 * 5, "1:flights:1": 28 * 5, "1:flights:10000": 28 * (self.held - 5)}
+        checks = prove_rows(folder / "table", folder / "letters", FLIGHTS, BROKEN, ends)
+        return [check.statement.split(",")[0] for check in checks if not check.holds]
 
 
-def test_a_table_of_all_messages_is_proven_in_whatever_order(tmp_path: Path) -> None:
-    assert failing(rows()[::-1], tmp_path) == []
+def test_all_records_are_proven_in_whatever_order(tmp_path: Path) -> None:
+    tables = Tables()
+    tables.rows.reverse()
+    assert tables.failing(tmp_path) == []
 
 
-def test_a_message_that_the_brokers_hold_twice_is_in_the_table_twice(tmp_path: Path) -> None:
-    sent_again = {**rows()[7], "messageId": 20}
-    assert failing([*rows(), sent_again], tmp_path, held=41) == []
+def test_a_message_that_the_brokers_hold_twice_is_there_twice(tmp_path: Path) -> None:
+    tables = Tables()
+    tables.rows += [{**row, "tubemq": {**row["tubemq"], "messageId": 20}} for row in tables.rows[:4]]
+    tables.held = 11
+    assert tables.failing(tmp_path) == []
 
 
-def test_a_tally_tells_heaps_of_equal_size_apart() -> None:
-    assert tally([b"a", b"b"]) == tally([b"b", b"a"])
-    assert len({tally(heap) for heap in ([b"a", b"a", b"b"], [b"c", b"c", b"b"], [b"a", b"b", b"b"])}) == 3
+MESSAGES = "the messages that the brokers hold"
+ONCE = "each record once"
+GOOD = "each good flight is in the table"
+DEAD = "each broken record is among the dead letters"
 
 
-def lose(found: Rows) -> None:
-    found.pop()
+def lose(tables: Tables) -> None:
+    tables.rows.pop()
 
 
-def double(found: Rows) -> None:
-    found.append(found[7])
+def lose_a_message(tables: Tables) -> None:
+    del tables.rows[:4]
 
 
-def lose_one_and_double_another(found: Rows) -> None:
-    found[3] = found[4]
+def double(tables: Tables) -> None:
+    tables.rows.append(tables.rows[7])
 
 
-def change_bytes(found: Rows) -> None:
-    found[5]["value"] = b'{"seq": 5 }'
+def lose_one_and_double_another(tables: Tables) -> None:
+    tables.rows[3] = tables.rows[4]
 
 
-def repeat_an_id(found: Rows) -> None:
-    found[8]["messageId"] = found[6]["messageId"]
+def change_a_value(tables: Tables) -> None:
+    tables.rows[5]["dest"] = None
+
+
+def take_another_flight(tables: Tables) -> None:
+    tables.rows[5] = {**tables.rows[6], "tubemq": tables.rows[5]["tubemq"]}
+
+
+def lose_a_letter(tables: Tables) -> None:
+    tables.dead.pop()
+
+
+def change_a_letter(tables: Tables) -> None:
+    tables.dead[0]["value"] = b"{"
+
+
+def forget_a_letter(tables: Tables) -> None:
+    tables.dead[0]["state"] = "undone"
+
+
+def have_a_letter_in_the_table_too(tables: Tables) -> None:
+    tables.rows.append({"seq": 7, "dest": "D7", "tubemq": place(7)})
 
 
 @pytest.mark.parametrize(
     ("damage", "noticed_by"),
     [
-        (
-            lose,
-            ["as many rows as the brokers hold messages", "each flight is there, by its number", "the same bytes"],
-        ),
-        (double, ["as many rows as the brokers hold messages", "no message twice, by the broker's id"]),
-        (
-            lose_one_and_double_another,
-            ["no message twice, by the broker's id", "each flight is there, by its number", "the same bytes"],
-        ),
-        (change_bytes, ["the same bytes"]),
-        (repeat_an_id, ["no message twice, by the broker's id"]),
+        (lose, [GOOD]),
+        (lose_a_message, [MESSAGES, GOOD]),
+        (double, [ONCE]),
+        (lose_one_and_double_another, [ONCE, GOOD]),
+        (change_a_value, [GOOD]),
+        (take_another_flight, [GOOD]),
+        (lose_a_letter, [DEAD]),
+        (change_a_letter, [DEAD]),
+        (forget_a_letter, [DEAD]),
+        (have_a_letter_in_the_table_too, [ONCE, GOOD]),
     ],
 )
-def test_every_damage_is_noticed(damage: Callable[[Rows], None], noticed_by: list[str], tmp_path: Path) -> None:
-    found = rows()
-    damage(found)
-    assert failing(found, tmp_path) == noticed_by
+def test_every_damage_is_noticed(damage: Callable[[Tables], None], noticed_by: list[str], tmp_path: Path) -> None:
+    tables = Tables()
+    damage(tables)
+    assert tables.failing(tmp_path) == noticed_by
 
 
 def test_offsets_are_compared_partition_by_partition(tmp_path: Path) -> None:
@@ -108,14 +149,16 @@ def test_offsets_are_compared_partition_by_partition(tmp_path: Path) -> None:
     assert not prove_offsets(tmp_path, "nobody", {}).holds
 
 
-def test_a_restart_goes_on_from_the_offsets_table_where_the_rows_end(tmp_path: Path) -> None:
-    """The forty rows are of two stores, each with three partitions on one index."""
-    write_deltalake(str(tmp_path / "table"), pa.Table.from_pylist(rows()))
+def test_a_restart_goes_on_from_the_offsets_table_where_the_records_end(tmp_path: Path) -> None:
+    """The ten messages are of two stores, each with three partitions on one index."""
+    tables = Tables()
+    assert tables.failing(tmp_path) == []
     keys = [PartitionKey(1, "flights", 10_000 * store + n) for store in (0, 1) for n in range(3)]
     run = OffsetsTable(str(tmp_path / "offsets")).open_run(GroupKey("g", ["flights"]), 1)
-    for entries, holds in ((20, True), (19, False), (21, False)):
+    for entries, holds in ((5, True), (4, False), (6, False)):
         run.record([PartitionProgress(key, 28 * entries) for key in keys])
-        assert prove_resume(tmp_path / "offsets", "g", tmp_path / "table").holds is holds
+        check = prove_resume(tmp_path / "offsets", "g", tmp_path / "table", tmp_path / "letters")
+        assert check.holds is holds
 
 
 def test_brokers_are_asked_where_they_end(tmp_path: Path) -> None:
@@ -126,8 +169,18 @@ def test_brokers_are_asked_where_they_end(tmp_path: Path) -> None:
     assert {key: end for key, end in ends.items() if end} == {"2:flights:10000": 28}
 
 
-def test_the_flights_are_numbered_json_documents() -> None:
-    bodies = flight_messages()
-    assert len(bodies) == 336_776
-    assert [json.loads(body)["seq"] for body in (bodies[0], bodies[-1])] == [0, 336_775]
-    assert json.loads(bodies[0])["dest"] == "IAH"
+def test_the_flights_are_numbered_records_in_packs_and_one_in_a_thousand_is_broken() -> None:
+    records, flights = flight_records(), flight_table()
+    assert len(records) == len(flights) == 336_776
+    assert flights["seq"].to_pylist() == list(range(336_776))
+    for seq in (0, 499, 501, 336_775):
+        sent = json.loads(records[seq])
+        assert (sent["seq"], sent["dest"], sent["arr_delay"]) == tuple(
+            flights[name][seq].as_py() for name in ("seq", "dest", "arr_delay")
+        )
+    broken = [seq for seq in range(len(records)) if is_cut(seq)]
+    assert broken[:2] == [CUT_EVERY // 2, CUT_EVERY + CUT_EVERY // 2]
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(records[broken[0]])
+    pack, *_ = packs_of(records)
+    assert [record.body for record in records_of(pack, {})] == records[:PACK_RECORDS]

@@ -95,6 +95,10 @@ def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
     [line] = shown(import_it)
     assert "[PACKAGE_MISSING] the package no_such_package is missing" in line
 
+    # pyspark comes without them.
+    [line] = shown(fail(ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")))
+    assert line.endswith("the package pyarrow is missing; pip install 'pyspark-tubeclient[spark]' brings it")
+
 
 def test_an_error_in_the_middle_of_a_read_is_one_line() -> None:
     def packs() -> Iterator[int]:

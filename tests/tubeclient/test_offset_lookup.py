@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -300,6 +301,13 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         assert lookup.offsets_at(view, {far: noon_ms + 10 * minute_ms}) == {far: None}
         within = {far.store: StoreBounds(0, 5 * 28)}
         assert lookup.offsets_at(view, {far: wanted[far]}, bounds=within) == {far: None}
+        moments = {key: datetime.fromtimestamp(time / 1000, UTC) for key, time in wanted.items()}
+        assert lookup.offsets_at(view, moments) == lookup.offsets_at(view, wanted)
+        assert lookup.offsets_at(view, {far: moments[far].astimezone(ZoneInfo("Asia/Shanghai"))}) == {far: 7 * 28}
+        with pytest.raises(ConfigurationError, match=r"time of 2:clicks:10001 is datetime.* without a zone.*give one"):
+            lookup.offsets_at(view, {far: datetime(2026, 1, 1, 12, 7)})
+        with pytest.raises(ConfigurationError, match="must be a datetime with a zone, or a whole number; not '2026'"):
+            lookup.offsets_at(view, {far: "2026"})  # type: ignore[dict-item]
         with pytest.raises(ConfigurationError, match="'Mars' is not a time zone; give a name"):
             lookup.offsets_at(view, wanted, time_zone="Mars")
         with pytest.raises(ConfigurationError, match="cannot look up partition 3:clicks:0"):

@@ -6,12 +6,22 @@ import ast
 import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tubeclient
-from tubeclient import ClientSettings, ConfigurationError, OffsetRange, PartitionKey, errors, parse_master_servers
+from tubeclient import (
+    ClientSettings,
+    ConfigurationError,
+    OffsetRange,
+    PartitionKey,
+    TlsSettings,
+    errors,
+    parse_master_servers,
+)
 from tubeclient.identity import new_client_id
 from tubeclient.names import reader_groups_of
 
@@ -76,11 +86,25 @@ def test_master_servers() -> None:
             parse_master_servers(text)
 
 
+@pytest.mark.parametrize("given", ["a:1, b:2", ["a:1", "b:2"], ("a:1", "b:2"), ["a:1,b:2"]])
+def test_settings_take_addresses_as_text_and_as_a_list(given: Any) -> None:
+    settings = ClientSettings(given)
+    assert settings.master_servers == ("a:1", "b:2")
+    assert settings == ClientSettings(("a:1", "b:2"))
+    assert len({settings, replace(settings, rpc_timeout_ms=1), ClientSettings(given)}) == 2
+    assert ClientSettings("a").master_servers == ("a:8715",)
+    assert ClientSettings("a", tls=TlsSettings()).master_servers == ("a:8716",)
+
+
 def test_settings_refuse_nonsense() -> None:
     with pytest.raises(ConfigurationError, match="master_servers"):
         ClientSettings(())
-    with pytest.raises(ConfigurationError, match="must be a tuple of host:port"):
-        ClientSettings("127.0.0.1:8715")  # type: ignore[arg-type]
+    for value in (7, None, {"a:1"}, ["a:1", 7], b"a:1"):
+        with pytest.raises(ConfigurationError, match="master_servers must be host:port as a text, or a list of such"):
+            ClientSettings(value)  # type: ignore[arg-type]
+    for text in ("", " , ", "a:b", "a:0", "http://a:1", ["a:1", "b c"]):
+        with pytest.raises(ConfigurationError, match=r"master_servers .*host:port"):
+            ClientSettings(text)
     with pytest.raises(ConfigurationError, match="rpc_timeout_ms"):
         ClientSettings(("a:1",), rpc_timeout_ms=0)
 

@@ -14,6 +14,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.faults import ConnectionFault
 from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient.aio.waits import silent
 from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
@@ -163,6 +164,25 @@ def test_a_reader_that_was_closed_reads_no_more(settings: ClientSettings, broker
         next(packs)
     with pytest.raises(ClientClosed, match="this RangeReader is closed"):
         next(reader.read(broker, span(0, COUNT)))
+
+
+def test_a_close_by_another_thread_ends_a_read_that_waits(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    """While no answer comes, and would not be given up for long."""
+    patient = replace(settings, rpc_timeout_ms=600_000, retry_limit_ms=600_000)
+    with RangeReader(patient, GROUPS) as reader, ThreadPoolExecutor(1) as thread:
+        with silent(cluster) as end:
+            reading = thread.submit(numbers, reader, broker, span(0, COUNT))
+            time.sleep(0.2)
+            assert not reading.done()
+            reader.stop()
+            # It ends, and asks the broker to release what it may have registered.
+            wait_for(lambda: not reader._reading, "the end of the read")
+            end()
+        with pytest.raises(ClientClosed, match="this RangeReader is closed"):
+            reading.result(60)
+    assert not is_owned(cluster)
 
 
 def test_an_unknown_partition_is_said_at_once(settings: ClientSettings, broker: BrokerInfo) -> None:

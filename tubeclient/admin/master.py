@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.master import to_brokers, to_topics
@@ -14,7 +14,9 @@ from tubeclient.errors import ProtocolError, StandbyMaster, TransportError, Tube
 from tubeclient.net.http import query_master
 from tubeclient.settings import ClientSettings
 
-__all__ = ["MasterWeb"]
+__all__ = ["WEB_ADVICE", "MasterWeb"]
+
+WEB_ADVICE: Final = "check master_servers and master_web_port, in Spark masterServers and masterWebPort"
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,7 +49,7 @@ class MasterWeb:
         if len(failures) == 1 and not isinstance(failures[0], TransportError):
             raise failures[0]
         raise TransportError(
-            f"no master answered {method}: {'; '.join(map(str, failures))}; check masterServers and masterWebPort",
+            f"no master answered {method}: {'; '.join(map(str, failures))}; {WEB_ADVICE}",
             condition="MASTER_UNREACHABLE",
         ) from failures[0]
 

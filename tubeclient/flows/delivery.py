@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tubeclient.flows.message_pack import MessagePack
-from tubeclient.keys import PartitionKey
-from tubeclient.wire.messages import Columns
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.wire.messages import Columns, Message
 
-__all__ = ["Delivery", "Position"]
+__all__ = ["Delivery", "Position", "ReceivedMessage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Delivery(MessagePack):
     Iterating gives `Message` objects. `bodies` and `message_ids` are columns, which are faster.
     """
 
-    __slots__ = ("columns", "damaged", "end", "lag_bytes", "number", "partition", "settled", "start")
+    __slots__ = ("columns", "counted", "damaged", "end", "lag_bytes", "number", "partition", "settled", "start")
 
     def __init__(
         self,
@@ -44,6 +44,8 @@ class Delivery(MessagePack):
         lag_bytes: int,
         columns: Columns,
         damaged: Mapping[int, str] | None = None,
+        *,
+        counted: bool = False,
     ) -> None:
         self.number = number
         """Counts the packs of a consumer."""
@@ -58,6 +60,33 @@ class Delivery(MessagePack):
         """Whether it was confirmed, or returned to be read again."""
         self.columns = columns
         self.damaged = damaged
+        self.counted = counted
+        """Whether each index entry from `start` on is the next message, so that offsets can be counted. Not if other
+        partitions share the store, if messages are filtered, or if some may have expired."""
+
+    def received(self) -> Iterator[ReceivedMessage]:
+        """Its messages, each with where it came from."""
+        for number, message in enumerate(self):
+            offset = self.start + number * INDEX_ENTRY_BYTES if self.counted else None
+            yield ReceivedMessage(message, self, offset)
 
     def __repr__(self) -> str:
         return f"<Delivery {self.number} of {self.partition}, {len(self)} messages from {self.start}>"
+
+
+class ReceivedMessage(Message):
+    """A message, with the pack that it came in. See `PullConsumer.messages`."""
+
+    __slots__ = ("delivery", "offset")
+
+    def __init__(self, message: Message, delivery: Delivery, offset: int | None) -> None:
+        super().__init__(message._id, message._payload, message._flag, message._bad_reason)
+        self.delivery = delivery
+        """Its pack; all messages of a pack are confirmed together."""
+        self.offset = offset
+        """Its index offset. None if it cannot be counted: then it lies behind `delivery.start`."""
+
+    @property
+    def partition(self) -> PartitionKey:
+        """Where it was stored."""
+        return self.delivery.partition

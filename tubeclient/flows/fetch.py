@@ -288,7 +288,9 @@ class Fetching:
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
         resume_ms = now + pause_ms if pause_ms > 0 else 0.0
         lag = response.currDataDlt if response.HasField("currDataDlt") else -1
-        delivery = Delivery(number, holding.key, start, holding.end, lag, kept, bad)
+        alone = len(holding.siblings) == 1 and not holding.filters
+        counted = alone and (holding.doubt is None or end == response.maxOffset)
+        delivery = Delivery(number, holding.key, start, holding.end, lag, kept, bad, counted=counted)
         try:
             holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))
         except BaseException:  # the caller was interrupted, and does not get it

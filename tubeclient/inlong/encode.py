@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from tubeclient.errors import ConfigurationError
@@ -10,6 +11,7 @@ from tubeclient.inlong.attributes import GROUP_ID, STREAM_ID, attribute_text, wr
 from tubeclient.inlong.bin_packs import END_MARK, FIXED_BYTES, HEAD, NAMES_NOT_NUMBERS, OWN_ATTRIBUTES, SNAPPY_TYPE
 from tubeclient.inlong.blocks import LENGTH, pack_gzip, pack_snappy
 from tubeclient.inlong.packs import HEADS, MAGIC, TEXT_LENGTH
+from tubeclient.wire.message_time import moment_ms
 from tubeclient.wire.proto import inlong_pb2
 
 __all__ = ["Block", "OwnRecord", "RecordGroup", "encode_bin_pack", "encode_message_objs", "encode_pack", "pack_blocks"]
@@ -43,15 +45,18 @@ class Block(NamedTuple):
 
 
 def encode_pack(
-    groups: Sequence[RecordGroup], version: Literal[1, 2, 3] = 1, *, made_ms: int, snappy: bool = True
+    groups: Sequence[RecordGroup], version: Literal[1, 2, 3] = 1, *, made_ms: int | datetime, snappy: bool = True
 ) -> bytes:
-    """Return an InLongMsg with these groups. ConfigurationError: attributes cannot be written, or are too long."""
+    """Return an InLongMsg with these groups. `made_ms` is in milliseconds since 1970, or a datetime with a zone.
+
+    ConfigurationError: attributes cannot be written, or are too long; the datetime has no zone.
+    """
     blocks = []
     for group in groups:
         entries = [_pair(one) for one in group.records] if version == 3 else group.records  # type: ignore[arg-type]
         block = b"".join(map(_entry, entries))  # type: ignore[arg-type]
         blocks.append(Block(write_java_text(attribute_text(group.attributes)), len(group.records), block))
-    return pack_blocks(blocks, version, made_ms=made_ms, snappy=snappy)
+    return pack_blocks(blocks, version, made_ms=moment_ms(made_ms, "made_ms"), snappy=snappy)
 
 
 def pack_blocks(blocks: Sequence[Block], version: Literal[1, 2, 3], *, made_ms: int, snappy: bool) -> bytes:
@@ -72,16 +77,19 @@ def encode_bin_pack(
     records: Sequence[bytes] | Sequence[OwnRecord],
     attributes: Mapping[str, str],
     *,
-    data_time_s: int,
+    data_time_s: int | datetime,
     numbers: tuple[int, int] | None = None,
     snappy: bool = True,
     unique: int = 0,
 ) -> bytes:
     """Return an InLongMsg of version 4. `numbers` are groupId and streamId as numbers; without them the attributes name
-    them.
+    them. `data_time_s` is in seconds since 1970, or a datetime with a zone.
 
-    All records are bytes, or all are OwnRecord. ConfigurationError: attributes cannot be written, or are too long.
+    All records are bytes, or all are OwnRecord. ConfigurationError: attributes cannot be written, or are too long; the
+    datetime has no zone.
     """
+    if isinstance(data_time_s, datetime):
+        data_time_s = moment_ms(data_time_s, "data_time_s") // 1000
     if numbers is None and not {GROUP_ID, STREAM_ID} <= attributes.keys():
         raise ConfigurationError(f"a pack without numbers needs {GROUP_ID} and {STREAM_ID} among its attributes")
     own = any(isinstance(one, OwnRecord) for one in records)
@@ -101,14 +109,15 @@ def encode_bin_pack(
 
 def encode_message_objs(
     records: Sequence[OwnRecord],
-    times_ms: Sequence[int],
+    times_ms: Sequence[int | datetime],
     compression: Literal["none", "gzip", "snappy"] = "snappy",
     source_ip: str = "",
 ) -> bytes:
-    """Return a protobuf pack. Its message needs the attributes `version=1` and `compressType` 0, 1 or 2."""
+    """Return a protobuf pack. Its message needs the attributes `version=1` and `compressType` 0, 1 or 2. `times_ms` are
+    in milliseconds since 1970, or datetimes with a zone."""
     objs = inlong_pb2.MessageObjs()
     for record, time_ms in zip(records, times_ms, strict=True):
-        one = objs.msgs.add(msgTime=time_ms, sourceIp=source_ip, body=record.body)
+        one = objs.msgs.add(msgTime=moment_ms(time_ms, "msgTime"), sourceIp=source_ip, body=record.body)
         for key, value in record.attributes.items():
             one.params.add(key=key, value=value)
     data = objs.SerializeToString()

@@ -43,7 +43,7 @@ class Lanes(Generic[K]):
         self._runner = runner
         self._more = more
         self._running: list[_Lane[K]] = []
-        self._ready: SimpleQueue[tuple[_Lane[K], int]] = SimpleQueue()
+        self._ready: SimpleQueue[tuple[_Lane[K] | None, int]] = SimpleQueue()
 
     @property
     def running(self) -> list[K]:
@@ -55,6 +55,10 @@ class Lanes(Generic[K]):
         lane = _Lane(key, flow)
         self._running.append(lane)
         self._ready.put((lane, lane.wait))
+
+    def wake(self) -> None:
+        """End the present wait, or the next one, so that `more` is called. Any thread may call it."""
+        self._ready.put((None, 0))
 
     def __iter__(self) -> Iterator[tuple[K, Any]]:
         while True:
@@ -102,9 +106,10 @@ class Lanes(Generic[K]):
             lane.result, lane.until = False, time.monotonic() + max(0.0, effect.delay_ms / 1000)
 
     def _next(self) -> _Lane[K] | None:
-        """Wait for a lane that can continue; None if the notice was outdated."""
+        """Wait for a lane that can continue; None if the notice was outdated, or for `wake`."""
         waiting = [lane for lane in self._running if lane.until is not None]
         first = min(waiting, key=_until, default=None)
+        lane: _Lane[K] | None
         seconds = 0.0 if first is None else _until(first) - time.monotonic()
         if first is not None and seconds <= 0:  # even if the others have work
             lane = first
@@ -113,7 +118,7 @@ class Lanes(Generic[K]):
                 lane, number = self._ready.get(timeout=seconds) if first is not None else self._ready.get_nowait()
             except Empty:
                 return None
-            if lane.wait != number:
+            if lane is None or lane.wait != number:
                 return None
         lane.wait += 1
         lane.until = None

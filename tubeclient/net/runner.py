@@ -34,6 +34,7 @@ from tubeclient.wire.methods import Method
 __all__ = ["FlowRunner", "Monitor", "Pending"]
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 class Pending(NamedTuple):
@@ -55,10 +56,9 @@ class Monitor:
         self.lock = threading.RLock()
         self._signals: dict[str, Bell] = {}
 
-    def expect(self, signal: str) -> Callable[[float], bool]:
-        """Call with the lock held. Returns a function, to be called without the lock, that waits up to so many seconds
-        for the next `signal`."""
-        return self._signals.setdefault(signal, Bell()).expect()
+    def bell(self, signal: str) -> Bell:
+        """The bell that rings at each `signal`; its lock is this monitor's."""
+        return self._signals.setdefault(signal, Bell())
 
     def notify(self, signal: str) -> None:
         """Wake all waiters for `signal`."""
@@ -123,6 +123,17 @@ class FlowRunner:
 
     def step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
         """Run a flow to the end of its step. Returns the effect that ended it, or None and that effect's result."""
+        effect, wait = self.advance(flow, result, failure, Bell.expect)
+        if wait is None:
+            return effect, None
+        assert isinstance(effect, Sleep)
+        return None, wait(effect.delay_ms / 1000)
+
+    def advance(
+        self, flow: Flow[T], result: Any, failure: TubeError | None, expect: Callable[[Bell], W]
+    ) -> tuple[Effect, W | None]:
+        """Run a flow to the end of its step. Returns the effect that ended it. If that is a sleep on a signal, returns
+        also what `expect`, called under the monitor's lock, made of the signal's bell."""
         self._pool.check_process()
         with self._monitor.lock:
             effect = flow.send(result) if failure is None else flow.throw(failure)
@@ -141,12 +152,10 @@ class FlowRunner:
                     connection = self._pool.live(effect.address)
                     answer = None if connection is None else connection.number
                 elif isinstance(effect, Sleep) and effect.signal:
-                    wait = self._monitor.expect(effect.signal)
-                    break
+                    return effect, expect(self._monitor.bell(effect.signal))
                 else:
                     return effect, None
                 effect = flow.send(answer)
-        return None, wait(effect.delay_ms / 1000)
 
     def wake(self) -> None:
         """Cut the current sleep short, or the next one."""

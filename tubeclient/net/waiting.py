@@ -14,6 +14,7 @@ from _thread import RLock
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TypeVar
@@ -45,22 +46,27 @@ class Alarm:
 
 
 class Bell:
-    """Wakes all who wait for a change of a lock's data. Call `expect` and `ring` with the lock held."""
+    """Wakes all who wait for a change of a lock's data. Call `expect`, `tell` and `ring` with the lock held."""
 
     def __init__(self) -> None:
-        self._waiters: list[SimpleQueue[None]] = []
+        self._waiters: list[Callable[[], object]] = []
 
     def ring(self) -> None:
         """Wake all waiters."""
         while self._waiters:
-            self._waiters[-1].put(None)  # before removing it, so that the next ring repeats an interrupted one
+            self._waiters[-1]()  # before removing it, so that the next ring repeats an interrupted one
             self._waiters.pop()
+
+    def tell(self, call: Callable[[], object]) -> None:
+        """Have `call` called at the next ring, on the thread that rings, with the lock held. It neither waits nor
+        raises, and may be called again."""
+        self._waiters.append(call)
 
     def expect(self) -> Callable[[float], bool]:
         """Returns a function, to be called without the lock, that waits up to so many seconds for the next ring and
         returns whether it came."""
         waiter: SimpleQueue[None] = SimpleQueue()
-        self._waiters.append(waiter)
+        self.tell(partial(waiter.put, None))
 
         def wait(seconds: float) -> bool:
             try:

@@ -1,13 +1,14 @@
-"""The time that producers write on a message: yyyyMMddHHmm of their own clock, without a time zone."""
+"""Times as users give them: yyyyMMddHHmm, which producers write on messages by their own clock, and moments."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from operator import index
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["MINUTE_MS", "message_time_ms", "message_time_text"]
+__all__ = ["MINUTE_MS", "message_time_ms", "message_time_text", "moment_ms"]
 
 MINUTE_MS = 60_000
 
@@ -44,3 +45,19 @@ def message_time_text(time: str | datetime) -> str:
     raise ConfigurationError(
         f"the time of a message must be text like 202601311259 (yyyyMMddHHmm), or a datetime; not {time!r}"
     )
+
+
+def moment_ms(moment: int | datetime, what: str) -> int:
+    """Milliseconds since 1970 of such a number, or of a datetime with a zone. ConfigurationError, which begins with
+    `what`, for one without, and for anything else."""
+    if isinstance(moment, datetime):
+        if moment.utcoffset() is None:
+            raise ConfigurationError(
+                f"{what} is {moment!r} without a zone, which is no moment; give one, as in "
+                "datetime(2026, 11, 21, 10, 31, tzinfo=ZoneInfo('Asia/Shanghai'))"
+            )
+        return (moment - _EPOCH) // _MILLISECOND
+    try:
+        return index(moment)
+    except TypeError:
+        raise ConfigurationError(f"{what} must be a datetime with a zone, or a whole number; not {moment!r}") from None

@@ -147,18 +147,19 @@ def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
 
 
 def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Addresses) -> Iterator[Finding]:
-    import pyspark
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient.conditions import said
-    from tubeclient.extras import MissingPackage
+    from tubeclient.extras import MissingPackage, brought_by
     from tubeclient_cli.common.live import STARTING_SPARK, live_line
     from tubeclient_cli.common.session import end_session, make_session
     from tubeclient_cli.doctor.deadline import within
     from tubeclient_cli.doctor.executors import check_executors
     from tubeclient_cli.doctor.machine import judge_spark
+
+    with brought_by("spark"):
+        import pyspark
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
     with SparkLog() as log:
         try:

@@ -123,7 +123,9 @@ def judge_packages(installed: Mapping[str, str | None], requirements: Sequence[s
             if name == "pyspark-tubeclient":
                 wrong.append(note(f"packages{where}", f"{name} is not installed by pip", "it runs from a folder"))
             else:
-                wrong.append(problem(f"packages{where}", f"{name} is missing", f"pip install '.[{extra}]'"))
+                wrong.append(
+                    problem(f"packages{where}", f"{name} is missing", f"pip install 'pyspark-tubeclient[{extra}]'")
+                )
         elif not fits(version, wanted):
             wrong.append(
                 problem(f"packages{where}", f"{name} is {version}, not {wanted}", f"pip install '{name}{wanted}'")

@@ -10,7 +10,7 @@ import typer
 
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
-from tubeclient.extras import MissingPackage
+from tubeclient.extras import MissingPackage, brought_by
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.signals import stop_on_signals
@@ -270,8 +270,9 @@ def _ingest(
 
     settings = load_settings(file, overrides)
 
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    with brought_by("spark"):
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
     from offsets_store import OffsetsTableError
     from spark_source.spark_log import SparkLog, start_failure

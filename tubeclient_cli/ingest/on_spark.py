@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tubeclient.conditions import said
+from tubeclient.extras import brought_by
 from tubeclient_cli.common.live import STARTING_SPARK, live_line
 from tubeclient_cli.common.terminal import Unreachable, tell
 from tubeclient_cli.ingest.advice import exit_code_of, short_cause
@@ -28,8 +29,9 @@ def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | No
     Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
     exit code 1, or 3 if it is about reaching the cluster. Then the file of Spark's output is left, and named.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    with brought_by("spark"):
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient_cli.common.session import end_session, make_session

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
 
@@ -56,11 +56,20 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     tamed = F.regexp_replace(F.regexp_replace(wrapped, _WILD_EXPONENT, "e999"), _VERY_MANY_DIGITS, "1e999")
     is_wild = F.when(tamed != wrapped, F.from_json(tamed, _wrapper(decimals), options)[_CORRUPT].isNotNull())
     wild = F.coalesce(is_wild, F.lit(False)) if decimals else F.lit(False)
+    # Spark multiplies seconds without a look at what becomes of them.
+    times = [field for field in schema.fields if field.dataType.typeName() == "timestamp"]
+    as_numbers = StructType([StructField(field.name, LongType()) for field in times])
+    seconds = F.from_json(F.when(F.rlike(text, F.lit(_MANY_SECONDS)), text), as_numbers, options)
     both = F.struct(
         F.from_json(F.when(~wild, wrapped), _wrapper(_nullable(schema).fields), options).alias("read"),
         F.when(F.contains(text, F.lit("]")), ends).otherwise(F.lit(True)).alias("ends"),
         wild.alias("wild"),
+        *([seconds.alias("seconds")] if times else []),
     )
+    far = [
+        F.when(~read["seconds"][field.name].between(-_MOST_SECONDS, _MOST_SECONDS), _not_of_type(field))
+        for field in times
+    ]
     read, closes, wild = read["read"], ~read["ends"], read["wild"]
     record = F.get(read[_LIST], F.lit(0))
     columns = [record[name] for name in schema.names]
@@ -80,7 +89,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
         *_misfits(schema, given, columns),
         F.lit("a value is not of its type"),
     )
-    fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *_missing(schema, columns))
+    fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *far, *_missing(schema, columns))
     return Reading(both, _named(schema, columns), fault)
 
 
@@ -204,6 +213,9 @@ _VERY_MANY_DIGITS: Final = r"(?<!\d)\d{1000,}"
 _WILD_NUMBER: Final = rf"{_WILD_EXPONENT}|^.{{1000}}"
 """Java would compute all digits of such a number: for minutes, or until memory runs out. Some locales write 10^3 for
 e3, with a minus sign of their own."""
+_MOST_SECONDS: Final = (1 << 63) // 1_000_000
+_MANY_SECONDS: Final = r"\d{13}"
+"""Of a timestamp, which counts microseconds in 64 bits; and what any larger number of seconds has in it."""
 _WILD_YEAR: Final = r"(?<!\d)[+-]\d{5}"
 """Such a year may lie beyond Spark's timestamps. With a format Spark ends the query then."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_source.progress.query_metrics import is_batch
+from spark_source.progress.query_metrics import is_batch, rows_behind_of
 from tubeclient_cli.ingest.progress import BatchEvent
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class IngestSummary:
     batches: int
     seconds: float
     rows_behind: int | None
-    """Upper bound after the last batch; None if there was no batch, or an earlier run planned it."""
+    """Upper bound when the job last looked at the brokers; None if it did not, or only ran an earlier run's batch."""
     stopped: bool
     """True if it was asked to stop, False if it ended by itself."""
     bad_rows: int = 0
@@ -56,6 +56,7 @@ class Watch:
         self._started = time.monotonic()
         self._last: BatchEvent | None = None
         self._batches = 0
+        self._rows_behind: int | None = None
 
     def until_end(self) -> IngestSummary:
         deadline: float | None = None
@@ -79,7 +80,7 @@ class Watch:
             rows=self._last.total_rows if self._last else 0,
             batches=self._batches,
             seconds=time.monotonic() - self._started,
-            rows_behind=self._last.rows_behind if self._last else None,
+            rows_behind=self._rows_behind,
             stopped=deadline is not None,
             bad_rows=self._last.total_bad_rows if self._last else 0,
         )
@@ -87,6 +88,9 @@ class Watch:
     def _report(self) -> None:
         for progress in self._query.recentProgress:
             document = json.loads(progress.json)
+            # Also a look that finds nothing new says so.
+            if (behind := rows_behind_of(document["sources"][0])) is not None:
+                self._rows_behind = behind
             if not is_batch(document):
                 self._on_idle(document["timestamp"])
                 continue

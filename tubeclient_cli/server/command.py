@@ -90,12 +90,12 @@ def server(
 
       tubeclient server --data-dir demo-data --topic flights:2:4
     """
-    from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
-    from tubeclient_cli.common.listening import check_address
-    from tubeclient_cli.server.sample import load_sample
-    from tubeclient_cli.server.serving import check_host, read_users, serve, tls_of
-
     with clear_errors("server"):
+        from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
+        from tubeclient_cli.common.listening import check_address
+        from tubeclient_cli.server.sample import load_sample
+        from tubeclient_cli.server.serving import check_host, read_users, serve, tls_of
+
         check_address("--host", host)
         if not allow_remote:
             check_host(host)

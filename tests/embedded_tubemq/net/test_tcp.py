@@ -107,7 +107,7 @@ def test_a_wrong_token_or_frame_ends_the_connection_without_an_answer(
     with pytest.raises(ConnectionError):
         to_broker.next_frame()
     (record,) = caplog.records
-    assert (record.name, record.levelname) == ("embedded_tubemq", "WARNING")
+    assert (record.name, record.levelname) == ("embedded_tubemq.net.server", "WARNING")
     assert "127.0.0.1:" in record.getMessage()
     with RawClient(tube.broker_addresses[1]) as other:
         assert other.call(Method.SEND_MESSAGE, **SEND, partitionId=0, data=b"m").success

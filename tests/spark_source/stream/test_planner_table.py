@@ -40,6 +40,13 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
         assert planner(cluster, offsetsTable=tmp_path, **other).initial() == as_json(begin)
 
 
+def test_a_start_again_from_earliest_is_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is what the options say, whichever query asks."""
+    for _ in range(2):
+        planner(FakeCluster(rows=(0, 10)), offsetsTable=tmp_path, startingOffsets="earliest").initial()
+    assert not caplog.records
+
+
 def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
     """Spark records where a first batch ends, but not where it began."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))

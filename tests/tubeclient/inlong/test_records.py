@@ -46,6 +46,26 @@ def reason(message: bytes, attributes: dict[str, str] | None = None, decoder: Re
     return str(caught.value)
 
 
+def test_the_times_of_packs_may_be_datetimes_with_a_zone() -> None:
+    moment, bare = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), datetime(2023, 11, 14)
+    at: Any
+    for at in (moment, moment.astimezone(ZoneInfo("Asia/Shanghai"))):
+        groups = [RecordGroup(ATTRIBUTES, [b"x"])]
+        assert encode_pack(groups, made_ms=at) == encode_pack(groups, made_ms=1_700_000_000_000)
+        assert encode_bin_pack([b"x"], ATTRIBUTES, data_time_s=at) == (
+            encode_bin_pack([b"x"], ATTRIBUTES, data_time_s=1_700_000_000)
+        )
+        one = [OwnRecord(b"x", {})]
+        assert encode_message_objs(one, [at]) == encode_message_objs(one, [1_700_000_000_000])
+    without_a_zone = pytest.raises(ConfigurationError, match="without a zone, which is no moment; give one")
+    with without_a_zone:
+        encode_pack([], made_ms=bare)
+    with without_a_zone:
+        encode_bin_pack([b"x"], ATTRIBUTES, data_time_s=bare)
+    with without_a_zone:
+        encode_message_objs(one, [bare])
+
+
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize("snappy", [True, False])
 def test_records_have_their_place_and_origin(version: int, snappy: bool) -> None:

@@ -96,7 +96,7 @@ def test_packages() -> None:
     old, missing = judge_packages({"pyspark": "3.5.1", "delta-spark": None}, requirements, " on executor e")
     assert old.text == "pyspark is 3.5.1, not <4.3,>=4.0"
     assert (missing.check, missing.text) == ("packages on executor e", "delta-spark is missing")
-    assert missing.action == "pip install '.[delta]'"
+    assert missing.action == "pip install 'pyspark-tubeclient[delta]'"
     folder, _ = judge_packages({"pyspark-tubeclient": None, "pyspark": "4.2.0"}, requirements, "")
     assert folder.is_ok
 

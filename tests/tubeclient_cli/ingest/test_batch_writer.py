@@ -114,7 +114,7 @@ def test_a_run_without_the_option_publishes_what_the_last_one_staged(lake: Lake)
     # Its records are as the source gives them.
     lake.run(6, bad_records=None)
     assert (lake.repeated_or_missing(12), lake.bad(), lake.staged()) == ({}, [0, 3], [])
-    # It knows of that table in later runs as well.
+    # After a RESTORE too it tells the table that the commits name.
     lake.run(6)
     lake.restore(0)
     lake.run(6, bad_records=None)
@@ -204,18 +204,19 @@ def test_of_two_runs_the_one_that_loses_publishes_nothing(lake: Lake) -> None:
     assert lake.staged() == []
 
 
-def test_two_runs_that_publish_the_same_do_it_once(lake: Lake) -> None:
-    """One stood still between its commit and this; the next has begun meanwhile."""
-    real = DeadLetters.publish
+@pytest.mark.parametrize("method", ["publish", "_publish"])
+def test_two_runs_that_publish_the_same_do_it_once(lake: Lake, method: str) -> None:
+    """One stood still between its commit and this, or after its look at the table; the next has begun meanwhile."""
+    real = getattr(DeadLetters, method)
 
-    def publish(letters: DeadLetters, *arguments: Any) -> None:
+    def publish(letters: DeadLetters, *arguments: Any, **more: Any) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(DeadLetters, "publish", real)
+            inner.setattr(DeadLetters, method, real)
             lake.run(6)
-        real(letters, *arguments)
+        real(letters, *arguments, **more)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(DeadLetters, "publish", publish)
+        patched.setattr(DeadLetters, method, publish)
         lake.run(6)
     assert lake.repeated_or_missing(12) == {}
 

@@ -40,6 +40,9 @@ def test_rows_and_their_end_offsets_are_in_one_commit(bench: Bench) -> None:
     assert ends == [dict.fromkeys(KEYS, 28 * 25), dict.fromkeys(KEYS, 28 * 20), dict.fromkeys(KEYS, 28 * 10)]
     # AvailableNow asks once more after its last batch, which tells the table that the batch is complete.
     assert bench.table_positions() == ends[0]
+    # A run that finds nothing new knows that nothing is behind.
+    again = run_ingest(bench.spark, bench.settings)
+    assert (again.batches, again.rows_behind) == (0, 0)
 
 
 def test_new_checkpoints_go_on_where_the_table_ends_and_their_batch_0_is_written(bench: Bench) -> None:

@@ -40,6 +40,8 @@ OF_CUT: Rows = {
     (3, ()): None,
     (3, (5,)): None,
     (3, (15,)): None,
+    (8, ()): BAD,
+    (3, (8,)): RETRIED,
     (3, (9,)): RETRIED,
     (3, (10,)): BAD,
     (3, (13,)): BAD,

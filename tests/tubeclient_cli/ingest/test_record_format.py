@@ -209,6 +209,24 @@ def test_years_beyond_all_timestamps_are_bad(delta_spark: SparkSession, kind: st
 
 
 @pytest.mark.spark
+def test_seconds_beyond_all_timestamps_are_bad(delta_spark: SparkSession) -> None:
+    """Such as microseconds, of which Spark would make some other time."""
+    said = "the value of a is not of type timestamp"
+    json = form("json", "a TIMESTAMP, b BIGINT", options={"timestampFormat": "yyyyMMddHHmmss"})
+    expected: dict[bytes, Any] = {
+        b'{"a":%d}' % seconds: said for seconds in (9_223_372_036_855, 1_700_000_000_000_000, -(1 << 63), 1 << 63)
+    }
+    rows = source_rows(delta_spark, [b'{"a":9223372036854}', b'{"a":-9223372036854,"b":1}'])
+    found = json.parse(rows).selectExpr("unix_seconds(record.a) AS seconds").collect()
+    assert [row.seconds for row in found] == [9_223_372_036_854, -9_223_372_036_854]
+    assert parsed(delta_spark, json, {
+        **expected,
+        b'{"a":"20240102030405","b":1700000000000000}': ("2024-01-02 03:04:05", 1_700_000_000_000_000),
+        b'{"b":1,"z":{"a":1700000000000000}}': (None, 1),
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("separator", [",", "||"])
 def test_csv_with_very_many_fields_is_bad(delta_spark: SparkSession, separator: str) -> None:
     """Spark's parser takes no more than it is told, and ends the query with the text in the error."""

@@ -36,6 +36,9 @@ def test_each_table_that_the_group_has_had_is_told_of_a_restore(lake: Lake, tmp_
     for size, table in zip((2, 4, 3), tables, strict=True):
         lake.run(size, bad_records=str(table))
     lake.run(3, bad_records=str(tables[2]))
+    lake.bad_by = ()
+    lake.start(bad_records=str(tables[2])).writer.retry(None)
+    lake.bad_by = (3,)
     lake.restore(0)
     lake.run(10, bad_records=str(tables[2]))
     found, undone = lake.good(), {}

@@ -15,6 +15,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.ingest.batch_writer import Retried
 from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
+from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.letter_states import RETRIED
 from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
@@ -41,7 +42,10 @@ def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lak
     assert lake.start().writer.retry(None) == Retried(1, 2)
     assert (lake.bad(), lake.bad(RETRIED), lake.staged()) == ([0, 9], [3, 6], [])
     assert lake.repeated_or_missing(12) == {}
+    version = DeltaTable(str(lake.target)).version()
     assert lake.start().writer.retry(None) == Retried(0, 2)
+    # Nothing to move is no commit.
+    assert DeltaTable(str(lake.target)).version() == version
     lake.run(6)
     assert lake.repeated_or_missing(18) == {}
 
@@ -95,6 +99,26 @@ def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path
         retry_bad_records(lake.spark, settings, None)
     assert not (tmp_path / "typo").exists()
     assert (lake.repeated_or_missing(6), lake.bad(), lake.staged()) == ({}, [0, 3], [])
+
+
+def test_a_retry_adds_columns_where_its_job_may(lake: Lake) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    lake.record_format = RecordFormat("json", StructType([StructField("id", IntegerType())]))
+    lake.run(2)
+    settings = IngestSettings(
+        master_servers="127.0.0.1:8715",
+        consumer_group="g",
+        topics=("clicks",),
+        target=str(lake.target),
+        checkpoint="/c",
+        bad_records=str(lake.letters),
+        evolve=True,
+        records=FormatSettings(format="csv", schema="number INT"),
+    )
+    assert retry_bad_records(lake.spark, settings, None) == Retried(2, 0)
+    found = DeltaTable(str(lake.target)).to_pyarrow_table().select(["id", "number"]).to_pylist()
+    assert sorted(row["number"] for row in found if row["id"] is None) == [0, 1]
 
 
 def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake: Lake) -> None:

@@ -9,14 +9,15 @@ import pytest
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest import batch_writer
-from tubeclient_cli.ingest.batch_writer import BatchWriter, _Counted
+from tubeclient_cli.ingest.batch_writer import BatchWriter, _Counted, _is_before_retries
 from tubeclient_cli.ingest.dead_letters import MissingDeadLetters
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import OvertakenRun
-from tubeclient_cli.ingest.sink_history import SinkState
+from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
 from tubeclient_cli.ingest.sink_record import SinkRecord
-from tubeclient_cli.ingest.staged import StagedBad, folder_name, owner_mark
+from tubeclient_cli.ingest.staged import StagedBad, folder_name, numbers, owner_mark
 
 NO_SPARK: Any = None
 RECORD = SinkRecord("g", "q", 3, Offsets({}), 7, 41)
@@ -35,6 +36,10 @@ class Letters:
     newest: int = -1
     told: list[int | None] = field(default_factory=list)
     undone: list[bool] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+    """The numbers of the commits that were published."""
+    names: list[str] = field(default_factory=list)
+    """Of all folders that were staged here."""
 
     @property
     def where(self) -> str:
@@ -53,6 +58,7 @@ class Letters:
     def publish(self, record: SinkRecord, bad: StagedBad, target_id: str, *, undone: bool = False) -> None:
         assert bad.folder in self.folders
         self.newest = record.sequence
+        self.sequences.append(record.sequence)
         self.undone.append(undone)
 
     def staged(self) -> list[str]:
@@ -64,6 +70,7 @@ class Letters:
     def stage(self, parsed: Parsed, name: str) -> None:
         assert parsed.is_kept
         self.folders.append(name)
+        self.names.append(name)
 
     def letters(self, *_: object) -> None:
         """There are no rows without Spark."""
@@ -157,7 +164,7 @@ def state(bad: StagedBad | None, **more: Any) -> SinkState:
 def test_what_is_staged_is_published_and_its_folder_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     for retried in (False, True):
         lake = Lake(monkeypatch, state(StagedBad("/lake/bad", folder(7), 2, retried=retried)))
-        letters = lake.table("/lake/bad", folder(7), folder(6), folder(8))
+        letters = lake.table("/lake/bad", folder(7), folder(6), folder(8), folder(1, target=lake.where))
         lake.settle()
         assert (letters.newest, letters.undone, letters.folders) == (7, [False], [folder(8)])
 
@@ -245,12 +252,14 @@ def test_a_run_hands_on_which_tables_the_group_has_had(monkeypatch: pytest.Monke
 
 
 def test_a_batch_is_parsed_once_and_written_on_top_of_retries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    retry = replace(RECORD, bad=StagedBad("/lake/bad", retried=True))
+    retry = replace(RECORD, bad=StagedBad("/lake/bad", folder(8), 2, retried=True))
     lake = Lake(monkeypatch, state(None))
     lake.overtaken_by = [retry]
+    lake.table("/lake/bad", folder(8))
     lake.write()
     assert lake.state.record is not None
-    assert (lake.state.record.batch_id, lake.state.sequence, lake.table().newest) == (4, 9, 9)
+    # What the retry moved is marked first.
+    assert (lake.state.record.batch_id, lake.table().sequences) == (4, [8, 9])
     for other in (replace(retry, query_id="other"), replace(retry, batch_id=4), replace(RECORD, bad=None)):
         lake = Lake(monkeypatch, state(None))
         lake.overtaken_by = [other]
@@ -265,3 +274,50 @@ def test_each_look_after_a_restore_is_told_though_it_be_as_before(monkeypatch: p
     for one in (lake.state, lake.state, replace(lake.state, is_restored=True, version=44)):
         writer.settle(one)
     assert lake.table().told == [42, 44]
+
+
+def test_only_retries_leave_a_batch_what_it_was() -> None:
+    before = SinkState(RECORD, 7, version=42)
+    retry = replace(RECORD, sequence=8, bad=StagedBad("/lake/bad", retried=True))
+    assert _is_before_retries(before, SinkState(retry, 8))
+    ends = Offsets({PartitionKey(1, "clicks", 0): 28})
+    others = (
+        SinkState(None, 8),
+        SinkState(retry, 8, taken_out=TakenOut(43, "DELETE", everything=False)),
+        SinkState(retry, 9, undone=replace(RECORD, sequence=9)),
+        *(SinkState(replace(retry, **change), 8) for change in ({"query_id": "p"}, {"batch_id": 4}, {"ends": ends})),
+        SinkState(replace(retry, bad=StagedBad("/lake/bad")), 8),
+    )
+    assert not any(_is_before_retries(before, other) for other in others)
+
+
+def test_a_folder_is_for_the_next_commit_to_the_table_whatever_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(monkeypatch, state(None))
+    lake.write()
+    assert list(numbers(lake.table().names, [owner_mark("g", "id-1")]).values()) == [8]
+
+
+def test_a_run_need_not_look_again_at_what_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(monkeypatch, state(None))
+    writer = lake.writer()
+    writer.write(NO_SPARK, replace(RECORD, batch_id=4), lake.state)
+    writer.settle(lake.state)
+    assert lake.table().told == []
+    assert (writer.bad_of(4), writer.bad_of(3)) == (1, 0)
+
+
+def test_it_is_enough_that_one_of_the_tables_has_the_bad_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with a table of its own comes after one whose folder is published and removed."""
+    lake = Lake(monkeypatch, state(StagedBad("/lake/bad", folder(7), 2)))
+    lake.table("/lake/bad").newest = 7
+    lake.settle(bad_records="/lake/new")
+    assert [lake.tables[path].told for path in ("/lake/bad", "/lake/new")] == [[42], [42]]
+
+
+def test_what_is_gone_of_a_commit_that_restore_undid_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    undone = replace(RECORD, bad=StagedBad("/lake/bad", folder(7), 2))
+    lake = Lake(monkeypatch, SinkState(replace(RECORD, sequence=5), 7, undone=undone, is_restored=True, version=44))
+    lake.settle()
+    assert (lake.table().told, caplog.messages[0].rpartition(";")[2]) == ([44], " RESTORE undid that commit")

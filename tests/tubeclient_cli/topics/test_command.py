@@ -80,7 +80,7 @@ def test_a_refusal_does_not_show_the_token(cluster: ClusterCommands) -> None:
 
 def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
     nowhere = ClusterCommands(ClientSettings(("127.0.0.1:1",), master_web_port=1))
-    assert nowhere.error("topics", "list", code=3).endswith("; check masterServers and masterWebPort")
+    assert nowhere.error("topics", "list", code=3).endswith(", in Spark masterServers and masterWebPort")
 
 
 def test_a_broker_that_is_slow_to_load_is_waited_for(tube: EmbeddedTubeMQ) -> None:

@@ -1,0 +1,90 @@
+"""Empty virtual environments that pip fills without a network.
+
+Packages that this Python has are linked into an environment, and pip finds them installed there. So an installation
+takes seconds, and one that needs anything else fails.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterable, Set
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+__all__ = ["EmptyEnvironment", "needed_by"]
+
+_SECONDS = 240.0
+
+
+def needed_by(requirements: Iterable[str]) -> set[str]:
+    """The names of all packages that pip would bring for these requirements, by what the installed ones say."""
+    found: set[str] = set()
+    done: set[tuple[str, str]] = set()
+    left = [(Requirement(text), "") for text in requirements]
+    while left:
+        requirement, extra = left.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        found.add(name)
+        for wanted in ("", *requirement.extras):
+            if (name, wanted) not in done:
+                done.add((name, wanted))
+                left += [(Requirement(text), wanted) for text in importlib.metadata.requires(name) or []]
+    return found
+
+
+class EmptyEnvironment:
+    """A virtual environment with nothing in it, not even pip."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, symlinks=True, with_pip=False)
+        self.bin = folder / "bin"
+        self.python = self.bin / "python"
+        [self._packages] = folder.glob("lib/python3*/site-packages")
+
+    def link(self, names: Set[str]) -> None:
+        """Link these packages, as they are installed here."""
+        for name in names:
+            for file in importlib.metadata.files(name) or []:
+                top = file.parts[0]
+                # A command lies outside, and a single module has its byte code in a folder of all.
+                if top not in ("..", "__pycache__") and not (self._packages / top).exists():
+                    root = Path(str(file.locate())).parents[len(file.parts) - 1]
+                    (self._packages / top).symlink_to(root / top)
+
+    def install(self, *requirements: str) -> subprocess.CompletedProcess[str]:
+        """Let pip install; it may not look anywhere else, so it neither downloads nor replaces a linked package."""
+        pip = ["-m", "pip", "--isolated", "--python", str(self.python), "install", "--quiet", "--no-index"]
+        return _run([sys.executable, *pip, "--no-compile", *requirements], dict(os.environ))
+
+    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a command of this environment, as after its activation."""
+        left_out = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "PYTEST_ADDOPTS")
+        environment = {name: value for name, value in os.environ.items() if name not in left_out}
+        path = f"{self.bin}{os.pathsep}{environment['PATH']}"
+        return _run([str(self.bin / command[0]), *command[1:]], {**environment, "PATH": path}, cwd)
+
+    def installed(self) -> set[str]:
+        """The names of all packages that it has."""
+        found = importlib.metadata.distributions(path=[str(self._packages)])
+        return {canonicalize_name(one.metadata["Name"]) for one in found}
+
+
+def _run(command: list[str], environment: dict[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        check=False,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+    )

@@ -1,0 +1,161 @@
+"""What a user gets from the built wheel: each test installs it into an empty environment."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.distributions import Distributions
+from tests.empty_environment import EmptyEnvironment, needed_by
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def requirements(wheel: Path, *extras: str) -> set[str]:
+    """The packages that the wheel brings with these extras, itself left out."""
+    [metadata] = importlib.metadata.distributions(path=[str(wheel)])
+    texts = metadata.requires or []
+    wanted = [text.partition(";")[0] for text in texts if "extra ==" not in text]
+    wanted += [text.partition(";")[0] for extra in extras for text in texts if f'extra == "{extra}"' in text]
+    return needed_by(wanted)
+
+
+Install = Callable[..., EmptyEnvironment]
+
+
+@pytest.fixture
+def install(distributions: Distributions, tmp_path: Path) -> Install:
+    """An environment with the wheel and its extras, and with `others`."""
+
+    def make(*extras: str, others: tuple[str, ...] = ()) -> EmptyEnvironment:
+        environment = EmptyEnvironment(tmp_path / "environment")
+        environment.link(requirements(distributions.wheel, *extras) | needed_by(others))
+        suffix = f"[{','.join(extras)}]" if extras else ""
+        done = environment.install(f"{distributions.wheel}{suffix}", *others)
+        assert done.returncode == 0, done.stderr
+        return environment
+
+    return make
+
+
+def test_the_bare_wheel_brings_protobuf_and_nothing_else(install: Install) -> None:
+    assert install().installed() == {"pyspark-tubeclient", "protobuf"}
+
+
+def test_the_bare_wheel_installs_nowhere_without_protobuf(distributions: Distributions, tmp_path: Path) -> None:
+    """So the other tests find out if more is needed."""
+    environment = EmptyEnvironment(tmp_path / "environment")
+    refused = environment.install(str(distributions.wheel))
+    assert refused.returncode != 0
+    assert "protobuf" in refused.stderr
+
+
+def test_the_extra_for_managed_runtimes_brings_nothing_that_a_runtime_has(distributions: Distributions) -> None:
+    brought = requirements(distributions.wheel, "managed")
+    assert {"protobuf", "deltalake"} <= brought
+    assert not brought & {"pyspark", "py4j", "delta-spark", "pyarrow", "pandas", "numpy"}
+
+
+def test_the_bare_wheel_has_the_client_and_says_what_brings_the_rest(install: Install, tmp_path: Path) -> None:
+    environment = install()
+    code = """
+import tubeclient
+for name in tubeclient.__all__:
+    getattr(tubeclient, name)
+from embedded_tubemq.pytest_plugin import TubeTopic
+"""
+    # pytest is no requirement: only pytest imports the plugin.
+    done = environment.run("python", "-c", code, cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'pytest'"
+    for statement, package, extra in [
+        ("from embedded_tubemq import EmbeddedTubeMQ", "aiohttp", "embedded"),
+        ("import pyspark_tubeclient", "pyspark", "spark"),
+        ("import tubeclient.inlong", "pyarrow", "inlong"),
+        ("from tubeclient import ClientMetrics; ClientMetrics()", "prometheus_client", "metrics"),
+    ]:
+        done = environment.run("python", "-c", statement, cwd=tmp_path)
+        assert done.stderr.splitlines()[-1] == f"tubeclient.extras.MissingPackage: {missing(package, extra)}"
+    done = environment.run("tubeclient", "--version", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"tubeclient: {missing('rich', 'cli')}\n")
+
+
+def missing(package: str, extra: str) -> str:
+    """What is said."""
+    return f"[PACKAGE_MISSING] the package {package} is missing; pip install 'pyspark-tubeclient[{extra}]' brings it"
+
+
+def test_each_command_says_what_brings_the_rest(install: Install, tmp_path: Path) -> None:
+    environment = install("cli")
+    assert environment.run("tubeclient", "--version", cwd=tmp_path).returncode == 0
+    settings = ["--master-servers", "127.0.0.1:1", "--consumer-group", "g", "--topic", "t"]
+    places = ["--target", "t", "--checkpoint", "c", "--offsets-table", "o"]
+    for words, package, extra in [
+        (["server", "--data-dir", "d"], "aiohttp", "embedded"),
+        (["ingest", *settings, *places], "py4j", "spark"),
+        (["offsets", "list", "--offsets-table", "o"], "deltalake", "delta"),
+        (["bad-records", "show", "o"], "deltalake", "delta"),
+    ]:
+        done = environment.run("tubeclient", *words, cwd=tmp_path)
+        lines = done.stderr.splitlines()
+        assert len(lines) == 1, done.stderr
+        assert f"the package {package}" in lines[0]
+        assert f"pip install 'pyspark-tubeclient[{extra}]'" in lines[0]
+
+
+def test_pytest_finds_the_fixtures(install: Install, tmp_path: Path) -> None:
+    environment = install("embedded", others=("pytest",))
+    project = tmp_path / "project"
+    project.mkdir()
+    write_examples(project, "test_orders.py")
+    for arguments, words in [((), "1 passed"), (("-p", "no:tubemq"), "fixture 'tubemq_topic' not found")]:
+        done = environment.run("python", "-m", "pytest", "-W", "error", *arguments, cwd=project)
+        assert words in done.stdout
+
+
+@pytest.mark.spark
+def test_plain_spark_reads_a_topic_without_a_call_to_register(install: Install, tmp_path: Path) -> None:
+    """As the documents say to test with Spark."""
+    environment = install("spark", "embedded", others=("pytest",))
+    project = tmp_path / "project"
+    project.mkdir()
+    write_examples(project, "conftest.py", "test_clicks.py")
+    done = environment.run("python", "-m", "pytest", "--tubemq-brokers", "2", cwd=project)
+    assert "1 passed" in done.stdout, done.stdout
+
+
+def write_examples(folder: Path, *names: str) -> None:
+    """Files of docs/testing.md; of several with one name the last."""
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    files = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.DOTALL))
+    for name in names:
+        (folder / name).write_text(files[name])
+
+
+# The source archive
+
+
+def test_the_source_archive_holds_the_repository(distributions: Distributions) -> None:
+    with tarfile.open(distributions.sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames() if not archive.getmember(name).isdir()}
+    made = {name for name in held if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
+    source = distributions.source
+    wanted = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert held - made == {name for name in wanted if ".egg-info/" not in name}
+
+
+def test_tests_run_from_the_source_archive(distributions: Distributions, tmp_path: Path) -> None:
+    with tarfile.open(distributions.sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    [source] = tmp_path.iterdir()
+    environment = EmptyEnvironment(tmp_path / "environment")
+    # All that the extra `dev` and its neighbours bring, and nothing of this repository.
+    environment.link({one.metadata["Name"] for one in importlib.metadata.distributions()} - {"pyspark-tubeclient"})
+    done = environment.run(
+        "python", "-m", "pytest", "-q", "tests/wire/test_crc32.py", "tests/tubeclient/test_names.py", cwd=source
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,22 @@
+"""What the console command and `python -m tubeclient_cli` run. pip installs the command with the bare package too, so
+what is missing is one line."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command; exit code 2 if it cannot start."""
+    try:
+        from tubeclient_cli.app import main as run
+    except ImportError as error:
+        if not str(error).startswith("["):  # no error with a name of ours: a bug
+            raise
+        print(f"tubeclient: {error}", file=sys.stderr)
+        sys.exit(2)
+    run()
+
+
+if __name__ == "__main__":
+    main()
