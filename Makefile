@@ -85,7 +85,8 @@ clean: ## Remove what was built, .venv and .cache (downloads) included
 $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	@tools/check_machine.sh "$(PYTHON)"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -e '.[all]'
+	@echo "packages into .venv; what is not in pip's cache is fetched:"
+	@set -o pipefail; $(BIN)/python -m pip install --no-color -e '.[all]' | sed -un 's/^ *Downloading \([^ ]*\) \((.*)\).*/  \1 \2/p'
 	@mkdir -p $(STAMPS) && touch $@
 
 # The oldest supported Spark, installed as by a user. Its wheel is built here and not kept: packing it
