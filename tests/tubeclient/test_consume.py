@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.tubeclient.consuming import LATE, STORMY, Bench, fail_if_dead
@@ -91,6 +91,9 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     moving=st.booleans(),
     wait=st.booleans(),
     weather=st.sampled_from([STORMY, LATE]),
+)
+@example(  # a commit comes late, and a fetch over a newer connection overtakes it
+    seed=392, clients=1, workers=3, prefetch=1, advancing=False, moving=False, wait=True, weather=LATE
 )
 def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_twice(
     tmp_path_factory: pytest.TempPathFactory,

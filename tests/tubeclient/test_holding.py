@@ -23,6 +23,14 @@ OFFSETS = st.integers(0, 20).map(lambda entries: entries * 28)
 PAUSES = st.sampled_from([0.0, 5.0, 50.0])
 
 
+MOSTLY = st.sampled_from([True, True, True, False])
+
+
+def if_any(*phases: Phase) -> Any:
+    """The rule is tried only if a partition is in one of these phases: most steps are to do something."""
+    return precondition(lambda self: any(holding.phase in phases for holding in self.all))
+
+
 class Transitions(RuleBasedStateMachine):
     """The partitions of a consumer, to which anything happens that can happen to them."""
 
@@ -40,13 +48,16 @@ class Transitions(RuleBasedStateMachine):
             self.all.append(self.holdings.hold(key, line, frozenset(), [key]))
 
     def one(self, number: int, *phases: Phase) -> Holding | None:
-        holding = self.all[number]
-        return holding if holding.phase in phases else None
+        """One of those in these phases."""
+        there = [holding for holding in self.all if holding.phase in phases]
+        return there[number % len(there)] if there else None
 
+    @if_any(Phase.IDLE, Phase.FETCHING, Phase.DELIVERED)
     @rule(number=WHICH)
     def registering_begins(self, number: int) -> None:
         self.all[number].registers()
 
+    @if_any(Phase.REGISTERING, Phase.GONE)
     @rule(number=WHICH, start=OFFSETS, end=OFFSETS, doubtful=st.booleans())
     def it_is_registered(self, number: int, start: int, end: int, doubtful: bool) -> None:
         """Even where it was given back meanwhile."""
@@ -56,6 +67,7 @@ class Transitions(RuleBasedStateMachine):
             holding.registered(start, end, wall_ms=self.now, connection=1, doubt=doubt)
             assert (holding.confirmed, holding.expected, holding.noted) == (start, start, False)
 
+    @if_any(Phase.REGISTERING)
     @rule(number=WHICH)
     def registering_is_interrupted(self, number: int) -> None:
         holding = self.one(number, Phase.REGISTERING)
@@ -63,6 +75,8 @@ class Transitions(RuleBasedStateMachine):
             holding.lost_track()
             assert holding.expected is None
 
+    @precondition(lambda self: self.packs)  # else hardly any pack would come
+    @precondition(lambda self: self.packs)  # one that leaves is not fetched from again
     @rule(number=WHICH, end=st.booleans())
     def it_leaves(self, number: int, end: bool) -> None:
         holding = self.all[number]
@@ -72,25 +86,30 @@ class Transitions(RuleBasedStateMachine):
             self.ended.add(number)
             assert not self.holdings.has(holding)
 
-    @rule(rest=PAUSES, other_line=st.booleans())
-    def the_next_one_fetches(self, rest: float, other_line: bool) -> None:
+    @if_any(Phase.IDLE)
+    @rule(rest=PAUSES, sent=MOSTLY, data=st.data())
+    def the_next_one_fetches(self, rest: float, sent: bool, data: st.DataObject) -> None:
+        """Alone, or in the same write as a commit. What is not sent at once is sent later, or not."""
         self.now += rest
-        line = self.holdings.lines[2] if other_line else None
-        holding = self.holdings.next_idle(self.now, line)
-        assert self.holdings.next_idle(self.now, line) is holding, "looking takes no turn"
+        committing = data.draw(st.sampled_from([None, *self.leases]))
+        holding = self.holdings.next_idle(self.now, committing)
+        assert self.holdings.next_idle(self.now, committing) is holding, "looking takes no turn"
         if holding is not None:
+            assert not holding.committing or holding is committing, "it might overtake the commit"
+            assert committing is None or holding.line is committing.line
             assert holding.phase is Phase.IDLE
             assert not holding.leaving
             assert holding.line.up
             assert not self.holdings.is_written(holding)
             assert holding.key not in self.holdings.unanswered
-            fetch = OpenFetch()
+            fetch = OpenFetch(Ticket(object()) if sent else None)
             holding.fetches(fetch)
-            self.fetches.append((holding, fetch))
+            if not sent:
+                self.fetches.append((holding, fetch))
             assert holding.noted
 
     @precondition(lambda self: self.fetches)
-    @rule(data=st.data(), sent=st.booleans())
+    @rule(data=st.data(), sent=MOSTLY)
     def a_fetch_is_sent_or_not(self, data: st.DataObject, sent: bool) -> None:
         """Whatever happened meanwhile."""
         holding, fetch = self.fetches.pop(data.draw(st.integers(0, len(self.fetches) - 1)))
@@ -102,6 +121,7 @@ class Transitions(RuleBasedStateMachine):
         if before[1] is not fetch:
             assert (holding.phase, holding.fetch) == before
 
+    @if_any(Phase.FETCHING)
     @rule(number=WHICH, start=OFFSETS, count=st.integers(0, 3), rest=PAUSES)
     def a_pack_comes(self, number: int, start: int, count: int, rest: float) -> None:
         holding = self.one(number, Phase.FETCHING)
@@ -118,6 +138,7 @@ class Transitions(RuleBasedStateMachine):
         holding.delivered(PackOut(self.packs, end, self.now + 100, self.now + rest))
         assert holding.position.fetched == end
 
+    @if_any(Phase.FETCHING)
     @rule(number=WHICH, rest=PAUSES)
     def a_fetch_fails(self, number: int, rest: float) -> None:
         holding = self.one(number, Phase.FETCHING)
@@ -126,6 +147,7 @@ class Transitions(RuleBasedStateMachine):
             assert holding.expected is None
             assert not holding.commit_next
 
+    @if_any(Phase.DELIVERED)
     @rule(number=WHICH)
     def nobody_confirms_it(self, number: int) -> None:
         holding = self.one(number, Phase.DELIVERED)
@@ -133,6 +155,7 @@ class Transitions(RuleBasedStateMachine):
             holding.pack_given_up()
             assert holding.expected == holding.confirmed
 
+    @if_any(Phase.DELIVERED)
     @rule(number=WHICH)
     def it_is_committed(self, number: int) -> None:
         holding = self.one(number, Phase.DELIVERED)
@@ -152,14 +175,15 @@ class Transitions(RuleBasedStateMachine):
             assert holding.expected == holding.confirmed == position
         self.holdings.turns.committing.discard(holding)
 
-    @rule(number=WHICH)
-    def its_broker_goes_or_comes(self, number: int) -> None:
-        line = self.all[number].line
-        line.up = not line.up
+    @rule(number=WHICH, up=MOSTLY)
+    def its_broker_goes_or_comes(self, number: int, up: bool) -> None:
+        self.all[number].line.up = up
 
-    @rule(number=WHICH)
-    def something_is_not_answered(self, number: int) -> None:
-        self.holdings.unanswered.symmetric_difference_update({KEYS[number]})
+    @rule(number=WHICH, answered=MOSTLY)
+    def something_is_not_answered(self, number: int, answered: bool) -> None:
+        self.holdings.unanswered.add(KEYS[number])
+        if answered:
+            self.holdings.unanswered.discard(KEYS[number])
 
     @invariant()
     def each_is_in_the_place_of_its_phase(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.tubeclient.consuming import Bench, Client
@@ -53,6 +55,23 @@ def test_a_late_commit_does_not_confirm_the_same_pack_come_again(bench: Bench, c
     assert bench.committed(bench.key()) == 0
     client.confirm(again)
     assert again.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_late_commit_covers_no_fetch_that_went_over_another_connection(tmp_path: Path) -> None:
+    """Nobody looks what became of the commit until it has come; heartbeats go over the new connection."""
+    bench = Bench(tmp_path, brokers=2)
+    bench.send(20)
+    client = bench.connected(prefetch=1)
+    client.connect(bench.key(1))
+    packs = [client.get(), client.get()]
+    client.connect(bench.key(2))  # its turn is next: no fetch leaves in the write of a commit at the other broker
+    bench.send(40)
+    bench.simulation.let_come_late(Method.COMMIT_OFFSET, 4 * LATE_MS)
+    for pack in packs:
+        client.confirm_async(pack)
+    bench.simulation.run(5 * LATE_MS)
+    client.connect(bench.key(3))
+    assert sorted(packs[0].bodies + packs[1].bodies + client.drain()) == sorted(body for _, body in bench.sent)
 
 
 def test_a_late_registration_moves_nobody(bench: Bench, client: Client) -> None:

@@ -170,7 +170,7 @@ class Consumption:
         request = self._registrar.reader(holding.key).commit(holding.key, consumed=consumed)
         commit = Outgoing(holding, Method.COMMIT_OFFSET, request)
         more = min(self._registrar.plan.prefetch, 1)
-        fetch = self.fetching.next_fetch(now_ms, more, holding.line)
+        fetch = self.fetching.next_fetch(now_ms, more, holding)
         try:
             if fetch is None:
                 (ticket,) = yield from self._registrar.send(commit)

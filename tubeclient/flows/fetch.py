@@ -38,7 +38,7 @@ from tubeclient.flows.effects import (
     backoff_ms,
     checked,
 )
-from tubeclient.flows.holding import BrokerLine, Holding, OpenFetch, PackOut
+from tubeclient.flows.holding import Holding, OpenFetch, PackOut
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
@@ -131,13 +131,13 @@ class Fetching:
         while (fetch := self.next_fetch(now_ms, more)) is not None:
             yield from self.send_fetch(fetch)
 
-    def next_fetch(self, now_ms: float, more: int = 0, line: BrokerLine | None = None) -> Outgoing | None:
+    def next_fetch(self, now_ms: float, more: int = 0, committing: Holding | None = None) -> Outgoing | None:
         """The fetch of the partition whose turn it is; it must be sent in this step. None if enough fetches are open,
-        if no partition is free, or if it is the turn of one that is not on `line`.
+        or if no partition is free. `committing` is as for `Holdings.next_idle`.
         """
         if len(self._holdings.turns.fetching) >= self._plan.prefetch + self._waiting + more:
             return None
-        holding = self._holdings.next_idle(now_ms, line)
+        holding = self._holdings.next_idle(now_ms, committing)
         if holding is None:
             return None
         request = self._registrar.reader(holding.key).fetch(

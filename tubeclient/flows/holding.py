@@ -268,8 +268,8 @@ class Holding:
     # Confirming
 
     def commits(self, now_ms: float) -> None:
-        """The delivered pack is about to be committed; the next fetch may follow the commit at once. The commit is open
-        until the holding is taken out of `turns.committing`."""
+        """The delivered pack is about to be committed. The commit is open until the holding is taken out of
+        `turns.committing`. Until then a fetch may follow only in the same write."""
         assert self.out is not None
         self.turns.committing.add(self)
         self.rest(self.out.resume_ms if self.out.resume_ms > now_ms else 0.0)

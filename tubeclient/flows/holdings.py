@@ -58,12 +58,19 @@ class Holdings:
         """Whether a fetch or a commit of it is being written to the socket."""
         return any(holding in write for write in self.writes.values())
 
-    def next_idle(self, now_ms: float, line: BrokerLine | None = None) -> Holding | None:
-        """The partition whose turn it is. None if all are busy, resting or unreachable, or if it is the turn of one
-        that is not on `line`.
-        """
-        holding = self.turns.next(now_ms, self._is_usable)
-        return holding if holding is None or line is None or holding.line is line else None
+    def next_idle(self, now_ms: float, committing: Holding | None = None) -> Holding | None:
+        """The partition whose turn it is. None if all are busy, resting or unreachable.
 
-    def _is_usable(self, holding: Holding) -> bool:
-        return holding.line.up and not self.is_written(holding) and holding.key not in self.unanswered
+        With `committing`, for a fetch in the same write as the commit of that partition: None also if it is the turn
+        of one on another broker.
+        """
+        holding = self.turns.next(now_ms, lambda one: self._is_usable(one, committing))
+        return holding if holding is None or committing is None or holding.line is committing.line else None
+
+    def _is_usable(self, holding: Holding, committing: Holding | None) -> bool:
+        """Whether a fetch of it may be sent. While a commit of it is open, only in the write of that commit: another
+        write may go over a new connection and overtake the commit, which would then cover what the fetch noted.
+        """
+        behind_commit = holding.committing and holding is not committing
+        is_free = not behind_commit and not self.is_written(holding)
+        return holding.line.up and is_free and holding.key not in self.unanswered
