@@ -95,6 +95,9 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
 @example(  # a commit comes late, and a fetch over a newer connection overtakes it
     seed=392, clients=1, workers=3, prefetch=1, advancing=False, moving=False, wait=True, weather=LATE
 )
+@example(  # a partition is given back with an open fetch, which comes when it is held again
+    seed=540470271, clients=2, workers=3, prefetch=1, advancing=False, moving=True, wait=True, weather=LATE
+)
 def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_twice(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,

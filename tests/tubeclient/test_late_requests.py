@@ -74,6 +74,41 @@ def test_a_late_commit_covers_no_fetch_that_went_over_another_connection(tmp_pat
     assert sorted(packs[0].bodies + packs[1].bodies + client.drain()) == sorted(body for _, body in bench.sent)
 
 
+def test_a_fetch_that_was_open_when_its_partition_was_given_back_moves_nobody(bench: Bench) -> None:
+    """Nobody has looked yet what became of it, and the partition is given back over another connection."""
+    client = bench.connected(prefetch=1)
+    first = client.get()
+    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS)
+    client.confirm(first)  # a fetch leaves behind it
+    bench.simulation.run(3 * LATE_MS)  # a heartbeat makes the connection
+    client.disconnect(bench.key())
+    client.connect(bench.key(), timeout_ms=1_000)
+    second = client.get()
+    bench.send(40)
+    bench.simulation.run(2 * LATE_MS)
+    client.confirm(second)
+    assert first.bodies + second.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_fetch_that_was_open_when_its_partition_was_lost_moves_nobody(bench: Bench) -> None:
+    """Its client gets the partition again before the fetch comes."""
+    client, other = bench.connected(prefetch=1), bench.client("two")
+    first = client.get()
+    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS)
+    client.confirm(first)  # a fetch leaves behind it
+    bench.brokers[1].ownership.release(bench.cursor(bench.key()))
+    other.connect(bench.key())
+    bench.simulation.run(3 * LATE_MS)  # a heartbeat shows it
+    assert [lost.partition for lost in client.events_of(Lost)] == [bench.key()]
+    other.disconnect(bench.key())
+    client.connect(bench.key(), timeout_ms=1_000)
+    second = client.get()
+    bench.send(40)
+    bench.simulation.run(2 * LATE_MS)
+    client.confirm(second)
+    assert first.bodies + second.bodies + client.drain() == bench.of(bench.key())
+
+
 def test_a_late_registration_moves_nobody(bench: Bench, client: Client) -> None:
     bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
     with pytest.raises(TransportError):

@@ -176,6 +176,7 @@ class Fetching:
                 response = yield Receive(fetch.ticket)
                 if holding.fetch is not fetch:
                     return None  # the partition was moved or released meanwhile
+                holding.fetch_settled()
                 checked(response, f"reading {holding.key}", partition=str(holding.key))
             except TubeError as error:
                 if holding.fetch is fetch:

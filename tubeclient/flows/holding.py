@@ -111,6 +111,8 @@ class Holding:
     """The broker may have noted a fetch whose messages are not confirmed."""
     fetch: OpenFetch | None = None
     """Set while FETCHING."""
+    asked: bool = False
+    """A fetch was to be sent that was not answered, even if its answer does not count any more."""
     out: PackOut | None = None
     """Set while DELIVERED."""
     sent_over: int | None = None
@@ -146,8 +148,8 @@ class Holding:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether a fetch or a commit of it is open."""
-        return self.committing or (self.fetch is not None and self.fetch.ticket is not None)
+        """Whether a fetch or a commit of it may still reach the broker."""
+        return self.phase is not Phase.GONE and (self.committing or self.asked)
 
     @property
     def answer(self) -> Ticket | None:
@@ -169,6 +171,7 @@ class Holding:
         self.confirmed, self.end, self.updated_ms = start, max(end, start), wall_ms
         self.doubt = doubt
         self.expected, self.commit_next, self.noted, self.failures = start, False, False, 0
+        self.asked = False
         self.rest()
 
     def expects(self, offset: int) -> None:
@@ -212,7 +215,7 @@ class Holding:
         """This fetch is about to be sent."""
         self._become(Phase.FETCHING, fetch=fetch)
         self.turns.fetch(self)
-        self.noted = True
+        self.noted = self.asked = True
 
     def fetch_given_up(self, fetch: OpenFetch) -> None:
         """The fetch was not sent, or nobody knows. If it was, a commit with the next one would cover what it read."""
@@ -229,6 +232,10 @@ class Holding:
         """A fetch was refused for now."""
         self.failures += 1
         self.lost_track(rest_until_ms)
+
+    def fetch_settled(self) -> None:
+        """The broker answered its fetch, or refuses it from now on."""
+        self.asked = False
 
     def answered(self) -> None:
         """The broker ran a fetch, including the commit that came with it."""

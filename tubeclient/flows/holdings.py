@@ -49,8 +49,10 @@ class Holdings:
         return self.by_key.get(holding.key) is holding
 
     def drop(self, holding: Holding) -> None:
-        """Stop holding the partition."""
+        """Stop holding the partition. Its open requests may come late."""
         if self.has(holding):
+            if holding.is_asked_for:
+                self.unanswered.add(holding.key)
             holding.ends()  # first: if this is interrupted, it is still there to be dropped
             del self.by_key[holding.key]
 

@@ -280,6 +280,7 @@ class Registrar:
             self._checked(holding, answer)
         self._lives[holding.key] = self._lives.get(holding.key, 0) + 1
         self.holdings.unanswered.discard(holding.key)
+        holding.fetch_settled()
         return bool(answer.errCode == 200)
 
     def _unregister(self, holding: Holding) -> Flow[Any]:
