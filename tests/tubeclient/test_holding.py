@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -23,10 +24,11 @@ OFFSETS = st.integers(0, 20).map(lambda entries: entries * 28)
 PAUSES = st.sampled_from([0.0, 5.0, 50.0])
 
 
+Rule = TypeVar("Rule", bound=Callable[..., None])
 MOSTLY = st.sampled_from([True, True, True, False])
 
 
-def if_any(*phases: Phase) -> Any:
+def if_any(*phases: Phase) -> Callable[[Rule], Rule]:
     """The rule is tried only if a partition is in one of these phases: most steps are to do something."""
     return precondition(lambda self: any(holding.phase in phases for holding in self.all))
 

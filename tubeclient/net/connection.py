@@ -185,14 +185,15 @@ class Connection(ProcessBound):
             future.set_result(frame.stream)
 
     def _finish(self, reason: TubeError) -> None:
+        """Do also the rest of an end that was interrupted. The reading thread comes here too; nothing interrupts it."""
         with self._lock:
-            if self._end is not None:
-                return
-            self._end = reason
-            waiting, self._waiting = self._waiting, {}
+            if self._end is None:
+                self._end = reason
+            reason = self._end
         self._stream.shut_down()  # wakes the reading thread, which closes the stream
-        for future in list(waiting.values()):  # in one step: cancelling one takes it out
-            if future.set_running_or_notify_cancel():
+        for serial in list(self._waiting):  # in one step: cancelling one takes it out
+            future = self._waiting.pop(serial, None)
+            if future is not None and future.set_running_or_notify_cancel():
                 future.set_exception(reason)
 
 

@@ -68,14 +68,14 @@ class ConnectionPool(ProcessBound):
             raise
 
     def close(self) -> None:
-        """Close every connection and refuse new ones."""
+        """Close every connection and refuse new ones. If it is interrupted, the next call closes the rest."""
         if self.inherited:
             return
         with self._lock:
             self._closed = True
-            connections, self._connections = list(self._connections.values()), {}
-        for connection in connections:
+        for address, connection in list(self._connections.items()):
             connection.close()
+            self._connections.pop(address, None)
 
 
 class _SharedPools(ProcessBound):
