@@ -82,15 +82,15 @@ def offsets(name: str) -> Any:
 
 SHOWS: list[tuple[Callable[[str], Any], list[str]]] = [
     (plan, ["1 of 3 partitions move to another node (33%)", "NAME", "1", "0", "1", "0", "0", "b", "1", "1", "0"]),
-    (lag, ["1,007 rows behind", "2:NAME:0", "1,000", "1:NAME:0", "7"]),
-    (progress, ["group 'etl' on clicks: an unknown number of rows behind at 2026-11-24 10:00:00 UTC, commit 3"]),
+    (lag, ["1,007 messages behind", "2:NAME:0", "1,000", "1:NAME:0", "7"]),
+    (progress, ["group 'etl' on clicks: an unknown number of messages behind at 2026-11-24 10:00:00 UTC, commit 3"]),
     (progress, ["1:NAME:0", "28", "84", "2", "0", "1:clicks:1", "28", "", "", ""]),
     (
         topic,
         ["topic NAME: 8 partitions, messages of 1,048,576 bytes", "1:host:8123", "2", "4", "writers", "True", "ok"],
     ),
     (group, ["group etl (client-rebalance) on clicks, clients: 1", "NAME", "10.0.0.1", "", "3"]),
-    (offsets, ["group etl on the brokers: at most 2 rows behind", "1:NAME:0", "28", "84", "2"]),
+    (offsets, ["group etl on the brokers: at most 2 messages behind", "1:NAME:0", "28", "84", "2"]),
 ]
 
 

@@ -21,7 +21,7 @@ from tests.distributions import ROOT, Distributions
 
 SECONDS = 240
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PORT = 8715
+PORT, WEB_PORT = 8715, 8080
 
 
 def commands() -> str:
@@ -90,6 +90,9 @@ def test_the_five_commands_of_the_readme(tmp_path: Path, distributions: Distribu
     wheel = distributions.wheel
     packages = linked_packages(tmp_path / "packages", closure(wheel, "quickstart"))
     text = text.replace("'.[quickstart]'", f"'{wheel}[quickstart]'").replace(str(PORT), str(free_port(PORT)))
+    if (web_port := free_port(WEB_PORT)) != WEB_PORT:
+        text = text.replace(str(WEB_PORT), str(web_port))
+        text = text.replace('.option("masterServers"', f'.option("masterWebPort", {web_port}).option("masterServers"')
     empty = tmp_path / "empty"
     empty.mkdir()
     environment = {

@@ -55,8 +55,8 @@ class SourceLag:
     def _repr_html_(self) -> str:
         """For notebooks: the rows of each store, the most first."""
         rows = sorted(self.by_store.items(), key=lambda item: (-item[1], item[0]))
-        title = f"{self.rows_behind:,} rows behind"
-        return html_table(title, ("store", "rows behind"), rows, count=len(rows))
+        title = f"{self.rows_behind:,} messages behind"
+        return html_table(title, ("store", "messages behind"), rows, count=len(rows))
 
     def metrics(self) -> dict[str, str]:
         """The same figures as Spark's Kafka source reports, with the same names and as text; of stores, in rows.

@@ -116,4 +116,4 @@ class LagListener(StreamingQueryListener):
 
 
 def _write(lag: QueryLag) -> None:
-    _log.debug("query %s, batch %d: %d rows behind", lag.query_name or lag.query_id, lag.batch_id, lag.rows_behind)
+    _log.debug("query %s, batch %d: %d messages behind", lag.query_name or lag.query_id, lag.batch_id, lag.rows_behind)

@@ -71,7 +71,7 @@ def dashboard(
 ) -> None:
     """Serve a page that shows how the groups of an offsets table do.
 
-    Which group is not well and why; rows behind and rows per second over
+    Which group is not well and why; messages behind and rows per second over
     time; which node reads which partition; what moved, when and why; brokers;
     bad records. Open the printed address in a browser. Ctrl-C ends it.
 

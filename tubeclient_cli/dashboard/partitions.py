@@ -1,4 +1,4 @@
-"""The partitions of a group as the page shows them: rows behind, nodes, sums, and a map of all. Pure."""
+"""The partitions of a group as the page shows them: messages behind, nodes, sums, and a map of all. Pure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def row_json(state: PartitionState) -> dict[str, Any]:
 def sums_json(
     states: Sequence[PartitionState], name_of: Callable[[PartitionState], str | int | None]
 ) -> list[dict[str, Any]]:
-    """One entry for each topic, broker or node: its partitions and its rows behind."""
+    """One entry for each topic, broker or node: its partitions and its messages behind."""
     parts: dict[str | int | None, list[PartitionState]] = {}
     for state in states:
         parts.setdefault(name_of(state), []).append(state)
@@ -121,8 +121,8 @@ def map_json(states: Sequence[PartitionState]) -> dict[str, Any]:
     """All partitions in few bytes, in order.
 
     `runs`: [brokerId, topic, first partition id, how many] of neighbours. `levels`: one character for each partition:
-    the number of digits of its rows behind (0 for none), u if unknown, s if its broker is silent. `nodes`: the node of
-    each, -1 for none.
+    the number of digits of its messages behind (0 for none), u if unknown, s if its broker is silent. `nodes`: the node
+    of each, -1 for none.
     """
     runs: list[list[Any]] = []
     for state in states:

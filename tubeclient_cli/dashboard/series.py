@@ -1,4 +1,4 @@
-"""Rows behind and rows per second over time, from a group's commits. Pure."""
+"""Messages behind and rows per second over time, from a group's commits. Pure."""
 
 from __future__ import annotations
 

@@ -44,7 +44,10 @@ def groups_json(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 
 def print_known(console: Console, groups: Sequence[KnownGroup]) -> None:
     if not groups:
-        console.print("no group is known", soft_wrap=True)
+        console.print(
+            "no group is known; those of queries and of ingest jobs are in their offsets table: `offsets list`",
+            soft_wrap=True,
+        )
         return
     rows = [
         (
@@ -78,7 +81,9 @@ def known_json(groups: Sequence[KnownGroup]) -> dict[str, Any]:
 def print_group(console: Console, group: GroupDetail, partitions: Sequence[PartitionKey]) -> None:
     if not group.members:
         console.print(
-            f"group {group.name} has no clients online; `groups lag` shows its positions at the brokers", soft_wrap=True
+            f"group {group.name} has no clients online; `groups lag` shows its positions at the brokers, and `offsets"
+            " show` those of a query or an ingest job",
+            soft_wrap=True,
         )
         return
     console.print(f"{group.name}: {_balance(group)}, topics {', '.join(sorted(group.topics))}", soft_wrap=True)
@@ -120,13 +125,13 @@ def group_json(group: GroupDetail, partitions: Sequence[PartitionKey]) -> dict[s
 
 
 def print_lag(console: Console, found: GroupOffsets) -> None:
-    numbers = ("position", "in flight", "end", "rows behind, at most")
+    numbers = ("position", "in flight", "end", "messages behind, at most")
     rows = [
         (str(one.partition), number(one.committed), number(one.in_flight), number(one.end), number(one.rows_behind))
         for one in found.positions
     ]
     print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
-    console.print(f"rows behind in all, at most: {found.rows_behind:,}")
+    console.print(f"messages behind in all, at most: {found.rows_behind:,}")
     console.print(
         "as of the brokers; `tubeclient offsets lag` shows the lag of a group with an offsets table, as of ingest",
         soft_wrap=True,

@@ -71,7 +71,7 @@ class Display:
         """Show a completed batch."""
         self._batches += 1
         text = (
-            f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {self._batches:,} batches,"
+            f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {_batches(self._batches)},"
             f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind, 1)}"
         )
         if self._live is not None:
@@ -88,9 +88,13 @@ def summary_line(summary: IngestSummary) -> str:
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     return (
         f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows{_bad(summary.bad_rows)} in"
-        f" {summary.batches:,} batches,"
+        f" {_batches(summary.batches)},"
         f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind, summary.batches)}"
     )
+
+
+def _batches(number: int) -> str:
+    return f"{number:,} batch{'' if number == 1 else 'es'}"
 
 
 def _bad(rows: int) -> str:
@@ -99,5 +103,5 @@ def _bad(rows: int) -> str:
 
 def _behind(rows: int | None, batches: int) -> str:
     if rows is None:
-        return f"rows behind unknown{', as an earlier run planned this batch' if batches else ''}"
-    return "nothing behind" if rows == 0 else f"at most {rows:,} rows behind"
+        return f"messages behind unknown{', as an earlier run planned this batch' if batches else ''}"
+    return "nothing behind" if rows == 0 else f"at most {rows:,} messages behind"

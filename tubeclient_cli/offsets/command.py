@@ -88,7 +88,7 @@ def show(
 ) -> None:
     """Show the latest progress of a group, partition by partition.
 
-    Rows behind are as of the group's last commit; `lag` asks the brokers.
+    Messages behind are as of the group's last commit; `lag` asks the brokers.
     """
     with clear_errors("offsets show"):
         from tubeclient_cli.offsets import display as display

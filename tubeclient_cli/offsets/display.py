@@ -55,7 +55,7 @@ def print_groups(console: Console, found: Mapping[str, Sequence[GroupProgress]])
     if not rows:
         console.print("the offsets table has no group yet: a query writes to it when it starts", soft_wrap=True)
         return
-    numbers = ("partitions", "rows behind then, at most")
+    numbers = ("partitions", "messages behind then, at most")
     columns = ("group", "topics", numbers[0], "last commit", numbers[1])
     print_table(console, columns, rows, keys=("group", "last commit"), right=numbers, less=(numbers[1],))
 
@@ -86,7 +86,7 @@ def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
             f"{counted(progress.source_count, 'node')}, written by {progress.client_version}",
             soft_wrap=True,
         )
-        numbers = ("last batch from", "next offset", "end at commit", "rows behind, at most")
+        numbers = ("last batch from", "next offset", "end at commit", "messages behind, at most")
         rows = [
             (
                 str(row.partition),
@@ -102,7 +102,7 @@ def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
         columns = ("partition", *numbers, "read by node", "why")
         less = ("why", "last batch from", "read by node", "end at commit")
         print_table(console, columns, rows, keys=("partition",), right=numbers, less=less)
-        console.print(f"rows behind at the commit, at most: {number(progress.rows_behind)}")
+        console.print(f"messages behind at the commit, at most: {number(progress.rows_behind)}")
 
 
 def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def print_status(console: Console, status: GroupStatus) -> None:
     console.print(f"{status.group}: {health.verdict}", soft_wrap=True)
     told = [one for one in health.partitions if one.verdict is not Verdict.OK]
     if told:
-        behind = "rows behind, at most"
+        behind = "messages behind, at most"
         columns = ("partition", "verdict", behind, "last commit", "why")
         keys = ("partition", "verdict", "last commit")
         print_table(console, columns, _reasons(told), keys=keys, right=(behind,), less=("last commit", behind))
@@ -273,7 +273,7 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
     for lag in lags:
         as_of = "now" if lag.as_of is None else f"the group's last commit, {_time(lag.as_of)}; brokers were not asked"
         console.print(f"{lag.topic_set}, as of {as_of}", soft_wrap=True)
-        numbers = ("next offset", "end", "rows behind, at most")
+        numbers = ("next offset", "end", "messages behind, at most")
         rows = [
             (str(row.partition), number(row.next_offset), number(row.end_offset), number(row.rows_behind))
             for row in lag.partitions
@@ -282,7 +282,7 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
         if lag.stores is not None:
             stores = [(str(store), number(behind)) for store, behind in sorted(lag.stores.items())]
             print_table(console, ("store", numbers[2]), stores, keys=("store",), right=numbers[2:])
-        console.print(f"rows behind in all, at most: {number(lag.rows_behind)}")
+        console.print(f"messages behind in all, at most: {number(lag.rows_behind)}")
         if lag.oldest is not None:
             console.print(f"oldest unread message: {_time(lag.oldest.at)}, of {lag.oldest.partition}", soft_wrap=True)
         if lag.expired:

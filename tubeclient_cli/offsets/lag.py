@@ -47,7 +47,7 @@ class GroupLag:
     partitions: tuple[PartitionLag, ...]
     """Sorted by partition."""
     stores: dict[StoreKey, int] | None
-    """Upper bound of the rows behind; None if the end of a partition is unknown."""
+    """Upper bound of the messages behind; None if the end of a partition is unknown."""
     expired: int = 0
     """Upper bound of the unread rows that the brokers no longer hold."""
     beyond: tuple[PartitionKey, ...] = ()
@@ -125,7 +125,7 @@ def exceeded(lag: GroupLag, max_lag: int | None, max_age: timedelta | None, now:
                 "--master-servers"
             )
         if lag.rows_behind > max_lag:
-            return f"{lag.rows_behind:,} rows behind, more than --max-lag {max_lag:,}"
+            return f"{lag.rows_behind:,} messages behind, more than --max-lag {max_lag:,}"
     if max_age is not None and lag.oldest is not None and now - lag.oldest.at - _MESSAGE_TIME_STEP > max_age:
         at = lag.oldest.at.isoformat(sep=" ", timespec="minutes")
         return f"the oldest unread message is of {at}, older than --max-age allows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EADDRINUSE
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -116,4 +117,5 @@ def server(
         try:
             serve(cluster, log_level, ready_file, as_json=json, fill=partial(load_sample, cluster, topics, sample))
         except OSError as error:
-            raise ConfigurationError(str(error)) from None
+            hint = "; end the program that listens there, or give another port" if error.errno == EADDRINUSE else ""
+            raise ConfigurationError(f"{error}{hint}") from None

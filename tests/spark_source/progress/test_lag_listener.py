@@ -81,7 +81,7 @@ def test_batches_are_not_told_at_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "spark_source.progress.lag_listener")
     LagListener().onQueryProgress(progress(OURS))
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("DEBUG", "query q, batch 7: 10 rows behind")
+        ("DEBUG", "query q, batch 7: 10 messages behind")
     ]
 
 

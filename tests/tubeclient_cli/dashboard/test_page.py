@@ -126,7 +126,7 @@ def test_the_keyboard_alone_sorts_chooses_and_walks_the_map(browser: Browser) ->
         page.locator("#map").focus()
         for pressed in ("ArrowRight", "ArrowRight", "ArrowRight"):
             page.keyboard.press(pressed)
-        expect(page.locator("#map-says")).to_have_text("1:clicks:1: 1 to 9 rows behind, node 1")
+        expect(page.locator("#map-says")).to_have_text("1:clicks:1: 1 to 9 messages behind, node 1")
         page.keyboard.press("Enter")
         expect(page.locator("#search")).to_have_value("1:clicks:1")
         expect(page.locator("#partitions tbody tr")).to_have_count(1)

@@ -110,7 +110,7 @@ def test_lag(cluster: ClusterCommands) -> None:
     ]
     text = lines(cluster.text("groups", "lag", "reads"))
     assert "1:clicks:0 112 0 280 6" in text
-    assert text[-2] == "rows behind in all, at most: 6"
+    assert text[-2] == "messages behind in all, at most: 6"
     assert "`tubeclient offsets lag` shows the lag of a group with an offsets table" in text[-1]
     assert "has a position of group nobody" in cluster.error("groups", "lag", "nobody")
 

@@ -22,7 +22,7 @@ def shown(terminal: bool, width: int = 120) -> str:
 
 
 def test_a_log_gets_plain_lines_and_not_one_for_each_batch() -> None:
-    assert shown(terminal=False) == "10 rows in 1 batches, 10 rows/s, at most 1,234 rows behind\n"
+    assert shown(terminal=False) == "10 rows in 1 batch, 10 rows/s, at most 1,234 messages behind\n"
 
 
 def test_a_terminal_gets_one_line_with_a_bar_of_what_is_read() -> None:
@@ -39,9 +39,9 @@ def test_the_summary_says_how_it_ended() -> None:
     line = summary_line(IngestSummary(rows=3_000, batches=2, seconds=1.5, rows_behind=0, stopped=True))
     assert line == "stopped: 3,000 rows in 2 batches, 1.5 s, 2,000 rows/s, nothing behind"
     line = summary_line(IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=False))
-    assert line == "done: 0 rows in 0 batches, 0.0 s, 0 rows/s, rows behind unknown"
+    assert line == "done: 0 rows in 0 batches, 0.0 s, 0 rows/s, messages behind unknown"
     line = summary_line(IngestSummary(rows=5, batches=1, seconds=1.0, rows_behind=None, stopped=False))
-    assert line.endswith(", rows behind unknown, as an earlier run planned this batch")
+    assert line.endswith(", messages behind unknown, as an earlier run planned this batch")
 
 
 def test_bad_records_are_counted() -> None:
@@ -49,6 +49,6 @@ def test_bad_records_are_counted() -> None:
     with Display(console) as display:
         display.show(BatchEvent("2026-01-01T00:00:00.000+00:00", 0, 10, 3_010, 1.0, 10.0, 0, 2, 1_002))
     assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue().startswith("3,010 rows (1,002 bad) in 1 batches, ")
+    assert console.file.getvalue().startswith("3,010 rows (1,002 bad) in 1 batch, ")
     line = summary_line(IngestSummary(3_010, batches=1, seconds=1.0, rows_behind=0, stopped=False, bad_rows=1_002))
-    assert line.startswith("done: 3,010 rows (1,002 bad) in 1 batches, ")
+    assert line.startswith("done: 3,010 rows (1,002 bad) in 1 batch, ")

@@ -87,7 +87,7 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
     assert "group 'clicks_etl' on clicks: commit 1 of 2" in text
     assert "\n1:clicks:0 unknown 28 280 9 0 -\n" in text
     assert "\n1:clicks:1 0 280 280 0 1 to 56, 0 to 280 modulo; backlog taken over\n" in text
-    assert "rows behind at the commit, at most: 9\n" in text
+    assert "messages behind at the commit, at most: 9\n" in text
     assert "group 'clicks_etl' on pattern:cl.*: commit 2 of 2" in text
     assert "\n1:clicks:10000 unknown 2,800 unknown unknown 0 -\n" in text
     found = offsets.json("show")
@@ -156,7 +156,7 @@ def test_lag_asks_the_brokers(offsets: OffsetsCommands) -> None:
     text = offsets.text("lag", *offsets.cluster)
     assert text.startswith("clicks, as of now\n")
     assert "\n1:clicks:10000 28 280 8\n1:clicks:10001 unknown 280 8\n" in text
-    assert "\nrows behind in all, at most: 17\n" in text
+    assert "\nmessages behind in all, at most: 17\n" in text
     assert "unread rows that the brokers no longer hold, at most: 1" in text
 
 
@@ -179,7 +179,7 @@ def test_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 56, D: 280}))  # 9 and 8 rows
     assert offsets.run("lag", "--max-lag", "17", *offsets.cluster).exit_code == 0
     done = offsets.run("lag", "--json", "--max-lag", "16", *offsets.cluster)
-    assert (done.exit_code, done.stderr) == (1, "clicks: 17 rows behind, more than --max-lag 16\n")
+    assert (done.exit_code, done.stderr) == (1, "clicks: 17 messages behind, more than --max-lag 16\n")
     assert '"rowsBehindAtMost": 17' in done.stdout
     assert offsets.run("lag", "--max-lag", "16").exit_code == 1
     offsets.table.open_run(KEY, 2, force=True).record(at({A: 28}, None))
@@ -266,7 +266,7 @@ def test_lag_without_brokers_is_that_of_the_last_commit_and_says_so(offsets: Off
     text = offsets.text("lag")
     assert "as of the group's last commit, 20" in text.splitlines()[0]
     assert text.splitlines()[0].endswith("; brokers were not asked")
-    assert "\nrows behind in all, at most: 5" in text
+    assert "\nmessages behind in all, at most: 5" in text
     found = offsets.json("lag")["topicSets"][0]
     assert (found["asked"], found["stores"], found["rowsBehindAtMost"]) == ("table", {"1:clicks:0": 5}, 5)
 
@@ -326,4 +326,4 @@ def test_the_command_of_its_own_process(offsets: OffsetsCommands) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "rows behind in all, at most: 18" in done.stdout
+    assert "messages behind in all, at most: 18" in done.stdout

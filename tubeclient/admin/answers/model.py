@@ -235,7 +235,7 @@ class GroupOffsets:
 
     def _repr_html_(self) -> str:
         """For notebooks: the position in each partition."""
-        title = f"group {self.group} on the brokers: at most {self.rows_behind:,} rows behind"
+        title = f"group {self.group} on the brokers: at most {self.rows_behind:,} messages behind"
         rows = ((one.partition, one.committed, one.end, one.rows_behind) for one in self.positions)
         columns = ("partition", "committed", "end", "at most behind")
         return html_table(title, columns, rows, count=len(self.positions))

@@ -77,5 +77,5 @@ function timeTicks(ticks) {
   });
 }
 
-export const lagChart = (place) => new Chart(place, "rows behind", count);
+export const lagChart = (place) => new Chart(place, "messages behind", count);
 export const rateChart = (place) => new Chart(place, "rows per second", rate);

@@ -22,7 +22,7 @@ const groups = new SortedTable(by("groups"), "Groups", [
   { name: "name", title: "Group", wide: true, cell: chooser },
   { name: "verdict", title: "Verdict", value: (row) => RANKS.indexOf(row.verdict), cell: (row) => verdict(row.verdict) },
   { name: "sentence", title: "Why", text: true, cell: (row) => row.sentence },
-  number("rowsBehind", "Rows behind"),
+  number("rowsBehind", "Messages behind"),
   number("rowsPerSecond", "Rows/s", { cell: (row) => rate(row.rowsPerSecond) }),
   number("updatedAt", "Last commit", { cell: (row) => `${span(model.now - row.updatedAt)} ago` }),
   number("partitions", "Partitions"),
@@ -31,7 +31,7 @@ const groups = new SortedTable(by("groups"), "Groups", [
 
 const partitions = new SortedTable(by("partitions"), "Partitions, worst first", [
   { name: "partition", title: "Partition", wide: true, cell: (row) => row.partition },
-  number("rowsBehind", "Rows behind, at most"),
+  number("rowsBehind", "Messages behind, at most"),
   number("nodeId", "Node", { cell: (row) => row.nodeId ?? "–" }),
   number("nextOffset", "Next offset", { cell: (row) => (row.nextOffset === null ? "–" : count(row.nextOffset)) }),
   number("endOffset", "End offset"),
@@ -46,13 +46,13 @@ const sums = (title) => [
 const nodes = new SortedTable(by("nodes"), "Nodes", [
   number("name", "Node", { cell: (row) => row.name ?? "none" }),
   { name: "host", title: "Host", cell: (row) => row.host ?? "–" },
-  ...sums("Rows behind"),
+  ...sums("Messages behind"),
 ], { tall: true });
 const topics = new SortedTable(by("topics"), "Topics", [
-  { name: "name", title: "Topic", wide: true, cell: (row) => row.name }, ...sums("Rows behind"),
+  { name: "name", title: "Topic", wide: true, cell: (row) => row.name }, ...sums("Messages behind"),
 ], { tall: true });
 const onBrokers = new SortedTable(by("by-broker"), "The group's partitions by broker", [
-  number("name", "Broker"), ...sums("Rows behind"),
+  number("name", "Broker"), ...sums("Messages behind"),
 ], { tall: true });
 const brokers = new SortedTable(by("brokers"), "Brokers", [
   number("id", "Id", { cell: (row) => String(row.id) }),
@@ -146,7 +146,7 @@ function draw() {
 function drawDetail(group, detail) {
   by("detail-title").textContent = group.name;
   const figures = [
-    ["Rows behind, at most", count(group.rowsBehind)],
+    ["Messages behind, at most", count(group.rowsBehind)],
     ["Rows read per second", rate(group.rowsPerSecond)],
     ["Partitions", count(group.partitions)],
     ["Nodes", count(group.nodes)],

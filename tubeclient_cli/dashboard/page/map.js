@@ -152,7 +152,7 @@ export function levelText(level) {
   if (level === "u") return "unknown";
   if (level === "s") return "broker does not answer";
   if (level === "0") return "nothing behind";
-  if (level === "1") return "1 to 9 rows behind";
+  if (level === "1") return "1 to 9 messages behind";
   const low = 10 ** (Number(level) - 1);
   return level === "9" ? `${low.toLocaleString("en")} or more` : `${low.toLocaleString("en")} to ${(low * 10 - 1).toLocaleString("en")}`;
 }
