@@ -104,7 +104,10 @@ class BrokerWebs:
         """
         now = self._elsewhere.get(broker)
         if now is not None:
-            raise ConnectError(f"broker {broker} has moved, the master lists it as {now}; waiting for the new layout")
+            raise ConnectError(
+                f"broker {broker} has moved, the master lists it as {now}; waiting for the new layout. If that does not"
+                f" come, the web port is another cluster's: {WEB_ADVICE}"
+            )
 
     def require(self, view: ClusterView, what_for: str) -> None:
         """Raise ConnectError, with the reason, if the web port of a broker in `view` cannot be found."""

@@ -59,6 +59,14 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: A
     if "consumerGroup" in options:
         yield from _check_layout(options, found.brokers)
     known = {*found.brokers}
+    listed = {one.info.address for one in brokers}
+    if known and listed and known.isdisjoint(listed) and not settings.tls:
+        yield problem(
+            "master's web port",
+            f"{settings.master_web_port} lists {min(listed)}, and the masters name {min(known)}: it is another"
+            " cluster's",
+            "give that of this cluster's master: --option masterWebPort=PORT",
+        )
     found.brokers.extend(one.info.address for one in brokers if one.info.address not in known and not settings.tls)
     yield from judge_reach("broker", reach(found.brokers), "")
     web_ports = [one.web_address for one in brokers]

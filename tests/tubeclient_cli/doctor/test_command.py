@@ -71,6 +71,16 @@ def test_a_broker_that_is_not_in_service_is_not_asked(tube: EmbeddedTubeMQ, monk
     assert "broker's web port" not in found
 
 
+def test_a_web_port_of_another_cluster(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
+        web_port = f"masterWebPort={other.master_web_port}"
+        done = run(*of_cluster(tube), "--option", web_port)
+        [mine], [theirs] = tube.broker_addresses.values(), other.broker_addresses.values()
+    assert done.exit_code == 1
+    text = f"{other.master_web_port} lists {theirs}, and the masters name {mine}: it is another cluster's"
+    assert f"PROBLEM  master's web port: {text}" in done.stdout
+
+
 def test_a_topic_that_is_not_there(tube: EmbeddedTubeMQ) -> None:
     done = run(*of_cluster(tube, "nosuch"), "--json")
     assert done.exit_code == 2, done.output
