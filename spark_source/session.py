@@ -91,16 +91,17 @@ def session(
 
     check_spark(pyspark.__version__)
     wanted = {name: _text(value) for name, value in (conf or {}).items()}
+    wanted_master = master or wanted.get("spark.master")
+    if wanted_master is not None and wanted_master.startswith("sc:"):
+        raise ConfigurationError(
+            f"master {wanted_master} is a server of Spark Connect; make its session with SparkSession.builder.remote."
+            " The source must be installed where the server runs"
+        )
     running = _running()
     if running is not None:
         _fit(running, master, wanted)
         return running
-    master = master or wanted.get("spark.master") or "local[*]"
-    if master.startswith("sc:"):
-        raise ConfigurationError(
-            f"master {master} is a server of Spark Connect; make its session with SparkSession.builder.remote. The"
-            " source must be installed where the server runs"
-        )
+    master = wanted_master or "local[*]"
     if master.startswith("local") and not is_submitted():
         os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
     builder = session_builder(app_name, master, wanted, with_delta=importlib.util.find_spec("delta") is not None)

@@ -128,10 +128,10 @@ OF_INSTALLATIONS: list[tuple[str, str, str, str]] = [
     (
         "Delta's jars cannot be downloaded",
         "JARS_NOT_FOUND",
-        "tubeclient_cli/common/test_spark_log.py",
+        "spark_source/test_spark_log.py",
         "test_jars_that_cannot_be_fetched_are_named_with_ivys_reason",
     ),
-    ("Spark 3.5", "NEEDS_NEWER_SPARK", "tubeclient_cli/common/test_session.py", "test_spark_3_is_refused"),
+    ("Spark 3.5", "NEEDS_NEWER_SPARK", "spark_source/test_session.py", "test_spark_3_is_refused"),
     (
         "an old pip on Python 3.10",
         "pyspark-tubeclient needs Python 3.11 or newer",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_source.offsets.offsets import Offsets
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream
 from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
@@ -96,7 +97,7 @@ def test_partitions_that_stand_apart_make_smaller_batches_until_they_meet(
     wanted = [body for body, (partition, entry) in place.items() if entry >= begin[partition]]
     assert sink.all == sorted(wanted)
     assert max(sink.sizes) == 90
-    ends = [json.loads(one.sources[0].endOffset) for one in progress]
+    ends = [Offsets.parse(one.sources[0].endOffset).runs for one in progress]
     met = [False] + [all(len(runs) == 1 for runs in end.values()) for end in ends[:-1]]
     assert met == sorted(met)  # once together, always together
     assert {size for size, together in zip(sink.sizes[:-1], met, strict=False) if together} == {90}
@@ -168,11 +169,12 @@ def test_a_batch_waits_for_the_fewest_rows(
             progress = query.lastProgress
             if progress is None or progress.numInputRows:
                 return 0
-            offsets = [
-                json.loads(text or "{}") for text in (progress.sources[0].latestOffset, progress.sources[0].endOffset)
-            ]
-            seen, at = (sum(min(runs.values()) for runs in one.values()) // ENTRY for one in offsets)
-            return int(seen - at)
+            source = progress.sources[0]
+            if source.latestOffset is None:
+                return 0
+            offsets = [Offsets.parse(text).runs for text in (source.latestOffset, source.endOffset)]
+            seen, at = (sum(min(run.offset for run in runs) for runs in one.values()) // ENTRY for one in offsets)
+            return seen - at
 
         wait_for(lambda: sink.sizes == [50], "the first batch, which waits for nothing")
         feed.send(60)

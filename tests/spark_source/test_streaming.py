@@ -33,7 +33,7 @@ def test_available_now_reads_everything_once_in_exact_batches(
     assert sink.all == feed.sent
     assert sink.sizes == [300, 300, 300, 100]
     assert [one.numInputRows for one in progress] == [300, 300, 300, 100]
-    ends = {f"1:{feed.topic}:0": {"0-1": 500 * ENTRY}, f"1:{feed.topic}:1": {"10000-10001": 500 * ENTRY}}
+    ends = {f"1:{feed.topic}:0": {"0-1": 500 * ENTRY}, f"1:{feed.topic}:1": {"10000-10001": 500 * ENTRY}, "version": 1}
     assert json.loads(progress[-1].sources[0].endOffset) == ends
     assert json.loads(progress[0].sources[0].latestOffset) == ends
 

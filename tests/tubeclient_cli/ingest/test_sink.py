@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -129,19 +128,6 @@ def test_a_write_that_fails_by_itself_says_why(table: Table) -> None:
     sink.append(table.rows(1), record(0))
     with pytest.raises(PySparkException, match=r"(?i)schema"):
         sink.append(table.rows(1).withColumnRenamed("value", "other"), record(1))
-
-
-def test_a_table_of_an_earlier_release_is_gone_on_from(table: Table) -> None:
-    """It had a transaction for each checkpoint, and no number in its records."""
-    text = json.loads(record(6).to_json())
-    for name in ("sequence", "basedOn"):
-        del text["tubeclient"][name]
-    writer = table.rows(1).write.format("delta").option("txnAppId", "g:q").option("txnVersion", 6)
-    writer.option("userMetadata", json.dumps(text)).save(str(table.path))
-    sink = table.sink()
-    assert sink.look() == SinkState(record(6))
-    assert sink.append(table.rows(2), record(7)).sequence == 1
-    assert table.values() == [1, 2]
 
 
 def test_others_commits_between_two_batches_are_looked_at(table: Table) -> None:
