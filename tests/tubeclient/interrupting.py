@@ -18,9 +18,9 @@ import pytest
 import tubeclient
 from tubeclient import flows
 from tubeclient.errors import TubeError
-from tubeclient.flows.effects import Emit, Flow
+from tubeclient.flows.effects import Emit, Flow, Receive, Send, SendAll
 
-__all__ = ["interrupted", "interrupted_at", "interrupted_at_check"]
+__all__ = ["interrupted", "interrupted_at", "interrupted_at_check", "interrupted_in"]
 
 _TRACED = (
     str(Path(tubeclient.__file__).parent),
@@ -53,6 +53,17 @@ def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
     else:
         flow.close()
     return True
+
+
+def interrupted_in(flow: Flow[Any], kind: type[Send | SendAll | Receive]) -> Flow[None]:
+    """Run a flow and interrupt it in its first effect of this kind. What is sent there leaves nonetheless; an answer is
+    not taken."""
+    effect = next(flow)
+    while not isinstance(effect, kind):
+        effect = flow.send((yield effect))
+    if kind is not Receive:
+        yield effect
+    flow.close()
 
 
 def interrupted_at(place: int, call: Callable[[], object]) -> bool:

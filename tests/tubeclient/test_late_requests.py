@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.tubeclient.consuming import Bench, Client
-from tubeclient.errors import StalePack, TransportError
+from tests.tubeclient.interrupting import interrupted_in
+from tubeclient.errors import ProtocolError, StalePack, TransportError
+from tubeclient.flows.effects import Flow, Receive, Send, SendAll
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Lost
 from tubeclient.wire.methods import Method
@@ -107,6 +110,88 @@ def test_a_fetch_that_was_open_when_its_partition_was_lost_moves_nobody(bench: B
     bench.simulation.run(2 * LATE_MS)
     client.confirm(second)
     assert first.bodies + second.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_fetch_whose_sending_was_interrupted_is_not_noted_on_top_of_a_pack(bench: Bench, client: Client) -> None:
+    """Nobody knows if it was sent. It may come when the next pack is out."""
+    bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)
+    get = client.consumption.get(timeout_ms=1_000)
+    bench.simulation.finish(interrupted_in(get, SendAll))
+    pack = client.get()
+    bench.send(40)
+    bench.simulation.run(LATE_MS)
+    client.confirm(pack)
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+@pytest.mark.parametrize("interrupted", ["sending", "sending without waiting", "waiting", "taking the answer"])
+def test_a_commit_that_was_interrupted_does_not_confirm_a_pack_that_is_out(
+    bench: Bench, interrupted: str, prefetch: int
+) -> None:
+    """With `prefetch`, a fetch leaves behind it."""
+    client = bench.connected(prefetch=prefetch)
+    pack = client.get()
+    bench.simulation.let_come_late(Method.COMMIT_OFFSET, LATE_MS)
+    call: Flow[Any] = client.consumption.confirm(pack, consumed=True)
+    if interrupted == "sending without waiting":
+        call = client.consumption.confirm_async(pack, consumed=True)
+    elif interrupted == "taking the answer":
+        client.confirm_async(pack)
+        bench.simulation.run(10)
+        call = client.consumption.get(timeout_ms=0)
+    bench.simulation.finish(interrupted_in(call, SendAll if "sending" in interrupted else Receive))
+    again = client.get()
+    assert again.bodies == pack.bodies
+    bench.simulation.run(LATE_MS)
+    assert bench.committed(bench.key()) == 0
+    client.confirm(again)
+    assert again.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_registration_that_was_interrupted_moves_nobody(bench: Bench, client: Client) -> None:
+    bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
+    connect = client.registrations.connect(bench.view, bench.key(), BootstrapOffset.LATEST, timeout_ms=0)
+    bench.simulation.finish(interrupted_in(connect, Send))
+    pack = client.get()
+    bench.simulation.run(LATE_MS)
+    client.confirm(pack)
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_giving_back_that_was_interrupted_takes_nothing_from_who_has_come_again(bench: Bench, client: Client) -> None:
+    bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
+    disconnect = client.registrations.disconnect(bench.key(), wait_ms=0)
+    bench.simulation.finish(interrupted_in(disconnect, Send))
+    client.connect(bench.key(), timeout_ms=1_000)
+    pack = client.get()
+    bench.simulation.run(LATE_MS)
+    client.confirm(pack)
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_fetch_may_come_late_if_what_came_instead_of_its_answer_is_not_tubemq(bench: Bench, client: Client) -> None:
+    """Nobody knows if the broker had the fetch when it wrote that."""
+    bench.simulation.why_it_broke = ProtocolError("wrong begin token")
+    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS)
+    pack = client.get(timeout_ms=10_000)
+    bench.send(40)
+    bench.simulation.run(4 * LATE_MS)
+    client.confirm(pack)
+    assert pack.bodies + client.drain() == bench.of(bench.key())
+
+
+def test_a_commit_may_come_late_if_what_came_instead_of_its_answer_is_not_tubemq(bench: Bench, client: Client) -> None:
+    bench.simulation.why_it_broke = ProtocolError("wrong begin token")
+    bench.simulation.let_come_late(Method.COMMIT_OFFSET, LATE_MS)
+    pack = client.get()
+    with pytest.raises(StalePack):
+        client.confirm(pack)
+    again = client.get()
+    bench.simulation.run(LATE_MS)
+    assert bench.committed(bench.key()) == 0
+    client.confirm(again)
+    assert again.bodies + client.drain() == bench.of(bench.key())
 
 
 def test_a_late_registration_moves_nobody(bench: Bench, client: Client) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tubeclient.errors import (
     ClientClosed,
     PartitionTaken,
+    ProtocolError,
     RegistrationLost,
     StalePack,
     TransportError,
@@ -73,6 +74,7 @@ class Consumption:
             while True:
                 self._registrar.check_open()
                 yield from self._settle()
+                yield from self._registrar.wake_after_interrupts()
                 delivery, found = yield from self.fetching.next_pack()
                 if delivery is not None:
                     return delivery
@@ -101,7 +103,10 @@ class Consumption:
             self._committing.discard(holding)
             yield Notify(CHANGED)
             raise
-        finally:  # even if the caller was interrupted
+        except BaseException:
+            self._commit_interrupted(holding)
+            raise
+        finally:
             self._committing.discard(holding)
         yield Notify(CHANGED)
         return position
@@ -117,6 +122,9 @@ class Consumption:
             delivery.settled = True
             holding.commits(now)
             self._unsettled[holding] = yield from self._send(holding, delivery, consumed, now)
+        except BaseException:
+            self._commit_interrupted(holding)
+            raise
         finally:
             if holding not in self._unsettled:
                 self._committing.discard(holding)
@@ -158,9 +166,18 @@ class Consumption:
                 yield from self._outcome(holding, commit)
             except TubeError as error:
                 yield Emit(Unconfirmed(commit.delivery, error))
+            except BaseException:
+                self._commit_interrupted(holding)
+                raise
             finally:
                 self._committing.discard(holding)
             yield Notify(CHANGED)
+
+    def _commit_interrupted(self, holding: Holding) -> None:
+        """The caller was interrupted, and the commit may come late. Not if its pack is still out: then it was not sent.
+        If a fetch follows it, that one's answer comes after it."""
+        if holding.phase is Phase.IDLE:
+            self._registrar.note_interrupted(holding)
 
     def _send(self, holding: Holding, delivery: Delivery, consumed: bool, now_ms: float) -> Flow[_Commit]:
         """Send a commit, and in the same write the next fetch, of any partition of that broker: the caller will come
@@ -192,7 +209,7 @@ class Consumption:
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
         except TubeError as error:
             self._registrar.plan.counts.failed(key.topic, error)
-            if isinstance(error, TransportError | RegistrationLost):
+            if isinstance(error, TransportError | ProtocolError | RegistrationLost):
                 return (yield from self._find_out(holding, commit, error))
             if isinstance(error, PartitionTaken):
                 yield from self._registrations.lose(holding, error)
@@ -213,11 +230,12 @@ class Consumption:
         """
         while holding.phase is Phase.REGISTERING and holding.is_under(commit.lease):  # another thread does it
             yield Sleep(WAIT_SLICE_MS, CHANGED)
-        if holding.is_under(commit.lease) and holding.phase is not Phase.GONE and isinstance(error, TransportError):
+        held = holding.is_under(commit.lease) and holding.phase is not Phase.GONE
+        if held and not isinstance(error, RegistrationLost):
             yield from self._registrar.note_unanswered(holding)
             try:
                 position = yield from self._registrations.find_out(holding)
-            except TransportError as further:
+            except (TransportError, ProtocolError) as further:
                 yield from self._registrar.line_down(holding.line, further)
                 raise error from None
             except TubeError as refusal:
@@ -226,6 +244,6 @@ class Consumption:
             if position > commit.delivery.start or not commit.consumed:
                 return position
             raise StalePack(partition=str(holding.key)) from error
-        if holding.is_under(commit.lease) and holding.phase is not Phase.GONE:
+        if held:
             yield from self._registrations.rejoin(holding)
         raise StalePack(partition=str(holding.key)) from error

@@ -19,6 +19,7 @@ from tubeclient.errors import (
     NotAvailable,
     NothingToRead,
     PartitionTaken,
+    ProtocolError,
     RegistrationLost,
     SpeedLimited,
     TransportError,
@@ -162,6 +163,7 @@ class Fetching:
                 raise
             return []
         except BaseException:  # the caller was interrupted
+            self._registrar.note_interrupted(holding)
             holding.fetch_given_up(fetch)
             raise
 
@@ -350,6 +352,8 @@ class Fetching:
             closed = isinstance(error, NotAvailable)
             first = _CLOSED_MS if closed else _TROUBLE_MS
             pause = backoff_ms(holding.failures, self._rng.random(), first_ms=first, limit_ms=8 * first)
+            if holding.asked and isinstance(error, ProtocolError):  # then it rests up to the next heartbeat
+                self._holdings.unanswered.add(holding.key)
             holding.refused(now + pause)
             yield Emit(Closed(holding.key) if closed else Trouble(holding.line.info, error))
         yield Notify(CHANGED)

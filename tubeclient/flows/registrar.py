@@ -107,6 +107,8 @@ class Registrar:
         self.left: dict[PartitionKey, Standing] = {}
         """Positions of partitions that were released without the broker's answer, or are being taken up again."""
         self._seen: set[PartitionKey] = set()
+        self._to_wake: set[str] = set()
+        """Signals that an interrupted call could not give."""
 
     def check_open(self) -> None:
         """Raise ClientClosed if the consumer was closed, or the error that ended it."""
@@ -124,6 +126,16 @@ class Registrar:
         again."""
         self.holdings.unanswered.add(holding.key)
         yield Notify(holding.line.signal)
+
+    def note_interrupted(self, holding: Holding) -> None:
+        """A call was interrupted that has sent a request, or may have. It may come late, as without an answer."""
+        self.holdings.unanswered.add(holding.key)
+        self._to_wake.add(holding.line.signal)
+
+    def wake_after_interrupts(self) -> Flow[None]:
+        """Have the partitions of interrupted calls registered again now, not only at the next heartbeat."""
+        while self._to_wake:
+            yield Notify(self._to_wake.pop())
 
     def send(self, *outgoing: Outgoing) -> Flow[list[Ticket]]:
         """Send fetches and commits of one broker's partitions together, so that no registration overtakes them."""
@@ -197,6 +209,7 @@ class Registrar:
             raise
         except BaseException:  # the next fetch shows the group's position
             if holding.phase is Phase.REGISTERING:
+                self.note_interrupted(holding)
                 holding.lost_track()
             raise
 
@@ -287,14 +300,14 @@ class Registrar:
         request = self.reader(holding.key).unregister(holding.key)
         try:
             return (yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request))
-        except TubeError:
+        except BaseException:  # or interrupted
             self.holdings.unanswered.add(holding.key)
             raise
 
     def _ask(self, holding: Holding, request: broker_pb2.RegisterRequestC2B) -> Flow[Any]:
         try:
             answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
-        except TubeError:
+        except BaseException:  # or interrupted
             self.holdings.unanswered.add(holding.key)
             self._perhaps_registered.add(holding.key)
             raise
