@@ -18,7 +18,7 @@ import pytest
 import tubeclient
 from tubeclient import flows
 from tubeclient.errors import TubeError
-from tubeclient.flows.effects import Emit, Flow, Receive, Send, SendAll
+from tubeclient.flows.effects import Effect, Emit, Flow, Receive
 
 __all__ = ["interrupted", "interrupted_at", "interrupted_at_check", "interrupted_in"]
 
@@ -55,12 +55,17 @@ def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
     return True
 
 
-def interrupted_in(flow: Flow[Any], kind: type[Send | SendAll | Receive]) -> Flow[None]:
-    """Run a flow and interrupt it in its first effect of this kind. What is sent there leaves nonetheless; an answer is
-    not taken."""
+def interrupted_in(flow: Flow[Any], kind: type[Effect]) -> Flow[None]:
+    """Run a flow and interrupt it in its first effect of this kind. What is sent or emitted there is so nonetheless; an
+    answer is not taken."""
     effect = next(flow)
     while not isinstance(effect, kind):
-        effect = flow.send((yield effect))
+        try:
+            result = yield effect
+        except TubeError as error:
+            effect = flow.throw(error)
+        else:
+            effect = flow.send(result)
     if kind is not Receive:
         yield effect
     flow.close()

@@ -248,13 +248,13 @@ class Registrar:
         Open requests are forgotten. How far a fetch moved the group is not known then, so the next fetch repeats it.
         """
         line.up = False
-        yield Emit(Trouble(line.info, error))
         for holding in self.holdings.of_line(line):
             if holding.is_registered and holding.phase in (Phase.FETCHING, Phase.REGISTERING):
                 self.holdings.unanswered.add(holding.key)
                 holding.lost_track()
         yield Notify(CHANGED)
         yield Notify(line.signal)
+        yield Emit(Trouble(line.info, error))  # last: the caller may be interrupted here
 
     def _try(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
         yield from self._end_life(holding, deadline)
