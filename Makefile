@@ -37,9 +37,9 @@ chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything ar
 test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs some in one process
 	$(BIN)/python -m pytest $(PARALLEL) --durations 20 $(PYTEST_ARGS)
 
-# Many of these tests wait for a socket: two cores take four processes.
+# Many of these tests wait for a socket: two cores take six processes.
 test-fast: $(STAMPS)/packages $(STAMPS)/protoc $(STAMPS)/prometheus ## Run the tests that need neither Spark, Apache's servers nor a browser, with fewer generated examples
-	$(BIN)/python -m pytest $(PARALLEL) -n 4 --hypothesis-profile fast --durations 20 -m "not spark and not apache and not browser" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -n 6 --hypothesis-profile fast --durations 20 -m "not spark and not apache and not browser" $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Check for likely mistakes and for the common style
 	$(BIN)/ruff check .
