@@ -95,9 +95,15 @@ def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes]
         time.sleep(0.2)
 
 
-def wait_for_end(child: subprocess.Popen[bytes], name: str) -> None:
-    """Wait for a process to end with 0."""
-    wait_for("its end", lambda: child.poll() == 0, child, name)
+def wait_for_end(child: subprocess.Popen[bytes], name: str, batches: Batches) -> None:
+    """Wait for a run to end with 0; prints its batches."""
+
+    def ended() -> bool:
+        over = child.poll() == 0
+        batches.rows()
+        return over
+
+    wait_for("its end", ended, child, name)
 
 
 def _bytes_written() -> int:
@@ -116,7 +122,10 @@ def send(master: str, packs: list[bytes]) -> float:
         for first in range(0, len(packs), _SLICE):
             some = packs[first : first + _SLICE]
             for result in producer.submit_many(TOPIC, some, tag=STREAM, attributes={"msgEnType": "2"}):
-                result.result(timeout=_STILL_SECONDS)
+                try:
+                    result.result(timeout=_STILL_SECONDS)
+                except Exception as error:
+                    raise DemoError(f"sending failed: {error}") from error
     return time.monotonic() - started
 
 
@@ -164,9 +173,10 @@ class Batches:
         """How many rows the run has written; prints what is new."""
         events = read_progress(self._path)
         for event in events[self._told :]:
+            behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
             say(
-                f"  batch {event['batch_id']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; at most"
-                f" {event['rows_behind']:,} messages behind"
+                f"  batch {event['batch_id']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; messages"
+                f" behind: {behind}"
             )
         self._told = len(events)
         return events[-1]["total_rows"] if events else 0
@@ -216,11 +226,16 @@ def demonstrate() -> list[Check]:
             wait_for("its query ran", (OUTPUT / "checkpoint-1" / "metadata").exists, job, "ingest-1")
             running_since = datetime.now(UTC)
             first = Batches(1)
-            wait_for("it was halfway", lambda: first.rows() >= STOP_AFTER_ROWS, job, "ingest-1")
+
+            def far_enough() -> bool:
+                if sent.done():
+                    sent.result()  # raises what went wrong
+                return first.rows() >= STOP_AFTER_ROWS
+
+            wait_for("it was halfway", far_enough, job, "ingest-1")
             say("SIGINT to the job, which ends after the running batch")
             job.send_signal(signal.SIGINT)
-            wait_for_end(job, "ingest-1")
-            first.rows()
+            wait_for_end(job, "ingest-1", first)
         say(f"run 1: {last_line('ingest-1')}")
         resume = prove_resume(OUTPUT / "offsets", GROUP, OUTPUT / "table", OUTPUT / "bad_records")
         say(f"the offsets table: {resume.detail}")
@@ -228,9 +243,7 @@ def demonstrate() -> list[Check]:
 
         with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
             say("`tubeclient ingest` again, with checkpoint 2, which is new")
-            second = Batches(2)
-            wait_for("its end", lambda: second.rows() >= 0 and job.poll() == 0, job, "ingest-2")
-            second.rows()
+            wait_for_end(job, "ingest-2", Batches(2))
         say(f"run 2: {last_line('ingest-2')}")
 
         web_addresses = {b["brokerId"]: f"127.0.0.1:{b['webPort']}" for b in addresses["brokers"]}
