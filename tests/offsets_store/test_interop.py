@@ -16,6 +16,7 @@ from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tests.spark_confs import spark_confs
 from tubeclient.keys import PartitionKey
 
 if TYPE_CHECKING:
@@ -121,13 +122,8 @@ def test_delta_spark_cleans_up(
     ) as caught:
         by_spark.maintain(0)
     assert "\n" not in str(caught.value)
-    for name, value in confs.items():
-        delta_spark.conf.set(name, value)
-    try:
+    with spark_confs(delta_spark, confs):
         assert by_spark.maintain(0) == 2
-    finally:
-        for name in confs:
-            delta_spark.conf.unset(name)
     assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
     assert list(Path(uri, "_delta_log").glob("*.checkpoint*.parquet"))
     assert run.record(at({FIRST: 280})) is True

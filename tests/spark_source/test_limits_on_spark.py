@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_source.offsets.offsets import Offsets
+from tests.spark_confs import spark_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream
 from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
@@ -152,17 +153,13 @@ def test_the_limit_is_dealt_by_what_is_behind(delta_spark: SparkSession, plain_f
 # Waiting for rows
 
 
-def test_a_batch_waits_for_the_fewest_rows(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_batch_waits_for_the_fewest_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     # Idle triggers are reported each 10 s otherwise; the report shows that the source has seen rows and left them.
     report_each = "spark.sql.streaming.noDataProgressEventInterval"
-    delta_spark.conf.set(report_each, "100")
-    request.addfinalizer(lambda: delta_spark.conf.unset(report_each))
     feed.send(50)
     sink = Batches()
     frame = stream(delta_spark, feed.options(startingOffsets="earliest", minOffsetsPerTrigger=100))
-    with running(frame, tmp_path / "checkpoint", sink) as query:
+    with spark_confs(delta_spark, {report_each: "100"}), running(frame, tmp_path / "checkpoint", sink) as query:
 
         def left() -> int:
             """Rows that the last idle trigger saw and left."""
