@@ -19,6 +19,7 @@ from tubeclient.time_zones import zone_named
 __all__ = [
     "boolean",
     "choice",
+    "columns",
     "duration_ms",
     "file",
     "filters",
@@ -131,6 +132,14 @@ def topic(value: str) -> str:
     if len(found) != 1:
         raise ValueError(f"is {value!r}; write one topic, or omit the option and name topics in the column topic")
     return found[0]
+
+
+def columns(value: str) -> tuple[str, ...]:
+    """Names of columns separated by commas, each once, in the given order; which there are depends on other options."""
+    names = [name.strip() for name in text(value).split(",")]
+    if not all(names):
+        raise ValueError(f"is {value!r}; write names of columns separated by commas, as in value, messageTime")
+    return tuple(dict.fromkeys(names))
 
 
 def boolean(value: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_source.options import parsers as to
-from spark_source.options.option import option
+from spark_source.options.option import option, optional
 
 __all__ = ["PayloadOptions", "RowOptions"]
 
@@ -44,4 +44,13 @@ class RowOptions(PayloadOptions):
         "false",
         "Add the column `attributes map<string,string>`: what the producer attached besides tag and time. With "
         "`payload` `inlong` or `auto` also `recordAttributes`: those of the record.",
+    )
+    columns: tuple[str, ...] = optional(
+        "columns",
+        to.columns,
+        (),
+        "all",
+        "The only columns of the rows, as `value` or `value, messageTime`, in the order of the table of columns. Spark "
+        "does not tell a Python source which columns a query uses, so each column costs executors time until it is "
+        "left out here.",
     )

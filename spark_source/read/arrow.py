@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -73,7 +74,9 @@ class PackDecoder:
         if rows.payload != "raw":
             from spark_source.read.records import RecordRows  # costs workers time, which raw messages need not pay
 
-            self._records = RecordRows(rows, streams, ZoneInfo(time_zone))
+            # What tells of a bad message comes from its row.
+            of_records = replace(rows, columns=()) if rows.bad_messages == "keep" else rows
+            self._records = RecordRows(of_records, streams, ZoneInfo(time_zone))
         self.missing: Counter[PartitionKey] = Counter()
         """Messages missing from packs with known offsets, where that is no error."""
         self.corrupt: tuple[Pack, int, str] | None = None

@@ -16,8 +16,10 @@ from tubeclient.inlong import RecordColumns, RecordDecoder
 
 __all__ = ["RecordRows"]
 
+_OF_PARTITIONS: Final = ("topic", "partitionKey", "brokerId", "partition")
+"""Columns that are the same for a whole partition."""
 _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "attributes")
-"""Columns that records have from their message. Those before are the same for a whole partition."""
+"""Columns that records have from their message."""
 
 
 class RecordRows:
@@ -36,13 +38,12 @@ class RecordRows:
         self._keep_bad = rows.bad_messages == "keep"
         self._streams = pa.array(sorted(streams), pa.string())
         self._decoder = RecordDecoder(rows.payload, zone=zone)
-        self._time_type = self.schema.field("dataTime").type
 
     def of(self, messages: pa.RecordBatch, same: Callable[[int], list[pa.Array]]) -> Iterator[pa.RecordBatch]:
         """Yield the records of messages, in order; bad messages apart from them.
 
-        `same` returns the first columns for so many rows. CorruptMessage, with the row in `number`: a message cannot be
-        parsed, and bad ones are not kept.
+        `same` returns the columns `_OF_PARTITIONS` for so many rows. CorruptMessage, with the row in `number`: a
+        message cannot be parsed, and bad ones are not kept.
         """
         good = messages
         if self._keep_bad and messages.column("badReason").null_count < messages.num_rows:
@@ -69,12 +70,11 @@ class RecordRows:
         self, messages: pa.RecordBatch, columns: RecordColumns, same: Callable[[int], list[pa.Array]]
     ) -> pa.RecordBatch:
         count = len(columns.bodies)
-        times_us = pc.multiply(columns.data_times_ms, 1_000)
         own = {
             "value": columns.bodies,
             "inlongGroupId": columns.group_ids,
             "inlongStreamId": columns.stream_ids,
-            "dataTime": times_us.cast(self._time_type),
+            "dataTime": pc.multiply(columns.data_times_ms, 1_000),
             "recordIndex": columns.record_indexes,
         }
         if "recordAttributes" in self.schema.names:
@@ -92,9 +92,12 @@ class RecordRows:
         self, messages: pa.RecordBatch, own: dict[str, pa.Array], count: int, same: Callable[[int], list[pa.Array]]
     ) -> pa.RecordBatch:
         """Columns of the partition, of `own`, of the messages; null where none of these has them."""
-        arrays = [column.slice(0, count) for column in same(count)]
-        for field in list(self.schema)[len(arrays) :]:
-            if field.name in own:
+        of_partition = dict(zip(_OF_PARTITIONS, same(count), strict=True))
+        arrays = []
+        for field in self.schema:
+            if field.name in of_partition:
+                arrays.append(of_partition[field.name].slice(0, count))
+            elif field.name in own:
                 arrays.append(own[field.name].cast(field.type))
             elif field.name in _OF_MESSAGES:
                 arrays.append(messages.column(field.name))

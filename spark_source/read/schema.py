@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.types import (
@@ -27,18 +28,31 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "Column", "arrow_schema", "check_schema", "spark_schema"]
 
 
+class _Rows(NamedTuple):
+    """Which rows have a column."""
+
+    given: str
+    """The options that make them, for texts."""
+    fit: Callable[[RowOptions], bool]
+
+
+_ALL: Final = _Rows("any options", lambda _: True)
+_RECORDS: Final = _Rows("payload=inlong or payload=auto", lambda rows: rows.payload != "raw")
+_KEPT: Final = _Rows("badMessages=keep", lambda rows: rows.bad_messages == "keep")
+_ATTRIBUTES: Final = _Rows("includeAttributes=true", lambda rows: rows.include_attributes)
+_BOTH: Final = _Rows(
+    f"{_ATTRIBUTES.given} and {_RECORDS.given}", lambda rows: _ATTRIBUTES.fit(rows) and _RECORDS.fit(rows)
+)
+
+
 class Column(NamedTuple):
     """One column of the rows; nullable for Spark."""
 
     name: str
     kind: DataType
     doc: str
-    wanted: Callable[[RowOptions], bool] = lambda _: True
-    """Whether rows have it."""
-
-
-def _of_records(rows: RowOptions) -> bool:
-    return rows.payload != "raw"
+    of: _Rows = _ALL
+    """Which rows have it."""
 
 
 _TEXTS: Final = MapType(StringType(), StringType())
@@ -62,44 +76,73 @@ COLUMNS: Final = (
         "The time that the producer attached, to the minute; null without one. Read in the zone `messageTimeZone`.",
     ),
     Column("value", BinaryType(), "The message's body, or the record's."),
-    Column("inlongGroupId", StringType(), "The record's InLong group; null if not from InLong.", _of_records),
-    Column("inlongStreamId", StringType(), "The record's InLong stream; null if not from InLong.", _of_records),
+    Column("inlongGroupId", StringType(), "The record's InLong group; null if not from InLong.", _RECORDS),
+    Column("inlongStreamId", StringType(), "The record's InLong stream; null if not from InLong.", _RECORDS),
     Column(
         "dataTime",
         TimestampType(),
         "The record's own time, to the millisecond; null without one. Text is read in the zone `messageTimeZone`.",
-        _of_records,
+        _RECORDS,
     ),
     Column(
         "recordIndex",
         IntegerType(),
         "The record's place in its message, from 0. With partitionKey and messageId it identifies the record.",
-        _of_records,
+        _RECORDS,
     ),
     Column(
         "badReason",
         StringType(),
         "Only with `badMessages=keep`: why the message is bad; null for all others.",
-        lambda rows: rows.bad_messages == "keep",
+        _KEPT,
     ),
     Column(
         "attributes",
         _TEXTS,
         "Only with `includeAttributes`: what the producer attached besides tag and time.",
-        lambda rows: rows.include_attributes,
+        _ATTRIBUTES,
     ),
     Column(
         "recordAttributes",
         _TEXTS,
         "Only with `includeAttributes`: the attributes of the record.",
-        lambda rows: rows.include_attributes and _of_records(rows),
+        _BOTH,
     ),
 )
 
 
 def spark_schema(rows: RowOptions) -> StructType:
-    """Return the schema of the rows."""
-    return StructType([StructField(column.name, column.kind) for column in COLUMNS if column.wanted(rows)])
+    """Return the schema of the rows. Raises ConfigurationError if `rows.columns` names others."""
+    there = [column for column in COLUMNS if column.of.fit(rows)]
+    if rows.columns:
+        names = _names_of(rows.columns, there)
+        if rows.bad_messages == "keep" and "badReason" not in names:
+            raise ConfigurationError(
+                "with badMessages=keep bad messages are rows too, and option columns lacks badReason, which tells them "
+                "from the others; add it",
+            )
+        there = [column for column in there if column.name in names]
+    return StructType([StructField(column.name, column.kind) for column in there])
+
+
+def _names_of(given: Iterable[str], there: Sequence[Column]) -> set[str]:
+    """The names of given columns, which may have any case, as in Spark."""
+    names = {column.name.lower(): column.name for column in there}
+    for name in given:
+        if name.lower() in names:
+            continue
+        known = next((column for column in COLUMNS if column.name.lower() == name.lower()), None)
+        if known is not None:
+            raise ConfigurationError(
+                f"option columns names {known.name}, which rows have only with {known.of.given}",
+                condition="INVALID_OPTION_VALUE",
+            )
+        nearest = difflib.get_close_matches(name.lower(), names, n=1)
+        hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"
+        raise ConfigurationError(
+            f"option columns names {name!r}, which is no column; {hint}", condition="INVALID_OPTION_VALUE"
+        )
+    return {names[name.lower()] for name in given}
 
 
 def arrow_schema(rows: RowOptions) -> pyarrow.Schema:

@@ -37,6 +37,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     from spark_source.read.arrow import PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
     from spark_source.read.kept_messages import KeptMessages
+    from spark_source.read.schema import arrow_schema
     from tubeclient.errors import CorruptMessage
     from tubeclient.flows.corrupt_place import corrupt_message
     from tubeclient.present_brokers import present_brokers
@@ -67,6 +68,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         store_sizes=task.store_sizes,
     )
 
+    names = arrow_schema(options).names
     wanted = [
         WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic)) for one in task.ranges
     ]
@@ -75,14 +77,14 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         with closing(reader.read_all(wanted)) as found:
             for number, packs in gathered(found):
                 one = wanted[number]
-                yield from decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters)
+                for batch in decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters):
+                    if options.bad_messages == "keep":
+                        kept.note(batch)
+                    yield batch.select(names) if options.columns else batch
 
     kept = KeptMessages()
     try:
-        for batch in regroup(batches()):
-            if options.bad_messages == "keep":
-                kept.note(batch)
-            yield batch
+        yield from regroup(batches())
     except CorruptMessage as error:
         told = error
         if decoder.corrupt is None and error.number is None:

@@ -55,6 +55,9 @@ def test_a_batch_read_of_records(delta_spark: SparkSession, feed: Feed) -> None:
         ("g", name, 1_700_000_000_000 + number, name) for name in ("clicks", "views") for number in range(20)
     }
     assert texts(batch(delta_spark, feed.options(payload="inlong", streams="views"))) == sorted(sent[1000:])
+    bodies = batch(delta_spark, feed.options(payload="inlong", streams="views", columns="value"))
+    assert bodies.columns == ["value"]
+    assert texts(bodies) == sorted(sent[1000:])
 
 
 def test_a_stream_of_records_counts_messages(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from spark_source.options.given import parse_options
 from spark_source.options.option import Masked
 from spark_source.options.parsers import duration_ms
+from spark_source.options.source_options import SourceOptions
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
@@ -125,7 +126,7 @@ class IngestSettings:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
         _ = self.interval_ms
         object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
-        parse_options(self.options(self.fallback))
+        self._check_columns(parse_options(self.options(self.fallback)))
         _ = self.former_master_servers
         strange = sorted(set(self.begin_anew).difference(self.topics))
         if strange:
@@ -150,6 +151,20 @@ class IngestSettings:
                     "records need a table of their own"
                 )
         _ = self.bad_share
+
+    def _check_columns(self, given: SourceOptions) -> None:
+        """A record that cannot be parsed is told, or kept, by its place and its bytes."""
+        has_schema = self.records.schema is not None or self.records.schema_from_inlong is not None
+        if not given.columns or not (has_schema or self.bad_records is not None):
+            return
+        needed = ("topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw"))
+        present = {name.lower() for name in given.columns}
+        missing = [name for name in needed if name.lower() not in present]
+        if missing:
+            raise ConfigurationError(
+                f"the source's option columns lacks {', '.join(missing)}, which records are read by, and bad ones named"
+                " by; add them"
+            )
 
     @property
     def bad_share(self) -> BadShare | None:

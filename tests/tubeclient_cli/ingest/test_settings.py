@@ -163,6 +163,17 @@ def test_bad_records_are_kept_by_the_source_unless_the_user_says_otherwise() -> 
     assert "badMessages" not in load_settings(None, NEEDED).options("earliest")
 
 
+def test_columns_hold_what_records_are_read_by() -> None:
+    some = {"columns": "value, messageTime"}
+    assert load_settings(None, {**NEEDED, "source_options": some}).source_options == some
+    typed = {"format": "json", "schema": "id BIGINT, name STRING"}
+    for more in (typed, {"bad_records": "/bad"}):
+        with pytest.raises(ConfigurationError, match="columns lacks topic, partitionKey, messageId, recordIndex, wh"):
+            load_settings(None, {**NEEDED, **more, "source_options": {**some, "payload": "inlong"}})
+    enough = {"columns": "TOPIC,partitionKey,messageId,value"}
+    assert load_settings(None, {**NEEDED, **typed, "source_options": enough}).source_options == enough
+
+
 def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
     for text, allowed in (("7", 7), ('"7"', 7), ('"5%"', 10)):
         settings = load_settings(
