@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from spark_source.boundary import as_one_line
+from spark_source.boundary import as_one_line, is_worker_of
 from spark_source.sent import SentToTasks
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ class TubeSource(SentToTasks, DataSource):
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
-        from spark_source.stream.batch_reader import TubeBatchReader
+        from spark_source.stream.batch_reader import PUSHING_MODULE, PushingBatchReader, TubeBatchReader
 
         options = self._read_options()
         check_schema(schema, options)
         options.check_batch()
         self._planned = True
-        return TubeBatchReader(options)
+        return (PushingBatchReader if is_worker_of(PUSHING_MODULE) else TubeBatchReader)(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -48,6 +48,16 @@ class BatchOptions:
         "What to do if the brokers no longer hold messages that should be read: `true` ends the query with an error "
         "that names partition and range; `false` logs a warning with the number of lost messages and goes on.",
     )
+    message_time_disorder_ms: int | None = optional(
+        "messageTimeDisorder",
+        to.duration_ms(0),
+        None,
+        "unknown",
+        "How much older, by `messageTime`, a message may be than any before it in its partition. With it a filter on "
+        "`messageTime` reads only the range of offsets where such messages can be; a message that is older still may "
+        "be missing then. Without it all is read.",
+        only="batch",
+    )
 
     def check_limits(self) -> None:
         """Raise ConfigurationError if no batch could keep both limits."""

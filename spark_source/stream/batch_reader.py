@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_source.boundary import as_one_line, passed_on
 from spark_source.options.source_options import SourceOptions
+from spark_source.plan.pushed import EVERYTHING, Pushed
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
 from spark_source.sent import SentToTasks
@@ -21,11 +22,16 @@ if TYPE_CHECKING:
     import pyarrow
 
     from spark_source.cluster.cluster import Cluster, Lookup
+    from spark_source.offsets.offsets import Offsets
     from spark_source.progress.progress_table import ProgressTable
+    from spark_source.stream.snapshot import Layout
     from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
 
-__all__ = ["TubeBatchReader", "plan_batch"]
+__all__ = ["PUSHING_MODULE", "PushingBatchReader", "TubeBatchReader", "plan_batch"]
+
+PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module of the process in which Spark asks a reader for `pushFilters`, if that is switched on."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +41,7 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._matching = EVERYTHING
 
     def __getstate__(self) -> dict[str, Any]:
         """For the tasks, which need no access to the offsets table."""
@@ -51,6 +58,7 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
                 self._options,
                 TubeCluster(client_settings(self._options), self._options, self._options.bad_messages),
                 progress,
+                self._matching,
             )
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -58,8 +66,23 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
         return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
 
-def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
-    """Return the tasks of a batch read, for the cluster as it is now.
+class PushingBatchReader(TubeBatchReader):
+    """A reader for Spark's filters. Apart, because unless `spark.sql.python.filterPushdown.enabled` is set, Spark
+    ends a query whose reader has this method."""
+
+    @as_one_line()
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        from spark_source.plan.pushed import pushed
+
+        self._matching, unsure = pushed(filters)
+        self._options = _with_tags(self._options, self._matching.tags)
+        return unsure
+
+
+def plan_batch(
+    options: SourceOptions, cluster: Cluster, progress: ProgressTable, matching: Pushed = EVERYTHING
+) -> list[ReadTask]:
+    """Return the tasks of a batch read, for the cluster as it is now; without ranges in which nothing is `matching`.
 
     DataLoss: the start is before the brokers' first offset. ConfigurationError: the end is outside of the brokers'
     data, or before the start. ConnectError: a broker does not answer for `retryLimit`. A batch read is always complete,
@@ -68,10 +91,8 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     from spark_source.cluster.cluster import check_scope, default_node_count
     from spark_source.plan.assigning import PartitionAssignment
     from spark_source.plan.batch_plan import BatchPlan
-    from spark_source.plan.losses import data_loss, find_lost
     from spark_source.plan.planning import entries_by_partition
     from spark_source.stream.batch_tasks import tasks_of
-    from spark_source.stream.beginning import OffsetFinder, beginning
     from spark_source.stream.snapshot import Layout
 
     view = cluster.fetch_view()
@@ -81,19 +102,40 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
         _log.warning("no topic matches subscribePattern; nothing is read")
     lookup = cluster.lookup()
     try:
-        bounds = _bounds_of_all(lookup, layout.view_read)
-        finder = OffsetFinder(lookup, options.place_rules)
-        start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
-        lost = find_lost(start, bounds)
-        if lost:
-            # A loss counts only if a second look confirms it.
-            suspected = {one.identity for one in lost}
-            bounds = _bounds_of_all(lookup, layout.view_read)
-            lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
-        to_latest = OffsetFinder(lookup, options.place_rules._replace(unmatched="latest"))
-        end = to_latest.find(options.end, layout.configured, layout.view_read, bounds)
+        start, end = _start_and_end(options, layout, lookup, progress, matching)
     finally:
         lookup.close()
+    assigned = PartitionAssignment.of(
+        options.assignment_strategy,
+        list(layout.configured),
+        options.source_count or default_node_count(len(layout.configured), options.readers_per_partition),
+        replace(options.assignment_hints, previous={}, lag=entries_by_partition(start, end)),
+    )
+    plan = BatchPlan.of(start, end, assigned, options.takeover)
+    _log.info("batch read planned: %s", plan)
+    return tasks_of(plan, view, options, options.slicing)
+
+
+def _start_and_end(
+    options: SourceOptions, layout: Layout, lookup: Lookup, progress: ProgressTable, matching: Pushed
+) -> tuple[Offsets, Offsets]:
+    from spark_source.plan.losses import data_loss, find_lost
+    from spark_source.plan.offset_rule import OffsetRule
+    from spark_source.stream.batch_tasks import offset_rules
+    from spark_source.stream.beginning import OffsetFinder, beginning
+    from spark_source.stream.narrowed import narrowed
+
+    bounds = _bounds_of_all(lookup, layout.view_read)
+    finder = OffsetFinder(lookup, options.place_rules)
+    start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
+    lost = find_lost(start, bounds)
+    if lost:
+        # A loss counts only if a second look confirms it.
+        suspected = {one.identity for one in lost}
+        bounds = _bounds_of_all(lookup, layout.view_read)
+        lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
+    to_latest = OffsetFinder(lookup, options.place_rules._replace(unmatched="latest"))
+    end = to_latest.find(options.end, layout.configured, layout.view_read, bounds)
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "
@@ -117,15 +159,24 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
             f"endingOffsets {end[key]} of partition {key} is before its start at {start[key]}; swap or move them",
             condition="INVALID_OPTION_VALUE",
         )
-    assigned = PartitionAssignment.of(
-        options.assignment_strategy,
-        list(layout.configured),
-        options.source_count or default_node_count(len(layout.configured), options.readers_per_partition),
-        replace(options.assignment_hints, previous={}, lag=entries_by_partition(start, end)),
-    )
-    plan = BatchPlan.of(start, end, assigned, options.takeover)
-    _log.info("batch read planned: %s", plan)
-    return tasks_of(plan, view, options, options.slicing)
+    if matching == EVERYTHING:
+        return start, end
+    known = {store for store, rule in offset_rules(options, end, layout.view).items() if rule is OffsetRule.ALWAYS}
+    return narrowed(start, end, matching, known, options, lookup, layout.view_read, bounds)
+
+
+def _with_tags(options: SourceOptions, tags: frozenset[str] | None) -> SourceOptions:
+    """The options of a read in which brokers leave out other tags, where that changes no row: messages that are
+    filtered have no known offsets."""
+    from spark_source.read.schema import spark_schema
+    from tubeclient.names import checked_filters
+
+    if not tags or options.streams or options.filters or "offset" in spark_schema(options).names:
+        return options
+    try:
+        return replace(options, filters=checked_filters({topic: sorted(tags) for topic in options.topics}))
+    except ConfigurationError:  # no producer could write such a tag
+        return options
 
 
 def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:

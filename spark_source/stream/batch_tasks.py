@@ -14,7 +14,7 @@ from spark_source.plan.slicing import slices
 from tubeclient.keys import BrokerInfo, OffsetRange, StoreKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["tasks_of"]
+__all__ = ["offset_rules", "tasks_of"]
 
 
 def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, slicing: Slicing) -> list[ReadTask]:
@@ -22,7 +22,7 @@ def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, sli
 
     TubeError if the cluster no longer lists the broker of a range; ranges are never dropped silently.
     """
-    rules = _offset_rules(subscription, plan.end, view)
+    rules = offset_rules(subscription, plan.end, view)
 
     def rules_of(of_task: Sequence[OffsetRange]) -> dict[StoreKey, OffsetRule]:
         stores = {partition.store for partition, _, _ in of_task} if rules else set()
@@ -50,7 +50,7 @@ def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, sli
     ]
 
 
-def _offset_rules(subscription: Subscription, end: Offsets, view: ClusterView) -> Mapping[StoreKey, OffsetRule]:
+def offset_rules(subscription: Subscription, end: Offsets, view: ClusterView) -> Mapping[StoreKey, OffsetRule]:
     """Return the rule of each store whose messages' offsets can be known; other stores have no entry.
 
     A replay must give equal rows, but partitions may join a store between a batch's first run and its replay. So the

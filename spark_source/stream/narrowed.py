@@ -1,0 +1,86 @@
+"""A batch read's ranges, narrowed to what can match the filters that Spark pushed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from spark_source.cluster.cluster import Lookup
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.pushed import Pushed
+from tubeclient.errors import NoMessageTime
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.metadata import ClusterView
+
+__all__ = ["narrowed"]
+
+_MINUTE_US = 60_000_000
+
+_log = logging.getLogger(__name__)
+
+
+def narrowed(
+    start: Offsets,
+    end: Offsets,
+    pushed: Pushed,
+    known: Collection[StoreKey],
+    options: SourceOptions,
+    lookup: Lookup,
+    view: ClusterView,
+    bounds: Mapping[StoreKey, StoreBounds],
+) -> tuple[Offsets, Offsets]:
+    """Return start and end of the same partitions, without what cannot match `pushed`; `known` are the stores whose
+    messages' offsets are known. Raises TubeError if a broker must be asked for a time and does not answer."""
+    kept = [key for key in start if pushed.keeps(key)]
+    low: dict[PartitionKey, int] = {key: start[key] for key in kept}
+    high: dict[PartitionKey, int] = {key: end[key] for key in kept}
+    offsets = pushed.offsets
+    for key in kept:
+        if key.store in known:
+            if offsets.low is not None:
+                low[key] = max(low[key], -(-offsets.low // INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES)
+            if offsets.high is not None:
+                high[key] = min(high[key], offsets.high // INDEX_ENTRY_BYTES * INDEX_ENTRY_BYTES + INDEX_ENTRY_BYTES)
+    disorder_us = None if options.message_time_disorder_ms is None else options.message_time_disorder_ms * 1_000
+    if disorder_us is not None and not pushed.times_us.is_all:
+        try:
+            first, after = pushed.times_us.low, pushed.times_us.high
+            if first is not None:
+                # Before the found place is a message older than this, and before that one none newer by the disorder.
+                minute = -(-(first - disorder_us) // _MINUTE_US)
+                found = _places(lookup, view, kept, minute * _MINUTE_US, options, bounds)
+                low.update({key: max(low[key], high[key] if at is None else at) for key, at in found.items()})
+            if after is not None:
+                minute = (after + disorder_us) // _MINUTE_US + 1
+                found = _places(lookup, view, kept, minute * _MINUTE_US, options, bounds)
+                high.update({key: min(high[key], at) for key, at in found.items() if at is not None})
+        except NoMessageTime as error:
+            _log.info("a filter on messageTime does not narrow what is read: %s", error)
+    # A partition with nothing to read stays: a store's partitions decide whether offsets are known.
+    begins = {key: min(low[key], end[key]) if key in low else start[key] for key in start}
+    ends = {key: max(high[key], begins[key]) if key in high else start[key] for key in start}
+    _log.info(
+        "filters leave %d of %d partitions, and at most %d of %d messages",
+        sum(ends[key] > begins[key] for key in start),
+        len(begins),
+        sum(ends[key] - begins[key] for key in start) // INDEX_ENTRY_BYTES,
+        sum(end[key] - start[key] for key in start) // INDEX_ENTRY_BYTES,
+    )
+    return Offsets(begins), Offsets(ends)
+
+
+def _places(
+    lookup: Lookup,
+    view: ClusterView,
+    keys: Collection[PartitionKey],
+    time_us: int,
+    options: SourceOptions,
+    bounds: Mapping[StoreKey, StoreBounds],
+) -> Mapping[PartitionKey, int | None]:
+    """Of each partition a place that follows a message before this minute and precedes one that is not; None if no
+    message is so late."""
+    if time_us < 0 or not keys:
+        return {}
+    wanted = dict.fromkeys(keys, time_us // 1_000)
+    return lookup.offsets_at(view, wanted, time_zone=options.message_time_zone, bounds=bounds)

@@ -1,0 +1,117 @@
+"""Ranges that filters narrow have every message that can match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import datasource as spark
+
+from spark_source.cluster.pattern_membership import NOTHING
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.given import parse_options
+from spark_source.plan.pushed import Interval, Pushed, pushed
+from spark_source.stream.narrowed import narrowed
+from tubeclient.errors import NoMessageTime
+from tubeclient.keys import PartitionKey
+
+KEY = PartitionKey(1, "clicks", 0)
+MINUTE_US = 60_000_000
+DISORDER = 3
+FIRST = 29_000_000
+"""A minute since 1970."""
+
+
+def options(**more: str) -> Any:
+    return parse_options({"masterServers": "m:1", "consumerGroup": "g", "subscribe": "clicks", **more})
+
+
+@dataclass
+class Times:
+    """A lookup that gives any place between an older message and one that is not: brokers promise no more."""
+
+    minutes: list[int]
+    draw: Any
+
+    def offsets_at(self, view: Any, timestamps_ms: Mapping[PartitionKey, int], **_: Any) -> dict[PartitionKey, Any]:
+        found: dict[PartitionKey, Any] = {}
+        for key, at_ms in timestamps_ms.items():
+            older = [True, *(minute < at_ms // 60_000 for minute in self.minutes), False]
+            place = self.draw(st.sampled_from([at for at, (one, two) in enumerate(pairwise(older)) if one > two]))
+            found[key] = None if place == len(self.minutes) else place * 28
+        return found
+
+
+@st.composite
+def disordered(draw: st.DrawFn) -> list[int]:
+    """Minutes, of which none is older than one before it by more than DISORDER."""
+    minutes: list[int] = []
+    for _ in range(draw(st.integers(0, 12))):
+        newest = max(minutes, default=FIRST)
+        minutes.append(draw(st.integers(newest - DISORDER, newest + 4)))
+    return minutes
+
+
+@given(disordered(), st.integers(-6, 40), st.integers(-1, 20), st.data())
+def test_messages_of_the_times_are_within(minutes: list[int], low: int, more: int, data: st.DataObject) -> None:
+    wanted = Interval((FIRST + low) * MINUTE_US, (FIRST + low + more) * MINUTE_US)
+    sides = data.draw(st.sampled_from([wanted, Interval(wanted.low), Interval(None, wanted.high)]))
+    start, end = Offsets({KEY: 0}), Offsets({KEY: len(minutes) * 28})
+    asked = options(messageTimeDisorder=f"{DISORDER}m")
+    lookup: Any = Times(minutes, data.draw)
+    begin, stop = narrowed(start, end, Pushed(times_us=sides), (), asked, lookup, NOTHING, {})
+    assert 0 <= begin[KEY] <= stop[KEY] <= end[KEY]
+    for number, minute in enumerate(minutes):
+        if (sides.low or 0) <= minute * MINUTE_US <= (sides.high or minute * MINUTE_US):
+            assert begin[KEY] <= number * 28 < stop[KEY]
+
+
+def test_times_in_order_are_found_to_the_minute() -> None:
+    lookup: Any = Times([FIRST + number for number in range(100)], lambda among: among.elements[0])
+    both = narrowed(
+        Offsets({KEY: 0}),
+        Offsets({KEY: 2800}),
+        Pushed(times_us=Interval((FIRST + 20) * MINUTE_US, (FIRST + 29) * MINUTE_US)),
+        (),
+        options(messageTimeDisorder="0s"),
+        lookup,
+        NOTHING,
+        {},
+    )
+    assert [one[KEY] for one in both] == [20 * 28, 30 * 28]
+
+
+def test_without_a_known_disorder_or_times_all_is_read() -> None:
+    class Timeless:
+        def offsets_at(self, *_: Any, **__: Any) -> Any:
+            raise NoMessageTime("no times", partition=str(KEY))
+
+    wanted = Pushed(times_us=Interval(FIRST * MINUTE_US, FIRST * MINUTE_US))
+    start, end, lookup = Offsets({KEY: 0}), Offsets({KEY: 2800}), Timeless()
+    for asked in (options(), options(messageTimeDisorder="1m")):
+        assert narrowed(start, end, wanted, (), asked, lookup, NOTHING, {}) == (start, end)  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.booleans())
+def test_offsets_that_are_known_narrow(low: int, high: int, known: bool) -> None:
+    start, end = Offsets({KEY: 56}), Offsets({KEY: 280})
+    stores = {KEY.store} if known else set()
+    lookup: Any = None
+    begin, stop = narrowed(start, end, Pushed(offsets=Interval(low, high)), stores, options(), lookup, NOTHING, {})
+    read = set(range(begin[KEY], stop[KEY], 28))
+    whole = set(range(56, 280, 28))
+    assert read == ({at for at in whole if low <= at <= high} if known else whole)
+
+
+def test_other_partitions_stay_with_nothing_to_read() -> None:
+    other = PartitionKey(1, "clicks", 1)
+    start, end = Offsets({KEY: 0, other: 28}), Offsets({KEY: 280, other: 280})
+
+    matching, _ = pushed([spark.EqualTo(("partition",), 1)])
+    lookup: Any = None
+    begin, stop = narrowed(start, end, matching, (), options(), lookup, NOTHING, {})
+    assert (dict(begin), dict(stop)) == ({KEY: 0, other: 28}, {KEY: 0, other: 280})

@@ -1,0 +1,87 @@
+"""Filters that Spark pushes to batch reads: fewer rows are read, and the result is as without."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark_confs import spark_confs
+from tests.spark_source.feed import Feed
+from tests.spark_source.queries import batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+BEGAN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+MINUTES, EACH = 20, 10
+ALL = MINUTES * EACH
+
+
+@pytest.fixture
+def minutes(plain_feed: Feed) -> Feed:
+    """Messages of twenty minutes in two stores, ten of each minute; the tag is a or b."""
+    for minute in range(MINUTES):
+        time = f"{BEGAN + timedelta(minutes=minute):%Y%m%d%H%M}"
+        plain_feed.send(EACH, tags=["a", "a", "b", "b"], time=time)
+    return plain_feed
+
+
+def read_rows(frame: DataFrame) -> int:
+    """How many rows the source gave to Spark for the last action."""
+    leaves: Any = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    return sum(leaves.apply(at).metrics().apply("numOutputRows").value() for at in range(leaves.size()))
+
+
+@pytest.mark.parametrize(
+    ("where", "read", "result", "shown"),
+    [
+        ("partition = 10000", ALL // 2, ALL // 2, "EqualTo(partition,10000)]"),
+        ("topic IN ('other', 'another')", 0, 0, "In(topic"),
+        ("partitionKey LIKE '1:%' AND brokerId > 1", 0, 0, "GreaterThan(brokerId,1)"),
+        ("offset >= 28 * 90 AND partition = 0", 10, 10, None),
+        ("offset = 28 * 7 + 1", 0, 0, None),
+        ("offset IS NULL", ALL, 0, None),
+        ("messageTime >= '2026-11-21 10:05:00' AND messageTime < '2026-11-21 10:07:00'", 20, 20, None),
+        ("messageTime = '2026-11-21 10:05:30'", 0, 0, None),
+        ("messageType = 'b' AND messageTime > '2026-11-21 10:18:00'", 10, 4, None),
+        ("messageType = 'b' OR partition = 0", ALL, None, None),
+    ],
+)
+def test_the_result_is_as_without(
+    delta_spark: SparkSession,
+    minutes: Feed,
+    capsys: pytest.CaptureFixture[str],
+    where: str,
+    read: int,
+    result: int | None,
+    shown: str | None,
+) -> None:
+    found = {}
+    for enabled in ("true", "false"):
+        with spark_confs(delta_spark, {PUSHDOWN: enabled}):
+            frame = batch(delta_spark, minutes.options(messageTimeDisorder="0s")).where(where)
+            found[enabled] = sorted(bytes(row.value) for row in frame.collect())
+            if enabled == "true":
+                frame.explain("formatted")
+            assert read_rows(frame) == (read if enabled == "true" else ALL)
+    assert shown is None or shown in capsys.readouterr().out
+    assert found["true"] == found["false"]
+    assert result in (None, len(found["true"]))
+
+
+def test_brokers_leave_out_other_tags_where_no_offset_is_asked_for(delta_spark: SparkSession, minutes: Feed) -> None:
+    for columns, read in (("value, messageType", ALL * 2 // 5), ("value, messageType, offset", ALL)):
+        frame = batch(delta_spark, minutes.options(columns=columns)).where("messageType = 'b'")
+        assert len(frame.collect()) == ALL * 2 // 5
+        assert read_rows(frame) == read
+
+
+def test_an_unknown_disorder_reads_all(delta_spark: SparkSession, minutes: Feed) -> None:
+    frame = batch(delta_spark, minutes.options()).where("messageTime = '2026-11-21 10:05:00'")
+    assert len(frame.collect()) == EACH
+    assert read_rows(frame) == ALL
