@@ -163,6 +163,8 @@ def _microseconds(value: Any) -> int | None:
 
 def _texts(one: Any) -> frozenset[str] | None:
     """The only texts that match; None if that is not known."""
-    values = one.value if _name(one) == "In" else (one.value,) if _name(one) in ("EqualTo", "EqualNullSafe") else ()
+    values = [value for value in one.value if value is not None] if _name(one) == "In" else []
+    if _name(one) in ("EqualTo", "EqualNullSafe"):
+        values = [one.value]
     texts = frozenset(value for value in values if isinstance(value, str))
-    return texts if values and len(texts) == len({value for value in values if value is not None}) else None
+    return texts if values and texts.issuperset(values) else None
