@@ -163,7 +163,7 @@ def _microseconds(value: Any) -> int | None:
 
 def _texts(one: Any) -> frozenset[str] | None:
     """The only texts that match; None if that is not known."""
-    values = [value for value in one.value if value is not None] if _name(one) == "In" else []
+    values: list[Any] = [value for value in one.value if value is not None] if _name(one) == "In" else []
     if _name(one) in ("EqualTo", "EqualNullSafe"):
         values = [one.value]
     texts = frozenset(value for value in values if isinstance(value, str))

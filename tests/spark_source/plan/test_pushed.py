@@ -146,7 +146,7 @@ def test_all_filters_count() -> None:
     )
     assert found.offsets == Interval(6, 8)
     found, _ = pushed([spark.In(("messageType",), ("a", "b")), spark.EqualTo(("messageType",), "b")])
-    assert found.tags == {"b"}
+    assert found.tags == frozenset({"b"})
 
 
 def test_fields_and_times_without_a_zone_narrow_nothing() -> None:
