@@ -1,5 +1,5 @@
-"""Where the time of a batch read goes: CPU seconds of broker, Python workers and Spark's JVM, stages of decoding, and a
-flame graph of one task.
+"""Where the time of a batch read goes: CPU seconds of broker, Python workers and Spark's JVM, also with Spark's Kafka
+source, in turns; stages of decoding, and a flame graph of one task.
 
 CPU seconds depend less on other load than rows a second do. They count all threads of a process, and the kernel's work
 for it (sockets), which is also shown alone.
@@ -21,13 +21,15 @@ from typing import Final, NamedTuple
 import psutil
 
 from bench.decode import make_frames, stage_seconds
-from bench.spark_reads import timed_read, tube_options
+from bench.spark_reads import kafka_options, timed_read, tube_options
 from bench.stage import Stage
-from bench.workloads import LAYOUTS, WORKLOADS, scaled
+from bench.workloads import LAYOUTS, WORKLOADS, Workload, scaled
 
 __all__ = ["main"]
 
 _WARM_UPS: Final = 3
+_KAFKAS: Final = "Spark's Kafka source"
+_OF_SPARK: Final = ("Python workers", "Spark's JVM")
 _FLAME_SECONDS: Final = 240.0
 _SAMPLES_A_SECOND: Final = 200
 
@@ -93,14 +95,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             work = scaled(workload, options.scale)
             for layout, topic in zip(LAYOUTS, stage.tube_topics(work, LAYOUTS), strict=True):
-                read = _reader(stage, topic, work.messages)
+                sides = {
+                    "our source": _reader(stage, topic, work.messages),
+                    "our source, the column value alone": _reader(stage, topic, work.messages, columns="value"),
+                    _KAFKAS: _kafka_reader(stage, work),
+                    "our messages, thrown away by two processes": _drain(stage, topic, work.messages, work.body_bytes),
+                }
                 print(
                     f"\n{workload.title}, {layout.title}: CPU seconds for a million rows, median (of it the kernel's)"
                 )
-                _print(_measured(read, work.messages, options.rounds))
-                print("the same, thrown away by two processes")
-                drain = _drain(stage, topic, work.messages, work.body_bytes)
-                _print(_measured(drain, work.messages, options.rounds))
+                _print(_in_turns(sides, work.messages, options.rounds))
         _print_stages()
         if options.flame:
             [topic] = stage.tube_topics(scaled(WORKLOADS[0], options.scale), LAYOUTS[:1])
@@ -108,31 +112,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _reader(stage: Stage, topic: str, messages: int) -> Callable[[], object]:
-    return lambda: timed_read(stage.spark, "tubeclient", tube_options(stage.settings, topic), messages)
+def _reader(stage: Stage, topic: str, messages: int, **more: str) -> Callable[[], object]:
+    options = {**tube_options(stage.settings, topic), **more}
+    return lambda: timed_read(stage.spark, "tubeclient", options, messages)
+
+
+def _kafka_reader(stage: Stage, work: Workload) -> Callable[[], object]:
+    options = kafka_options(stage.kafka.bootstrap, stage.kafka_topic(work), impatient=True)
+    return lambda: timed_read(stage.spark, "kafka", options, work.messages)
 
 
 def _drain(stage: Stage, topic: str, messages: int, body_bytes: int) -> Callable[[], object]:
     return lambda: stage.ceiling.drain(topic, messages, body_bytes)
 
 
-def _measured(read: Callable[[], object], rows: int, rounds: int) -> dict[str, list[Cpu]]:
-    for _ in range(_WARM_UPS):
-        read()
-    found: dict[str, list[Cpu]] = {}
-    for _ in range(rounds):
-        before = {name: (processes, Cpu.of(processes)) for name, processes in parties().items()}
-        read()
-        for name, (processes, earlier) in before.items():
-            found.setdefault(name, []).append(Cpu.of(processes).since(earlier, rows))
+def _in_turns(sides: Mapping[str, Callable[[], object]], rows: int, rounds: int) -> dict[str, dict[str, list[Cpu]]]:
+    """What each party used in each round, by sides."""
+    found: dict[str, dict[str, list[Cpu]]] = {side: {} for side in sides}
+    for number in range(_WARM_UPS + rounds):
+        for side, read in sides.items():
+            before = {name: (processes, Cpu.of(processes)) for name, processes in parties().items()}
+            read()
+            for name, (processes, earlier) in before.items():
+                if number >= _WARM_UPS:
+                    found[side].setdefault(name, []).append(Cpu.of(processes).since(earlier, rows))
     return found
 
 
-def _print(found: Mapping[str, Sequence[Cpu]]) -> None:
-    for name, values in found.items():
-        total, kernel = median(one.user + one.system for one in values), median(one.system for one in values)
-        if total > 0:
-            print(f"  {name:<16}{total:8.2f} ({kernel:.2f})", flush=True)
+def _print(found: Mapping[str, Mapping[str, Sequence[Cpu]]]) -> None:
+    of_kafka = _executors(found[_KAFKAS])
+    for side, by_party in found.items():
+        ratios = [ours / kafkas for ours, kafkas in zip(_executors(by_party), of_kafka, strict=True)]
+        print(f"{side}; executors {median(ratios):.2f} of Kafka's" if any(ratios) else side)
+        for name, values in by_party.items():
+            total, kernel = median(map(sum, values)), median(one.system for one in values)
+            if total > 0:
+                print(f"  {name:<16}{total:8.2f} ({kernel:.2f})", flush=True)
+
+
+def _executors(by_party: Mapping[str, Sequence[Cpu]]) -> list[float]:
+    """CPU seconds of Spark in each round, in Python and in the JVM."""
+    return [sum(map(sum, of_round)) for of_round in zip(*(by_party[name] for name in _OF_SPARK), strict=True)]
 
 
 def _print_stages() -> None:
