@@ -83,6 +83,10 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "BROKER_UNREACHABLE": Condition(
         "A broker that is needed did not answer in time.", "Start the broker, or check the network to it."
     ),
+    "OTHER_WEB_PORT": Condition(
+        "The web port belongs to another cluster than the masters.",
+        "Set masterWebPort (`master_web_port`) to the web port of this cluster's masters.",
+    ),
     "SERVER_UNREACHABLE": Condition("A connection could not be made.", "Check address, network and server."),
     "CONNECTION_FAILED": Condition("There is no usable connection to a server.", "Check address, network and server."),
     "CONNECTION_LOST": Condition("A connection ended before the answer.", "Try again; look into the server's log."),

@@ -14,6 +14,7 @@ from tubeclient.errors import (
     ConfigurationError,
     ConnectionLost,
     DeadlineExceeded,
+    TopicNotDeployed,
     TubeError,
 )
 from tubeclient.flows.authority import Authority
@@ -43,6 +44,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import OneThread, Outcome
 from tubeclient.settings import ClientSettings
+from tubeclient.web_port import add_near, near_topics
 
 __all__ = ["GroupMembership", "fetch_view"]
 
@@ -273,6 +275,10 @@ class GroupMembership(ProcessBound):
                     self._on_view(event)
                 if not self._joined.done():
                     self._joined.set_result(None)
+        except TopicNotDeployed as error:
+            if not self._joined.done():
+                add_near(error, near_topics(self._settings, self._nodes[0].topics))
+            raise
         except HELD_BY_OTHERS as error:
             if not self._joined.done():
                 error.args = (
@@ -318,7 +324,7 @@ def fetch_view(
 
     If live clients use a reader group for other topics (424 to 426), the next one is tried. If they use all of them,
     most of them for short looks too, the groups are tried again for `retry_limit_ms` of the settings. Then
-    GroupConflict is raised.
+    GroupConflict is raised. TopicNotDeployed names topics that are spelled alike.
     """
     names, wanted = tuple(topic_names(topics)), checked_filters(filters or {})
     masters = masters_of(settings)
@@ -341,5 +347,8 @@ def fetch_view(
             return runner.run(query_view(masters, node, cache))
         finally:
             runner.run(close_nodes(masters, [node]))
+    except TopicNotDeployed as error:
+        add_near(error, near_topics(settings, names))
+        raise
     finally:
         pool.close()

@@ -12,8 +12,9 @@ that it does not know. Tags are free in Apache's Java client: InLong's stream id
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ __all__ = [
     "checked_reader_groups",
     "checked_tags",
     "group_name",
+    "near_names",
     "reader_groups_of",
     "tag_name",
     "topic_name",
@@ -150,3 +152,11 @@ def _checked_text(rule: _Rule, name: str) -> str:
 
 def _refusal(rule: _Rule, name: object) -> ConfigurationError:
     return ConfigurationError(f"{name!r} is not a {rule.what} name: use 1 to {rule.most} characters, {rule.without}")
+
+
+def near_names(wanted: Iterable[str], there: Collection[str], most: int = 1) -> str:
+    """ "did you mean clicks?" for names that are not there: at most `most` of `there` that are spelled alike, for each
+    name. "" if there is none."""
+    by_lower = {name.lower(): name for name in there}
+    near = [by_lower[low] for name in wanted for low in difflib.get_close_matches(name.lower(), by_lower, n=most)]
+    return f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""

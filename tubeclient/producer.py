@@ -19,13 +19,14 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.names import topic_names
+from tubeclient.names import near_names, topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.outbox import Answer, Sending, SendResult
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings
+from tubeclient.web_port import add_near, web_port_fault
 
 __all__ = ["Producer", "SendResult"]
 
@@ -135,19 +136,28 @@ class Producer(ProcessBound):
     def _why_not_writable(self, topics: Iterable[str]) -> str:
         """A possible reason why the master lists no partition of the topics. Raises TopicNotDeployed for a topic that
         its web port does not list."""
+        unsure = "the topic takes no messages now or does not exist; check its spelling"
         try:
-            unknown = sorted({*topics}.difference(Admin(self._settings).topic_names()))
+            admin = Admin(self._settings)
+            there = admin.topic_names()
+            fault = web_port_fault(
+                self._settings.master_web_port, admin.brokers(), self._publishing.session.brokers.values()
+            )
         except TubeError:  # no web port there, so the reason is unknown
-            return "the topic takes no messages now or does not exist; check its spelling"
-        if unknown:
+            return unsure
+        if fault is not None:
+            return f"{unsure}, and master_web_port, in Spark masterWebPort: web port {fault}"
+        if unknown := sorted({*topics}.difference(there)):
             names = ", ".join(unknown)
-            raise TopicNotDeployed(
+            error = TopicNotDeployed(
                 431,
                 f"the cluster has no topic {names}",
                 context=f"publishing to {names}",
                 topic=unknown[0],
                 answered=False,
             )
+            add_near(error, near_names(unknown, there))
+            raise error
         return "the topic takes no messages now"
 
     def submit(

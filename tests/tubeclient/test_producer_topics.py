@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -106,6 +107,20 @@ def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ
         )
         assert producer.topics == ["clicks", "single"]
         assert producer.send("clicks", b"x")
+
+
+def test_a_misspelt_topic_is_told_with_the_one_that_there_is(settings: ClientSettings) -> None:
+    with Producer(settings) as producer, pytest.raises(TopicNotDeployed, match=r"\. Did you mean clicks\?$"):
+        producer.publish(["Cliks"])
+
+
+def test_a_web_port_of_another_cluster_does_not_say_what_topics_there_are(
+    settings: ClientSettings, tmp_path: Path
+) -> None:
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
+        mixed = replace(settings, master_web_port=other.master_web_port)
+        with Producer(mixed) as producer, pytest.raises(PartitionUnavailable, match="it is another cluster's"):
+            producer.publish(["view"], timeout_ms=300)
 
 
 @pytest.fixture

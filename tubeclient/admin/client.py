@@ -22,7 +22,7 @@ from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
-from tubeclient.names import checked_reader_groups, group_name, reader_groups_of, topic_name, topic_names
+from tubeclient.names import checked_reader_groups, group_name, near_names, reader_groups_of, topic_name, topic_names
 from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings
 
@@ -241,9 +241,10 @@ class Admin:
     def _deployed(self, topics: Iterable[str]) -> list[DeployedTopic]:
         wanted = topic_names(topics)
         found = self.topics(wanted)
-        if missing := set(wanted) - {topic.name for topic in found}:
+        if missing := sorted(set(wanted) - {topic.name for topic in found}):
+            near = near_names(missing, self.topic_names())
             raise ConfigurationError(
-                f"no such topic on this cluster: {', '.join(sorted(missing))}; topic_names() lists the topics",
+                f"no such topic on this cluster: {', '.join(missing)}; {near or 'topic_names() lists the topics'}",
                 condition="TOPIC_NOT_FOUND",
             )
         return found

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.terminal import tell
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin
     from tubeclient.settings import ClientSettings
 
-__all__ = ["MASTERS_VARIABLE", "Masters", "admin_of", "no_topic", "settings_of"]
+__all__ = ["MASTERS_VARIABLE", "Masters", "admin_of", "checked_web", "no_topic", "settings_of"]
 
 MASTERS_VARIABLE: Final = "TUBECLIENT_MASTER_SERVERS"
 """The environment variable with the masters for commands that are not given `--master-servers`."""
@@ -35,14 +36,38 @@ def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettin
 
 
 def admin_of(master_servers: str, option: list[str] | None) -> Admin:
-    """What looks at the cluster, and changes no topics. `option` are the values of `--option`. ConfigurationError."""
+    """What looks at the cluster, and changes no topics. `option` are the values of `--option`. ConfigurationError, also
+    for a web port of another cluster; TubeError if the web port does not answer."""
     from tubeclient.admin import Admin
 
-    return Admin(settings_of(master_servers, further_options(option, {})))
+    return Admin(checked_web(settings_of(master_servers, further_options(option, {}))))
 
 
-def no_topic(name: str) -> ConfigurationError:
-    """The error for a topic that the cluster does not have."""
+def checked_web(settings: ClientSettings) -> ClientSettings:
+    """The settings, if the web port lists brokers that the masters name as well. ConfigurationError if it is another
+    cluster's; TubeError if it does not answer. If no master answers, a line on standard error says so."""
+    from tubeclient.admin.master import MasterWeb
+    from tubeclient.conditions import said
+    from tubeclient.web_port import named_brokers, other_web_port, web_port_fault
+
+    states = MasterWeb(settings).brokers()
+    try:
+        named = named_brokers(settings)
+    except TubeError as error:
+        tell(
+            f"no master says whether web port {settings.master_web_port} is its own, and the rest goes by the web port"
+            f" alone: {said(error)}"
+        )
+        return settings
+    fault = web_port_fault(settings.master_web_port, states, named)
+    if fault is not None:
+        raise other_web_port(fault)
+    return settings
+
+
+def no_topic(name: str, near: str) -> ConfigurationError:
+    """The error for a topic that the cluster does not have. `near` is what `tubeclient.names.near_names` gave."""
     return ConfigurationError(
-        f"the cluster has no topic {name}; `tubeclient topics list` shows what there is", condition="TOPIC_NOT_FOUND"
+        f"the cluster has no topic {name}; {f'{near} ' if near else ''}`tubeclient topics list` shows what there is",
+        condition="TOPIC_NOT_FOUND",
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.names import near_names
 from tubeclient_cli.common.pairs import pairs
 from tubeclient_cli.common.table_uris import limited
 from tubeclient_cli.common.terminal import tell
@@ -67,9 +67,9 @@ def nothing_kept(table: OffsetsTable, uri: str, consumer_group: str) -> Configur
     if not table.exists():
         return no_table(uri)
     groups = table.groups()
-    near = difflib.get_close_matches(consumer_group, groups, n=3)
+    near = near_names([consumer_group], groups, most=3)
     if near:
-        advice = f"did you mean {' or '.join(near)}?"
+        advice = near
     elif groups:
         advice = "check both names"
     else:

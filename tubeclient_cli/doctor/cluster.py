@@ -15,6 +15,7 @@ from tubeclient_cli.common.terminal import ExitCode, exit_code
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 
 if TYPE_CHECKING:
+    from tubeclient.keys import BrokerInfo
     from tubeclient.settings import ClientSettings
 
 __all__ = ["CONNECT_SECONDS", "Addresses", "check_cluster", "judge_reach", "reach"]
@@ -43,30 +44,26 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: A
     `options` are the source's; without consumerGroup and subscribe the layout is not checked.
     """
     from tubeclient.admin import Admin
+    from tubeclient.web_port import web_port_fault
 
     found.masters.extend(settings.master_servers)
     hosts = [address.rpartition(":")[0] for address in settings.master_servers]
     found.web_ports.extend(dict.fromkeys(f"{host}:{settings.master_web_port}" for host in hosts))
     yield from _check_masters(settings)
     try:
-        brokers = [broker for broker in Admin(settings).brokers() if broker.is_in_service]
+        states = Admin(settings).brokers()
+        brokers = [broker for broker in states if broker.is_in_service]
         yield good(
             "master's web port", f"{settings.master_web_port} lists {counted(len(brokers), 'broker')} in service"
         )
     except TubeError as error:
-        brokers = []
+        states = brokers = []
         yield problem("master's web port", said(error), f"check --option masterWebPort=PORT; {_WEB}")
     if "consumerGroup" in options:
         yield from _check_layout(options, found.brokers)
     known = {*found.brokers}
-    listed = {one.info.address for one in brokers}
-    if known and listed and known.isdisjoint(listed) and not settings.tls:
-        yield problem(
-            "master's web port",
-            f"{settings.master_web_port} lists {min(listed)}, and the masters name {min(known)}: it is another"
-            " cluster's",
-            "give that of this cluster's master: --option masterWebPort=PORT",
-        )
+    if (fault := web_port_fault(settings.master_web_port, states, _named(settings))) is not None:
+        yield problem("master's web port", fault, "give that of this cluster's master: --option masterWebPort=PORT")
     found.brokers.extend(one.info.address for one in brokers if one.info.address not in known and not settings.tls)
     yield from judge_reach("broker", reach(found.brokers), "")
     web_ports = [one.web_address for one in brokers]
@@ -86,6 +83,16 @@ def _check_masters(settings: ClientSettings) -> Iterator[Finding]:
         address: None if error is None else said(error) for address, error in errors.items() if address not in refusals
     }
     yield from judge_reach("master", faults, "", needs_all=False)
+
+
+def _named(settings: ClientSettings) -> list[BrokerInfo]:
+    """The brokers by the masters; none if they do not say, which other checks tell."""
+    from tubeclient.web_port import named_brokers
+
+    try:
+        return named_brokers(settings)
+    except TubeError:
+        return []
 
 
 def _check_layout(options: Mapping[str, str], addresses: list[str]) -> Iterator[Finding]:

@@ -128,7 +128,7 @@ def _findings(
 def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
     from offsets_store import OffsetsTable, OffsetsTableError
     from tubeclient.conditions import said
-    from tubeclient_cli.doctor.deadline import within
+    from tubeclient_cli.common.deadline import within
 
     def look() -> Collection[object] | None:
         opened = OffsetsTable(uri, storage)
@@ -150,9 +150,9 @@ def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Ad
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient.conditions import said
     from tubeclient.extras import MissingPackage, brought_by
+    from tubeclient_cli.common.deadline import within
     from tubeclient_cli.common.live import STARTING_SPARK, live_line
     from tubeclient_cli.common.session import end_session, make_session
-    from tubeclient_cli.doctor.deadline import within
     from tubeclient_cli.doctor.executors import check_executors
     from tubeclient_cli.doctor.machine import judge_spark
 

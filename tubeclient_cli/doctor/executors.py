@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tubeclient_cli.common.deadline import within
 from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, Addresses, judge_reach
-from tubeclient_cli.doctor.deadline import within
 from tubeclient_cli.doctor.finding import Finding, good, note, problem
 from tubeclient_cli.doctor.machine import OF_TASKS, importlib_requires, judge_packages, versions
 

@@ -80,11 +80,17 @@ _SET_PYTHON = (
 )
 
 
-def exit_code_of(cause: str) -> ExitCode:
-    """The exit code of a job that ran, and failed for this cause."""
+def exit_code_of(cause: str, *, begun: bool = False) -> ExitCode:
+    """The exit code of a job that Spark ran, and that failed for this cause. `begun`: after a complete batch. What is
+    wrong usage before, such as a topic that is not there, is then something that failed."""
+    if cause.startswith(_USAGE) and not begun:
+        return ExitCode.USAGE
     return ExitCode.UNREACHABLE if cause.startswith(_UNREACHABLE) else ExitCode.FAILED
 
 
+_USAGE = tuple(
+    f"[{name}] " for name in ("TOPIC_NOT_FOUND", "PARTITION_NOT_FOUND", "AUTHENTICATION_FAILED", "GROUP_FORBIDDEN")
+)
 _UNREACHABLE = tuple(
     f"[{name}] "
     for name in (

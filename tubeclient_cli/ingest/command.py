@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tubeclient.conditions import said
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.extras import MissingPackage, brought_by
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.pairs import pairs, spark_confs
@@ -280,6 +280,7 @@ def _ingest(
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
     from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
     from tubeclient_cli.ingest.display import Display
+    from tubeclient_cli.ingest.first_look import look_first
     from tubeclient_cli.ingest.job import run_ingest
     from tubeclient_cli.ingest.progress import ProgressFile
 
@@ -293,9 +294,25 @@ def _ingest(
     stop = threading.Event()
     stop_on_signals(stop)
     hush_py4j(while_set=stop)
-    display.say(STARTING_SPARK)
     spark = None
+    batches = 0
     with contextlib.ExitStack() as until_end:
+        if metrics is not None:
+            until_end.callback(metrics.close)
+        refusal = None
+        try:
+            look_first(settings)
+        except TubeError as error:
+            refusal = error
+        if stop.is_set():
+            display.stopped(_ENDED_BEFORE)
+            return 0
+        if refusal is not None:
+            cause = with_advice(said(refusal))
+            display.failed(cause)
+            tell(f"tubeclient ingest: {cause}")
+            return exit_code(refusal)
+        display.say(STARTING_SPARK)
         log = None if verbose else until_end.enter_context(SparkLog())
         try:
             try:
@@ -310,6 +327,8 @@ def _ingest(
                 written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
 
                 def on_batch(event: Any) -> None:
+                    nonlocal batches
+                    batches += 1
                     display.show(event)
                     if written is not None:
                         written.write(event)
@@ -334,12 +353,10 @@ def _ingest(
             until_end.callback(typer.echo, f"tubeclient ingest: {cause}", err=True)
             if isinstance(error, OffsetsTableError):
                 return exit_code(error)
-            return ExitCode.UNREACHABLE if spark is None else exit_code_of(cause)
+            return ExitCode.UNREACHABLE if spark is None else exit_code_of(cause, begun=batches > 0)
         finally:
             if spark is not None:
                 end_session(spark)
-            if metrics is not None:
-                metrics.close()
     display.end(summary)
     return 0
 

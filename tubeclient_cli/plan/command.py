@@ -9,7 +9,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_NODES
-from tubeclient_cli.common.cluster import Masters, settings_of
+from tubeclient_cli.common.cluster import Masters, checked_web, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.terminal import AsJson, FurtherOptions, clear_errors, print_json, table_console
 
@@ -79,7 +79,7 @@ def plan(
         from tubeclient_cli.plan.display import plan_json, print_plans
         from tubeclient_cli.plan.preview import lag_of, partitions_of, plans
 
-        admin = Admin(settings_of(master_servers, further_options(option, _FLAGS)))
+        admin = Admin(checked_web(settings_of(master_servers, further_options(option, _FLAGS))))
         partitions = partitions_of(admin, topic)
         lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)
         made, refused = plans(

@@ -21,6 +21,7 @@ from tubeclient.assignment import (
 )
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.names import near_names
 from tubeclient_cli.common.cluster import no_topic
 
 __all__ = ["StrategyPlan", "lag_of", "partitions_of", "plans"]
@@ -41,7 +42,7 @@ def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
     found = admin.topics(topics)
     missing = sorted(set(topics) - {topic.name for topic in found})
     if missing:
-        raise no_topic(missing[0])
+        raise no_topic(missing[0], near_names(missing[:1], admin.topic_names()))
     return sorted(key for topic in found for key in topic.partitions())
 
 

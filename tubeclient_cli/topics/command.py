@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, admin_of, no_topic, settings_of
+from tubeclient.names import near_names
+from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
@@ -165,19 +166,19 @@ def _changing_admin(master_servers: str, option: list[str] | None, token_file: s
 
     settings = settings_of(master_servers, further_options(option, {}))
     if token_file is not None:
-        return Admin(settings, modify_token_file=token_file)
+        return Admin(checked_web(settings), modify_token_file=token_file)
     if not os.environ.get(_TOKEN_VARIABLE):
         raise ConfigurationError(
             "changes need the masters' confModAuthToken, of master.ini (of `tubeclient server`: embedded); give a file "
             f"with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
         )
-    return Admin(settings, modify_token_env=_TOKEN_VARIABLE)
+    return Admin(checked_web(settings), modify_token_env=_TOKEN_VARIABLE)
 
 
 def _one(admin: Admin, name: str) -> DeployedTopic:
     for topic in admin.topics([name]):
         return topic
-    raise no_topic(name)
+    raise no_topic(name, near_names([name], admin.topic_names()))
 
 
 def _is_wanted(

@@ -126,13 +126,14 @@ def test_a_signal_that_ends_spark_as_well_is_a_clean_end(tube: EmbeddedTubeMQ, t
 
 
 def test_a_failed_job_is_exit_code_1_and_one_sentence(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--topic", "nosuch", "--spark-master", "local[2]"]
+    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--format", "json", "--schema", "id BIGINT"]
+    command += ["--spark-master", "local[2]"]
     command += ["--settings", str(settings_file(tube, tmp_path, "available-now")), "--conf", "spark.driver.memory=1g"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=START_SECONDS, env=environment(), check=False
     )
     assert done.returncode == 1, done.stderr
-    assert "nosuch" in done.stderr.strip().splitlines()[-1]
+    assert done.stderr.strip().splitlines()[-1].startswith("tubeclient ingest: [BAD_RECORD] ")
 
 
 def test_spark_submit_runs_the_script_with_the_shipped_settings(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:

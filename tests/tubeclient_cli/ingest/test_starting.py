@@ -15,10 +15,17 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 from typer.testing import CliRunner, Result
 
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.spark_log import SparkLog
 from tubeclient_cli.app import app
 
 STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars\n"
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), [TopicConfig("clicks")]) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +51,7 @@ def java_ended_too() -> NoReturn:
 
 
 def run(
+    tube: EmbeddedTubeMQ,
     monkeypatch: pytest.MonkeyPatch,
     folder: Path,
     start: Callable[[], NoReturn],
@@ -52,22 +60,24 @@ def run(
 ) -> Result:
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", session or (lambda *_: start()))
     places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
-    names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
+    names = ["--master-servers", tube.master_address, "--consumer-group", "etl", "--topic", "clicks"]
     return CliRunner().invoke(app, ["ingest", *names, *places, *more])
 
 
 @pytest.mark.parametrize("start", [interrupted, java_ended_too])
 def test_a_signal_that_ends_spark_before_it_is_up_is_a_clean_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Callable[[], NoReturn]
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Callable[[], NoReturn]
 ) -> None:
     """The session's own handler of SIGINT interrupts, from when it is made until the command has put its own back."""
-    done = run(monkeypatch, tmp_path, start)
+    done = run(tube, monkeypatch, tmp_path, start)
     assert (done.exit_code, done.stdout) == (0, f"{STARTING}stopped: before Spark was up; nothing was read\n"), done
     assert done.stderr == ""
 
 
-def test_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    done = run(monkeypatch, tmp_path, no_java)
+def test_spark_that_does_not_start_is_one_sentence(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = run(tube, monkeypatch, tmp_path, no_java)
     assert (done.exit_code, done.stdout) == (3, STARTING), done
     where, last = done.stderr.splitlines()
     assert last.startswith("tubeclient ingest: [JAVA_GATEWAY_EXITED] ")
@@ -76,31 +86,37 @@ def test_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPat
     log.unlink()
 
 
-def test_events_for_programs_are_json_to_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    done = run(monkeypatch, tmp_path, no_java, "--json", "--verbose")
+def test_events_for_programs_are_json_to_the_end(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = run(tube, monkeypatch, tmp_path, no_java, "--json", "--verbose")
     first, last = map(json.loads, done.stdout.splitlines())
     assert (done.exit_code, first["event"]) == (3, "starting"), done
     assert (last["event"], last["condition"]) == ("error", "JAVA_GATEWAY_EXITED")
     assert done.stderr == f"tubeclient ingest: {last['text']}\n"
-    wrong = run(monkeypatch, tmp_path, no_java, "--json", "--trigger", "soon")
+    wrong = run(tube, monkeypatch, tmp_path, no_java, "--json", "--trigger", "soon")
     [only] = map(json.loads, wrong.stdout.splitlines())
     assert (wrong.exit_code, only["event"], only["condition"]) == (2, "error", "INVALID_SETTING")
 
 
-def test_why_java_did_not_start_is_read_from_its_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_why_java_did_not_start_is_read_from_its_output(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def fail(_name: str, _master: object, _confs: object, log: SparkLog) -> NoReturn:
         os.write(log.fileno(), b"JAVA_HOME is not set\n")
         no_java()
 
-    done = run(monkeypatch, tmp_path, no_java, session=fail)
+    done = run(tube, monkeypatch, tmp_path, no_java, session=fail)
     assert done.exit_code == 3, done
     where, last = done.stderr.splitlines()
     assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] there is no Java.")
     Path(where.removeprefix("Spark's output is in ")).unlink()
 
 
-def test_sparks_setting_of_the_time_zone_is_not_a_second_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    done = run(monkeypatch, tmp_path, no_java, "--conf", "spark.sql.session.timeZone=UTC")
+def test_sparks_setting_of_the_time_zone_is_not_a_second_way(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = run(tube, monkeypatch, tmp_path, no_java, "--conf", "spark.sql.session.timeZone=UTC")
     assert (done.exit_code, done.stdout) == (2, ""), done
     assert done.stderr == (
         "tubeclient ingest: [INVALID_SETTING] "
@@ -108,13 +124,13 @@ def test_sparks_setting_of_the_time_zone_is_not_a_second_way(monkeypatch: pytest
     )
 
 
-def test_a_spark_that_does_not_start_writes_to_the_file_alone(tmp_path: Path) -> None:
+def test_a_spark_that_does_not_start_writes_to_the_file_alone(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     """The command as a process, with a Spark that fails as without Java."""
     script = tmp_path / "bin" / "spark-submit"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\necho noise on output\necho JAVA_HOME is not set >&2\nexit 1\n")
     script.chmod(0o755)
-    names = ["--master-servers", "127.0.0.1:1", "--consumer-group", "etl", "--topic", "clicks"]
+    names = ["--master-servers", tube.master_address, "--consumer-group", "etl", "--topic", "clicks"]
     places = ["--target", str(tmp_path / "table"), "--checkpoint", str(tmp_path / "checkpoint")]
     command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", *names, *places, "--conf", "spark.jars.packages="]
     environment = {**os.environ, "SPARK_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}

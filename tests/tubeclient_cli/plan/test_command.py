@@ -153,7 +153,7 @@ def test_nothing_is_touched(tube: EmbeddedTubeMQ) -> None:
         (["--hints", '{"room": {}}'], "--hints has the unknown entry 'room'"),
         (["--without-node", "3"], "node 3 cannot be removed; it has none of the partitions"),
         (["--without-broker", "2"], "broker 2 cannot be removed; it has none of the partitions"),
-        (["--topic", "klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; `tubeclient topics list`"),
+        (["--topic", "klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; did you mean clicks? `tubeclient"),
         (["--option", "masterWebPort"], "--option takes NAME=VALUE"),
         (["--option", "Subscribe=views"], "--option Subscribe has a flag of its own, --topic"),
         (["--option", "sourceCount=9"], "--option sourceCount has a flag of its own, --source-count"),

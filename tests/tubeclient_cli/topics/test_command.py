@@ -56,7 +56,8 @@ def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["show", "klicks"], 2, "[TOPIC_NOT_FOUND] the cluster has no topic klicks"),
+        (["show", "klicks"], 2, "[TOPIC_NOT_FOUND] the cluster has no topic klicks; did you mean clicks? `tubeclient"),
+        (["show", "orders"], 2, "[TOPIC_NOT_FOUND] the cluster has no topic orders; `tubeclient topics list` shows"),
         (["create", "views"], 2, "give a file with --token-file, or set the environment variable TUBECLIENT_MODIFY"),
         (["create", "views", "--token-file", "/no/such"], 2, "cannot read /no/such"),
         (["alter", "clicks"], 2, "nothing is to be changed; give --stores, --partitions"),
@@ -83,6 +84,30 @@ def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
     assert nowhere.error("topics", "list", code=3).endswith(", in Spark masterServers and masterWebPort")
 
 
+@pytest.mark.parametrize(
+    "words", [("topics", "list"), ("topics", "show", "views"), ("groups", "list"), ("topics", "create", "new")]
+)
+def test_a_web_port_of_another_cluster_is_an_error(
+    tube: EmbeddedTubeMQ, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
+        mixed = ClusterCommands(ClientSettings((tube.master_address,), master_web_port=other.master_web_port))
+        line = mixed.error(*words, env=TOKEN)
+        theirs, ours = min(other.broker_addresses.values()), min(tube.broker_addresses.values())
+        assert "[OTHER_WEB_PORT] web port " in line
+        assert f"{other.master_web_port} lists {theirs}, and the masters name {ours}: it is another cluster's" in line
+        assert line.endswith("Set master_web_port, in Spark masterWebPort, to that of this cluster's masters")
+        assert [topic.name for topic in Admin(mixed.settings).topics()] == ["views"]
+
+
+def test_a_wrong_master_port_beside_the_right_web_port_is_told(tube: EmbeddedTubeMQ) -> None:
+    done = ClusterCommands(ClientSettings(("127.0.0.1:1",), master_web_port=tube.master_web_port)).run("topics", "list")
+    assert (done.exit_code, "clicks" in done.stdout) == (0, True), done.output
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"no master says whether web port {tube.master_web_port} is its own, and the rest goes by")
+    assert "127.0.0.1:1" in line
+
+
 def test_a_broker_that_is_slow_to_load_is_waited_for(tube: EmbeddedTubeMQ) -> None:
     settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
     admin = Admin(settings, modify_token=DEFAULT_TOKEN)
@@ -103,7 +128,7 @@ def test_only_what_is_named_is_altered(tube: EmbeddedTubeMQ) -> None:
     assert found == {(2, 3, True, False)}
     with pytest.raises(ConfigurationError, match="nothing is to be changed of topic clicks"):
         admin.alter_topic("clicks")
-    with pytest.raises(ConfigurationError, match="no such topic on this cluster: klicks"):
+    with pytest.raises(ConfigurationError, match=r"no such topic on this cluster: klicks; did you mean clicks\?"):
         admin.alter_topic("klicks", stores=3)
     with pytest.raises(RemoteError):
         admin.alter_topic("clicks", stores=1)

@@ -22,7 +22,7 @@ def within(seconds: float, call: Callable[[], _Result]) -> _Result:
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=run, name="doctor", daemon=True)
+    thread = threading.Thread(target=run, name="tubeclient-deadline", daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():

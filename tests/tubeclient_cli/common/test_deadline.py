@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tubeclient_cli.doctor.deadline import within
+from tubeclient_cli.common.deadline import within
 
 
 def test_a_call_that_ends_gives_what_it_gave() -> None:

@@ -1,0 +1,116 @@
+"""`tubeclient ingest` asks the masters before Spark: a typo is told without Spark, and what only Spark can judge is
+left to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.common.codes import Code
+from tubeclient.errors import ConnectError, TopicNotDeployed
+from tubeclient.wire.methods import Method
+from tubeclient_cli.ingest import first_look
+from tubeclient_cli.ingest.first_look import look_first
+from tubeclient_cli.ingest.settings import IngestSettings
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), [TopicConfig("clicks")]) as running:
+        yield running
+
+
+def command(tube: EmbeddedTubeMQ, folder: Path, *more: str) -> list[str]:
+    names = ["--consumer-group", "etl", "--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
+    web = ["--option", f"masterWebPort={tube.master_web_port}"]
+    return [sys.executable, "-m", "tubeclient_cli.app", "ingest", *names, *web, *more]
+
+
+@pytest.fixture
+def without_java(tmp_path: Path) -> dict[str, str]:
+    """As on a machine without Java: whoever starts Spark fails, with another error."""
+    return {**os.environ, "JAVA_HOME": str(tmp_path / "no-java")}
+
+
+@pytest.mark.parametrize(
+    ("master", "topic", "code", "said"),
+    [
+        ("", "clikcs", 2, "[TOPIC_NOT_FOUND] "),
+        (NOWHERE, "clicks", 3, "[MASTER_UNREACHABLE] "),
+        ("", "clicks", 3, "[JAVA_"),
+    ],
+)
+def test_a_typo_is_told_before_spark_starts(
+    tube: EmbeddedTubeMQ, tmp_path: Path, without_java: dict[str, str], master: str, topic: str, code: int, said: str
+) -> None:
+    more = ["--master-servers", master or tube.master_address, "--topic", topic, "--json"]
+    done = subprocess.run(
+        command(tube, tmp_path, *more), capture_output=True, text=True, timeout=120, env=without_java, check=False
+    )
+    assert done.returncode == code, done
+    *before, last = map(json.loads, done.stdout.splitlines())
+    assert last["event"] == "error"
+    assert last["text"].startswith(said)
+    assert done.stderr.splitlines()[-1] == f"tubeclient ingest: {last['text']}"
+    starts = said == "[JAVA_"
+    assert [one["event"] for one in before] == ["starting"] * starts
+    assert ("Did you mean clicks?" in last["text"]) == (topic == "clikcs")
+    for line in done.stderr.splitlines()[:-1]:
+        Path(line.removeprefix("Spark's output is in ")).unlink()
+
+
+def settings(tube: EmbeddedTubeMQ, folder: Path, **changes: str) -> IngestSettings:
+    values = {"target": str(folder / "table"), "checkpoint": str(folder / "checkpoint"), "topics": ("clicks",)}
+    values |= {"master_servers": tube.master_address, "consumer_group": "etl"}
+    web = {"masterWebPort": str(tube.master_web_port), "rpcTimeout": "2s"}
+    return IngestSettings(**{**values, "source_options": web, **changes})  # type: ignore[arg-type]
+
+
+def test_a_topic_that_is_there_is_said_nothing_of(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    look_first(settings(tube, tmp_path))
+
+
+def begun(folder: Path) -> str:
+    (folder / "begun").mkdir()
+    (folder / "begun" / "metadata").write_text('{"id": "0"}')
+    return str(folder / "begun")
+
+
+def test_a_run_that_goes_on_is_left_to_the_query_but_for_a_topic_that_no_query_can_read(
+    tube: EmbeddedTubeMQ, tmp_path: Path
+) -> None:
+    checkpoint = begun(tmp_path)
+    look_first(settings(tube, tmp_path, checkpoint=checkpoint, master_servers=NOWHERE))
+    look_first(settings(tube, tmp_path, checkpoint="s3a://lake/c", master_servers=NOWHERE))
+    with pytest.raises(ConnectError):
+        look_first(settings(tube, tmp_path, checkpoint=f"file://{tmp_path}/new", master_servers=NOWHERE))
+    look_first(settings(tube, tmp_path, checkpoint=f"file://{checkpoint}", master_servers=NOWHERE))
+    with pytest.raises(TopicNotDeployed):
+        look_first(settings(tube, tmp_path, checkpoint=checkpoint, topics=("clikcs",)))  # type: ignore[arg-type]
+
+
+def test_what_the_query_may_judge_otherwise_is_left_to_it(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    tube.master_faults.force(Method.CONSUMER_REGISTER_V2, Code.GROUP_FORBIDDEN)
+    look_first(settings(tube, tmp_path))
+    assert tube.master_faults.take_forced(Method.CONSUMER_REGISTER_V2) is None
+
+
+def test_masters_that_take_too_long_are_left_to_the_query(
+    tube: EmbeddedTubeMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = threading.Event()
+    monkeypatch.setattr(first_look.TubeCluster, "fetch_view", lambda _: let_go.wait())
+    try:
+        look_first(settings(tube, tmp_path), within_s=0.01)
+    finally:
+        let_go.set()
