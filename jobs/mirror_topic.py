@@ -24,11 +24,13 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.producer import Producer
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
+from tubeclient_cli.common.live import STARTING_SPARK
 from tubeclient_cli.common.moment import duration_ms, moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import clear_errors, script_app
 from tubeclient_cli.ingest.display import Display
+from tubeclient_cli.ingest.json_events import EachAsJson, JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
 from tubeclient_cli.ingest.settings import AVAILABLE_NOW
 from tubeclient_cli.ingest.watch import IngestSummary, Watch
@@ -172,6 +174,7 @@ def run_mirror(
 
 def mirror_topic(
     settings: Annotated[Path, typer.Option(help="TOML file with the settings, as conf/mirror.toml.")],
+    json: EachAsJson = False,
 ) -> None:
     """Copy topics to another cluster: value, tag, time and attributes.
 
@@ -203,10 +206,13 @@ def mirror_topic(
         jobs/mirror_topic.py --settings conf/mirror.toml
     """
     name = "mirror_topic.py"
-    with clear_errors(name, ""):
+    shown: Display | JsonEvents = JsonEvents() if json else Display()
+    with clear_errors(name, "", shown.failed):
         job = load_mirror(settings)
         stop = threading.Event()
-        with on_spark(name) as spark, Display() as display:
+        if json:
+            shown.say(STARTING_SPARK)
+        with on_spark(name, failed=shown.failed) as spark, shown as display:
             # Not before: the session puts its own handler of Ctrl-C in place.
             stop_on_signals(stop)
             summary = run_mirror(spark, job, stop, display.show)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,16 +22,17 @@ from spark_source.options.given import parse_options
 from spark_source.options.option import Masked
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
-from tubeclient_cli.common.live import live_tasks
+from tubeclient_cli.common.live import STARTING_SPARK, live_tasks
 from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
-from tubeclient_cli.common.terminal import clear_errors, script_app
+from tubeclient_cli.common.terminal import clear_errors, print_json, script_app
+from tubeclient_cli.ingest.json_events import error_event
 from tubeclient_cli.ingest.on_spark import on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ReplaySettings", "load_replay", "replay", "replay_range"]
+__all__ = ["ReplaySettings", "Replayed", "load_replay", "replay", "replay_range"]
 
 _OWN: Final = {
     "masterservers": "master-servers",
@@ -134,18 +135,42 @@ def load_replay(path: Path, overrides: Mapping[str, Any]) -> ReplaySettings:
     )
 
 
-def replay(spark: SparkSession, settings: ReplaySettings) -> str:
-    """Read the range and write it. Returns what was done, as a line for people. Raises ConfigurationError for a target
-    that has other rows, and Spark's errors."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What a replay did."""
+
+    name: str
+    target: str | None = None
+    """The table, without secrets; None: to a topic."""
+    to_topic: str | None = None
+    written: bool = True
+    """False if the table had the replay already."""
+    version: int | None = None
+    """The table's version with the range; None to a topic, or if the table's history does not have it any more. `rows`
+    likewise."""
+    rows: int | None = None
+
+    def __str__(self) -> str:
+        """A line for people."""
+        if self.target is None:
+            sent = f"replay {self.name} was sent to topic {self.to_topic}, at least once"
+            return f"done: {sent}; a second run sends it again"
+        commit = "" if self.version is None else f" (version {self.version}, {self.rows:,} rows)"
+        if self.written:
+            return f"done: replay {self.name} is in {self.target}{commit}"
+        return f"done: replay {self.name} was in {self.target} already{commit}; nothing was written"
+
+
+def replay(spark: SparkSession, settings: ReplaySettings) -> Replayed:
+    """Read the range and write it. Raises ConfigurationError for a target that has other rows, and Spark's errors."""
     rows = spark.read.format("tubeclient").options(**settings.read()).load()
     if settings.target is not None:
         return _into_table(rows, settings, settings.target)
     as_messages(rows).write.format("tubeclient").options(**settings.write()).mode("append").save()
-    sent = f"replay {settings.name} was sent to topic {settings.to_topic}, at least once"
-    return f"done: {sent}; a second run sends it again"
+    return Replayed(name=settings.name, to_topic=settings.to_topic)
 
 
-def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> str:
+def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> Replayed:
     spark, where = rows.sparkSession, display_uri(target)
     transaction, number = f"tubeclient replay {settings.name}", settings.range_number
     known = _number_in(spark, target, transaction)
@@ -163,8 +188,8 @@ def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> str:
         }
     )
     if known == number:
-        commit = _commit(spark, target, metadata)
-        return f"done: replay {settings.name} was in {where} already{commit}; nothing was written"
+        version, count = _commit(spark, target, metadata)
+        return Replayed(name=settings.name, target=where, written=False, version=version, rows=count)
     if not settings.append and _has_rows(spark, target):
         raise ConfigurationError(
             f"{where} has other rows, and the rows of the range may be among them; name another target, or add --append"
@@ -175,12 +200,14 @@ def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> str:
     if _number_in(spark, target, transaction) != number:
         raise ConfigurationError(f"another run with the name {settings.name} came first; use another name")
     # Delta takes a number above the one that it has. So of two runs that began at once both can be there.
+    version, count = _commit(spark, target, metadata)
     if (other := _other_range(spark, target, settings.name, number)) is not None:
         raise ConfigurationError(
             f"{where} has another range with the name {settings.name} too, in version {other}: another run wrote it"
-            f" while this one began{_commit(spark, target, metadata)}. RESTORE the table, or keep both"
+            f" while this one began{'' if version is None else f' (version {version})'}. RESTORE the table, or keep"
+            " both"
         )
-    return f"done: replay {settings.name} is in {where}{_commit(spark, target, metadata)}"
+    return Replayed(name=settings.name, target=where, version=version, rows=count)
 
 
 def _number_in(spark: SparkSession, target: str, transaction: str) -> int | None:
@@ -199,16 +226,15 @@ def _has_rows(spark: SparkSession, target: str) -> bool:
     return DeltaTable.isDeltaTable(spark, target) and not DeltaTable.forPath(spark, target).toDF().isEmpty()
 
 
-def _commit(spark: SparkSession, target: str, metadata: str) -> str:
-    """A replay's commit, for people; "" if the table's history does not have it any more."""
+def _commit(spark: SparkSession, target: str, metadata: str) -> tuple[int | None, int | None]:
+    """A replay's commit: its version and rows; None if the table's history does not have it any more."""
     from delta.tables import DeltaTable
 
     history = DeltaTable.forPath(spark, target).history(_HISTORY_COMMITS)
     found = history.where(history.userMetadata == metadata).select("version", "operationMetrics").take(1)
     if not found:
-        return ""
-    rows = (found[0].operationMetrics or {}).get("numOutputRows", "0")
-    return f" (version {found[0].version}, {int(rows):,} rows)"
+        return None, None
+    return int(found[0].version), int((found[0].operationMetrics or {}).get("numOutputRows", "0"))
 
 
 def _other_range(spark: SparkSession, target: str, name: str, number: int) -> int | None:
@@ -249,6 +275,9 @@ def replay_range(
     append: Annotated[
         bool | None, typer.Option("--append", help="Write to a target that has other rows.", show_default=False)
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each event: starting, done, error.")
+    ] = False,
 ) -> None:
     """Read an exact range of topics again, into a Delta table or a topic.
 
@@ -276,7 +305,12 @@ def replay_range(
         --name again --starting-offsets earliest --ending-offsets latest
     """
     script = "replay_range.py"
-    with clear_errors(script, ""):
+
+    def failed(cause: str) -> None:
+        if as_json:
+            print_json(error_event(cause))
+
+    with clear_errors(script, "", failed):
         overrides = {
             "name": name,
             "starting_offsets": starting_offsets,
@@ -285,10 +319,15 @@ def replay_range(
             "append": append,
         }
         job = load_replay(settings, overrides)
-        with on_spark(script) as spark:
+        if as_json:
+            print_json({"event": "starting", "text": STARTING_SPARK})
+        with on_spark(script, failed=failed) as spark:
             with live_tasks(spark, f"replay {job.name}"):
-                said = replay(spark, job)
-            typer.echo(said)
+                done = replay(spark, job)
+            if as_json:
+                print_json({"event": "done", **asdict(done)})
+            else:
+                typer.echo(str(done))
 
 
 if __name__ == "__main__":

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
-from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from jobs.mirror_topic import MirrorSettings, check_other_cluster, load_mirror, mirror_topic, run_mirror
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.terminal import script_app
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "conf" / "mirror.toml"
@@ -98,6 +102,34 @@ def test_what_is_missing_is_one_line_before_spark_is_started(tmp_path: Path) -> 
     assert (done.exit_code, done.stdout) == (2, "")
     said = f"mirror_topic.py: [INVALID_SETTING] {path}: [mirror] lacks consumer-group, to-master-servers, checkpoint\n"
     assert done.stderr == said
+    done = CliRunner().invoke(script_app(mirror_topic), ["--settings", str(path), "--json"])
+    text = said.removeprefix("mirror_topic.py: ").rstrip()
+    assert json.loads(done.stdout) == {"event": "error", "condition": "INVALID_SETTING", "text": text}
+    assert (done.exit_code, done.stderr) == (2, said)
+
+
+@pytest.mark.spark
+def test_events_for_programs_are_those_of_ingest(
+    delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: delta_spark)
+    monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
+    monkeypatch.setattr("jobs.mirror_topic.stop_on_signals", lambda _: None)
+    path = tmp_path / "mirror.toml"
+    with (
+        EmbeddedTubeMQ(tmp_path / "first", [TopicConfig("clicks")]) as first,
+        EmbeddedTubeMQ(tmp_path / "second", [TopicConfig("clicks")]) as second,
+    ):
+        first.load("clicks", [NewMessage(0, b"x")] * 5)
+        text = SHIPPED.read_text().replace('"10.0.0.1:8715"', f'"{first.master_address}"')
+        text = text.replace('"10.1.0.1:8715"', f'"{second.master_address}"').replace('"/lake/', f'"{tmp_path}/lake/')
+        text = text.replace("masterWebPort = 8080", f"masterWebPort = {first.master_web_port}")
+        path.write_text(text.replace("sourceCount = 8", "sourceCount = 2"))
+        done = CliRunner().invoke(script_app(mirror_topic), ["--settings", str(path), "--json"])
+        assert done.exit_code == 0, done.output
+        starting, batch, last = map(json.loads, done.stdout.splitlines())
+        assert (starting["event"], batch["event"], last["event"]) == ("starting", "batch", "done")
+        assert (batch["rows"], last["rows"], last["batches"], last["rows_behind"]) == (5, 5, 1, 0)
 
 
 def test_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,12 @@ def test_a_mistake_is_one_line_before_spark_is_started_and_shows_no_secret(
     [line] = done.stderr.splitlines()
     assert line.startswith("replay_range.py: [INVALID_SETTING] authPassword is given without authUser")
     path.write_text(path.read_text().replace("[source]", '[source]\nauthUser = "etl"'))
+    told = CliRunner().invoke(script_app(replay_range), ["--settings", str(path), "--name", " ", "--json"])
+    assert json.loads(told.stdout) == {
+        "event": "error",
+        "condition": "INVALID_SETTING",
+        "text": told.stderr.removeprefix("replay_range.py: ").rstrip(),
+    }
     settings = load_replay(path, {})
     assert settings.read()["authPassword"] == "geheim"
     assert "geheim" not in f"{line}{settings!r}{settings.read()!r}"
@@ -123,17 +129,35 @@ def test_a_name_is_written_once_and_a_topic_gets_the_range(
     def rows() -> int:
         return delta_spark.read.format("delta").load(target).count()
 
-    assert replay(delta_spark, settings) == f"done: replay one is in {target} (version 0, 10 rows)"
+    assert str(replay(delta_spark, settings)) == f"done: replay one is in {target} (version 0, 10 rows)"
     again = f"done: replay one was in {target} already (version 0, 10 rows); nothing was written"
-    assert replay(delta_spark, settings) == again
+    assert str(replay(delta_spark, settings)) == again
     with pytest.raises(ConfigurationError, match="the name one of another range or other topics"):
         replay(delta_spark, replace(settings, ending_offsets='{"1:clicks:0": 840}', append=True))
     with pytest.raises(ConfigurationError, match=r"other rows, .* name another target, or add --append"):
         replay(delta_spark, replace(settings, name="two"))
     assert rows() == 10
     two = replace(settings, name="two", append=True, starting_offsets="earliest", ending_offsets="latest")
-    assert replay(delta_spark, two) == f"done: replay two is in {target} (version 1, 30 rows)"
+    assert str(replay(delta_spark, two)) == f"done: replay two is in {target} (version 1, 30 rows)"
     assert rows() == 40
+
+    # As a command with --json, in this session.
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: delta_spark)
+    monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
+    path = tmp_path / "replay.toml"
+    shipped = SHIPPED.read_text().replace("10.0.0.1:8715", feed.tube.master_address)
+    path.write_text(shipped.replace("masterWebPort = 8080", f"masterWebPort = {feed.tube.master_web_port}"))
+    words = ["--settings", str(path), "--name", "two", "--target", target, "--json"]
+    words += ["--starting-offsets", "earliest", "--ending-offsets"]
+    first, last = map(json.loads, CliRunner().invoke(script_app(replay_range), [*words, "latest"]).stdout.splitlines())
+    assert first["event"] == "starting"
+    known = {"name": "two", "target": target, "to_topic": None, "written": False, "version": 1, "rows": 30}
+    assert last == {"event": "done", **known}
+    failed = CliRunner().invoke(script_app(replay_range), [*words, '{"1:clicks:9": 0}', "--name", "nine", "--append"])
+    first, last = map(json.loads, failed.stdout.splitlines())
+    assert (failed.exit_code, first["event"], last["event"]) == (1, "starting", "error")
+    assert failed.stderr.splitlines()[-1] == f"replay_range.py: {last['text']}"
+    monkeypatch.undo()
 
     ranges = [replace(two, name="three", ending_offsets=f'{{"1:clicks:0": {28 * n}}}') for n in (1, 2)]
     lower, higher = sorted(ranges, key=lambda one: one.range_number)
@@ -148,7 +172,7 @@ def test_a_name_is_written_once_and_a_topic_gets_the_range(
         replay(delta_spark, replace(higher, append=False))
 
     sent = replace(settings, target=None, to_topic="clicks_again")
-    said = replay(delta_spark, sent)
+    said = str(replay(delta_spark, sent))
     assert said == "done: replay one was sent to topic clicks_again, at least once; a second run sends it again"
     assert messages_of(feed.tube, "clicks_again", 10) == Counter(
         (body, "web", "202611211031", (("k", "v"),)) for body in feed.sent[10:20]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
 
 from tubeclient_cli.common.terminal import print_json
 
@@ -14,7 +16,12 @@ if TYPE_CHECKING:
     from tubeclient_cli.ingest.progress import BatchEvent
     from tubeclient_cli.ingest.watch import IngestSummary
 
-__all__ = ["JsonEvents", "error_event"]
+__all__ = ["EachAsJson", "JsonEvents", "error_event"]
+
+EachAsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object for each event: starting, batch, done, stopped, error.")
+]
+"""The option of jobs whose events are those of `JsonEvents`."""
 
 
 class JsonEvents:

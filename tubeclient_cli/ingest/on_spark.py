@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,11 +23,17 @@ __all__ = ["on_spark"]
 
 
 @contextlib.contextmanager
-def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def on_spark(
+    name: str,
+    master: str | None = None,
+    confs: Mapping[str, str] | None = None,
+    failed: Callable[[str], object] = lambda _: None,
+) -> Iterator[SparkSession]:
     """The session of `make_session`, which ends with the block. A terminal shows that Spark starts.
 
     Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
-    exit code 1, or 3 if it is about reaching the cluster. Then the file of Spark's output is left, and named.
+    exit code 1, or that of `exit_code_of`; `failed` gets its cause before. Then the file of Spark's output is left, and
+    named.
     """
     with brought_by("spark"):
         from py4j.protocol import Py4JError
@@ -48,6 +54,7 @@ def on_spark(name: str, master: str | None = None, confs: Mapping[str, str] | No
         except (PySparkException, Py4JError) as error:
             _leave(log)
             cause = short_cause(said(error))
+            failed(cause)
             tell(f"{name}: {cause}")
             raise typer.Exit(exit_code_of(cause)) from None
         finally:

@@ -17,7 +17,6 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.common.codes import Code
 from tubeclient.errors import ConnectError, TopicNotDeployed
 from tubeclient.wire.methods import Method
-from tubeclient_cli.ingest import first_look
 from tubeclient_cli.ingest.first_look import look_first
 from tubeclient_cli.ingest.settings import IngestSettings
 
@@ -109,7 +108,7 @@ def test_masters_that_take_too_long_are_left_to_the_query(
     tube: EmbeddedTubeMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go = threading.Event()
-    monkeypatch.setattr(first_look.TubeCluster, "fetch_view", lambda _: let_go.wait())
+    monkeypatch.setattr("tubeclient_cli.ingest.first_look.TubeCluster.fetch_view", lambda _: let_go.wait())
     try:
         look_first(settings(tube, tmp_path), within_s=0.01)
     finally:
