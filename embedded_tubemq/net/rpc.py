@@ -75,8 +75,9 @@ class Endpoint:
 
     def _call(self, method: Method, request: Request, peer: Peer) -> Pieces:
         if method not in self._machine.methods or not _service_fits(method, request.service):
-            text = f"service {request.service} does not offer method {request.method_id}"
-            return _error("java.lang.UnsupportedOperationException", text)
+            has_service = any(_service_fits(offered, request.service) for offered in self._machine.methods)
+            lacks = f"No method {request.method_id} in service" if has_service else "No service"
+            return _error("java.lang.Exception", f"{lacks} {request.service} found on the server")
         try:
             message = parse_message(method.spec.request, request.body)
         except ProtocolError as error:

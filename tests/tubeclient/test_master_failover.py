@@ -14,6 +14,7 @@ from tests.group_page import group_page
 from tests.tubeclient.front_door import FrontDoor, Manner
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, ConnectError, GroupMembership, PartitionKey, Producer, fetch_view
+from tubeclient.knocking import knock_at_masters
 
 BAD = [manner for manner in Manner if manner is not Manner.GOOD]
 FAULTS = {
@@ -173,3 +174,23 @@ def test_masters_that_are_all_no_good_are_all_named_with_their_faults(
     for door, fault in zip(doors, faults, strict=True):
         assert fault.startswith(door.address)
         assert FAULTS[door.manner] in fault
+
+
+def test_a_port_that_is_not_a_masters_is_told_as_what_it_is(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    broker = min(cluster.broker_addresses.values())
+    web = f"127.0.0.1:{cluster.master_web_port}"
+    listen = "masters usually listen on 8715, over TLS on 8716"
+    wrong = replace(settings, master_servers=(broker, web))
+    with pytest.raises(ConnectError) as told:
+        fetch_view(wrong, ["clicks"], ["etl-r0"])
+    assert f"{broker} (the server at {broker} failed with Exception: No service 1 found on the server. " in str(
+        told.value
+    )
+    assert f"It is not a master's port but a broker's, and {listen}); " in str(told.value)
+    assert f"{web} (from {web}: the peer does not speak TubeMQ's protocol but HTTP: it is an HTTP port, " in str(
+        told.value
+    )
+    assert str(told.value).count(listen) == 2
+    assert told.value.lasting
+    faults = knock_at_masters(wrong)
+    assert all(listen in str(faults[address]) for address in (broker, web))

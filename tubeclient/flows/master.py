@@ -24,7 +24,14 @@ from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
-from tubeclient.wire.strings import encode_filters, encode_report, parse_broker, parse_consumer_layouts
+from tubeclient.wire.strings import (
+    DEFAULT_MASTER_PORT,
+    DEFAULT_MASTER_TLS_PORT,
+    encode_filters,
+    encode_report,
+    parse_broker,
+    parse_consumer_layouts,
+)
 
 __all__ = [
     "UNDEFINED",
@@ -182,6 +189,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
             ticket = yield Send(address, method, request, 1 / len(addresses))
             response = yield Receive(ticket)
         except (TransportError, ProtocolError, RemoteError) as error:
+            _say_whose_port(error)
             faults.append(f"{address} ({error})")
             lasting &= error.lasting
             continue
@@ -259,6 +267,9 @@ def knock(masters: MasterList, address: str, stranger: GroupNode) -> Flow[None]:
         checked((yield Receive(ticket)), str(stranger), address=address)
     except (RegistrationLost, StandbyMaster):
         pass
+    except (ProtocolError, RemoteError) as error:
+        _say_whose_port(error)
+        raise
 
 
 def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
@@ -272,6 +283,25 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
             yield from call_master(masters, Method.CONSUMER_CLOSE, request)
         except TubeError:
             return
+
+
+def _say_whose_port(error: TransportError | ProtocolError | RemoteError) -> None:
+    """Add to the error of a port that is not a master's where masters listen; `lasting` then."""
+    if isinstance(error, RemoteError) and error.text.startswith(_NO_SERVICE):
+        whose = "It is not a master's port but a broker's"
+    elif isinstance(error, ProtocolError) and _HTTP in str(error):
+        whose = "It is not where masters answer clients"
+    else:
+        return
+    if _MASTERS_LISTEN not in str(error):
+        error.args = (f"{error}. {whose}, and {_MASTERS_LISTEN}",)
+    error.lasting = True
+
+
+_NO_SERVICE = "No service "
+"""Of a server whose protocol lacks the service of masters (Apache's RpcProtocol)."""
+_HTTP = "protocol but HTTP"
+_MASTERS_LISTEN = f"masters usually listen on {DEFAULT_MASTER_PORT}, over TLS on {DEFAULT_MASTER_TLS_PORT}"
 
 
 def _heartbeat(node: GroupNode, cache: MetadataCache, held: Sequence[PartitionKey]) -> master_pb2.HeartRequestC2MV2:

@@ -28,6 +28,7 @@ BLOCK_BYTES = 8192
 MAX_BLOCKS = 3584  # Apache's bound: (20 MiB + 8 MiB) / 8 KiB
 MAX_STREAM_BYTES = BLOCK_BYTES * MAX_BLOCKS
 BEGIN_TOKEN = 0xFF7FF4FE
+_HTTP_TOKEN = int.from_bytes(b"HTTP")
 
 _HEADER = struct.Struct(">IiI")
 _BLOCK_LENGTH = struct.Struct(">I")
@@ -135,6 +136,10 @@ class FrameDecoder:
                 raise ProtocolError("the peer does not speak TubeMQ's protocol: wrong begin token")
             return None
         token, _serial, blocks = _HEADER.unpack_from(self._buffer, start)
+        if token == _HTTP_TOKEN:
+            raise ProtocolError(
+                "the peer does not speak TubeMQ's protocol but HTTP: it is an HTTP port, perhaps a web port"
+            )
         if token != BEGIN_TOKEN:
             raise ProtocolError(f"the peer does not speak TubeMQ's protocol: begin token {token:#010x}")
         if not 1 <= blocks <= MAX_BLOCKS:
