@@ -161,6 +161,7 @@ def run_mirror(
     settings: MirrorSettings,
     stop: threading.Event,
     on_batch: Callable[[BatchEvent], object] = lambda _: None,
+    on_first: Callable[[], object] = lambda: None,
 ) -> IngestSummary:
     """Copy until there is nothing left (available-now), or until `stop` is set, after the running batch. Raises Spark's
     error for a failed query, and what `check_other_cluster` raises."""
@@ -169,7 +170,8 @@ def run_mirror(
     query = as_messages(rows).writeStream.format("tubeclient").options(**settings.write())
     query = query.option("checkpointLocation", settings.checkpoint).queryName(f"mirror {settings.consumer_group}")
     started = query.trigger(**settings.trigger_options).start()
-    return Watch(started, on_batch, lambda _: None, lambda _: 0, stop, settings.stop_timeout_s).until_end()
+    watch = Watch(started, on_batch, lambda _: None, lambda _: 0, stop, settings.stop_timeout_s, on_first)
+    return watch.until_end()
 
 
 def mirror_topic(
@@ -215,7 +217,7 @@ def mirror_topic(
         with on_spark(name, failed=shown.failed) as spark, shown as display:
             # Not before: the session puts its own handler of Ctrl-C in place.
             stop_on_signals(stop)
-            summary = run_mirror(spark, job, stop, display.show)
+            summary = run_mirror(spark, job, stop, display.show, display.first)
         display.end(summary)
 
 

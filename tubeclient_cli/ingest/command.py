@@ -339,7 +339,7 @@ def _ingest(
                     if metrics is not None:
                         metrics.looked(at)
 
-                summary = run_ingest(spark, settings, on_batch, stop, display.start, on_idle)
+                summary = run_ingest(spark, settings, on_batch, stop, display.start, on_idle, display.first)
         except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
             if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
                 display.stopped(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK)

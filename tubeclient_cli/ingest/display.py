@@ -56,6 +56,11 @@ class Display:
         """Print where the job begins."""
         self.say(text)
 
+    def first(self) -> None:
+        """Show that the first batch runs."""
+        if self._live is not None and not self._batches:
+            self._live.update(self._task, description="the first batch is running")
+
     def stopped(self, text: str) -> None:
         """Print how a job ended that was stopped outside of its batches."""
         self.say(text)

@@ -40,13 +40,15 @@ def run_ingest(
     stop: threading.Event | None = None,
     on_start: Callable[[str], object] = lambda _: None,
     on_idle: Callable[[str], object] = lambda _: None,
+    on_first: Callable[[], object] = lambda: None,
 ) -> IngestSummary:
     """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
 
     `on_start` gets a text that says where a new checkpoint begins; it is not called for an old one. `on_batch` gets
-    each completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again. All run
-    in this thread. After `stop` the job waits for the running batch, at most
-    `settings.stop_timeout_s`. Raises Spark's error for a failed query, OffsetsTableError, ConfigurationError.
+    each completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again.
+    `on_first` is called once, when the first batch runs. All run in this thread. After `stop` the job waits for the
+    running batch, at most `settings.stop_timeout_s`. Raises Spark's error for a failed query, OffsetsTableError,
+    ConfigurationError.
     """
     stop = stop or threading.Event()
     if stop.is_set():
@@ -85,7 +87,8 @@ def run_ingest(
         query = query.trigger(availableNow=True)
     else:
         query = query.trigger(processingTime=f"{interval_ms} milliseconds")
-    summary = Watch(query.start(), on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s).until_end()
+    watch = Watch(query.start(), on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s, on_first)
+    summary = watch.until_end()
     as_of = datetime.now(UTC)
     bring_up_to_date(settings, batches.ends(), as_of)
     return summary

@@ -41,6 +41,9 @@ class JsonEvents:
     def start(self, text: str) -> None:
         print_json({"event": "begin", "text": text})
 
+    def first(self) -> None:
+        """Nothing: its event comes when it is complete."""
+
     def show(self, event: BatchEvent) -> None:
         print_json({"event": "batch", **asdict(event)})
 

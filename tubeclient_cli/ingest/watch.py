@@ -46,13 +46,16 @@ class Watch:
         bad_of: Callable[[int], int],
         stop: threading.Event,
         stop_timeout_s: float,
+        on_first: Callable[[], object] = lambda: None,
     ) -> None:
+        """`on_first` is called once, when the first batch runs."""
         self._query = query
         self._on_batch = on_batch
         self._on_idle = on_idle
         self._bad_of = bad_of
         self._stop = stop
         self._stop_timeout_s = stop_timeout_s
+        self._on_first: Callable[[], object] | None = on_first
         self._started = time.monotonic()
         self._last: BatchEvent | None = None
         self._batches = 0
@@ -65,6 +68,7 @@ class Watch:
             # Raises if the query failed.
             while not self._query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
                 self._report()
+                self._look_for_first()
                 if not self._stop.is_set():
                     continue
                 if deadline is None:
@@ -84,6 +88,14 @@ class Watch:
             stopped=deadline is not None,
             bad_rows=self._last.total_bad_rows if self._last else 0,
         )
+
+    def _look_for_first(self) -> None:
+        if self._on_first is None:
+            return
+        status = self._query.status
+        if self._batches or (status["isTriggerActive"] and status["isDataAvailable"]):
+            on_first, self._on_first = self._on_first, None
+            on_first()
 
     def _report(self) -> None:
         for progress in self._query.recentProgress:

@@ -35,6 +35,16 @@ def test_a_terminal_gets_one_line_with_a_bar_of_what_is_read() -> None:
     assert [line for line in lines if " 2% 20 rows in 2 batches" in line]
 
 
+def test_a_terminal_tells_waiting_from_the_first_batch() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with Display(console) as display:
+        display._live.refresh()  # type: ignore[union-attr]
+        display.first()
+    assert isinstance(console.file, io.StringIO)
+    drawn = console.file.getvalue()
+    assert 0 < drawn.index("waiting for the first batch") < drawn.index("the first batch is running")
+
+
 def test_the_summary_says_how_it_ended() -> None:
     line = summary_line(IngestSummary(rows=3_000, batches=2, seconds=1.5, rows_behind=0, stopped=True))
     assert line == "stopped: 3,000 rows in 2 batches, 1.5 s, 2,000 rows/s, nothing behind"

@@ -287,7 +287,15 @@ def test_a_stop_waits_for_the_running_batch_and_the_rest_comes_later(bench: Benc
     bench.send(60)
     stop = threading.Event()
     settings = replace(bench.settings, max_offsets_per_trigger=20, trigger="0s")
-    summary = run_ingest(bench.spark, settings, lambda _: stop.set(), stop)
+    order = []
+
+    def on_batch(event: BatchEvent) -> None:
+        order.append(event.batch_id)
+        stop.set()
+
+    summary = run_ingest(bench.spark, settings, on_batch, stop, on_first=lambda: order.append(-1))
+    assert order[:2] == [-1, 0]  # it is told while the batch runs
+    assert order.count(-1) == 1
     assert summary.stopped
     assert summary.rows in (20, 40)  # 40 where the second batch was under way
     bench.run("next")
