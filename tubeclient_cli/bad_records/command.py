@@ -110,9 +110,12 @@ def retry(
         ):
             retried = retry_bad_records(spark, job, reason, dry_run=dry_run)
         if json:
-            print_json({"dryRun": dry_run, "moved": retried.moved, "stillBad": retried.still_bad})
+            counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
+            print_json({"dryRun": dry_run, **counts})
             return
         others = "" if reason is None else "; those with other reasons were not tried"
+        if retried.unread:
+            others += f"; {retried.unread:,} more were not tried, as the source itself cannot read their messages"
         moved = "would be moved to the target, if this were no dry run" if dry_run else "were moved to the target"
         typer.echo(
             f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} {moved},"

@@ -49,6 +49,8 @@ class Retried(NamedTuple):
     """How many bad records are in the target now, or would be."""
     still_bad: int
     """How many of the chosen ones cannot be parsed."""
+    unread: int = 0
+    """How many of the chosen ones were not tried, because the source itself could not read their messages."""
 
 
 class BatchWriter:
@@ -161,7 +163,8 @@ class BatchWriter:
             )
         if not dry_run:
             self.settle(state)
-        chosen = letters.letters(target_id, parse_options(self._settings.options("earliest")), reason)
+        options = parse_options(self._settings.options("earliest"))
+        chosen = letters.letters(target_id, options, reason)
         check_columns(
             self._sink.schema(),
             columns_of(self._format, chosen.drop(LETTER_ID)),
@@ -183,7 +186,7 @@ class BatchWriter:
                 self._finish(self._sink.append(rows, replace(state.record, bad=bad)), bad, letters)
         finally:
             parsed.unpersist()
-        return Retried(good, counted.bad)
+        return Retried(good, counted.bad, letters.letters(target_id, options, reason, unread=True).count())
 
     def _write(self, rows: DataFrame, record: SinkRecord, before: SinkState) -> None:
         letters = self._letters

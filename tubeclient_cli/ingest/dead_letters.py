@@ -151,12 +151,13 @@ class DeadLetters:
         ids = parsed.where(F.col(BAD_REASON).isNull()).select(F.col(LETTER_ID).alias(_ID))
         ids.write.parquet(self._staged(folder))
 
-    def letters(self, target_id: str, options: SourceOptions, reason: str | None) -> DataFrame:
-        """The group's bad records of what `options` read, with the source's columns and `LETTER_ID`; those whose
-        messages the source could not read are left out. `reason` is a part of the reason; None chooses all."""
+    def letters(self, target_id: str, options: SourceOptions, reason: str | None, *, unread: bool = False) -> DataFrame:
+        """The group's bad records of what `options` read, with the source's columns and `LETTER_ID`: those whose
+        messages the source could read, or with `unread` the others. `reason` is a part of the reason; None chooses
+        all."""
         from pyspark.sql import functions as F
 
-        rows = self._rows().where(self._own(target_id) & (F.col("state") == BAD) & ~F.col(UNREAD))
+        rows = self._rows().where(self._own(target_id) & (F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
         rows = rows.where(F.col("topic").isin(*options.topics))
         if options.streams:
             rows = rows.where(F.col("inlongStreamId").isin(*options.streams))

@@ -32,7 +32,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
 
     def retried(*_: object, dry_run: bool) -> Retried:
         asked.append(dry_run)
-        return Retried(2, 1)
+        return Retried(2, 1, unread=0 if dry_run else 4)
 
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: MagicMock())
     monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
@@ -44,8 +44,11 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
     assert texts[0] == (
         "3 bad records were tried: 2 would be moved to the target, if this were no dry run, 1 are still bad\n"
     )
-    assert texts[1] == "3 bad records were tried: 2 were moved to the target, 1 are still bad\n"
-    assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1}
+    assert texts[1] == (
+        "3 bad records were tried: 2 were moved to the target, 1 are still bad; 4 more were not tried, as the source"
+        " itself cannot read their messages\n"
+    )
+    assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1, "notReadable": 0}
     assert asked == [True, False, True]
 
 

@@ -286,7 +286,8 @@ def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
     lake.unread = True
     lake.run(6)
     lake.bad_by = ()
-    assert lake.start().writer.retry(None) == Retried(0, 0)
+    assert lake.start().writer.retry(None) == Retried(0, 0, unread=2)
+    assert lake.start().writer.retry("no such reason") == Retried(0, 0)
 
 
 def test_rows_that_others_removed_are_not_forgotten_by_a_retry(lake: Lake) -> None:
