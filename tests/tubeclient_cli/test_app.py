@@ -74,10 +74,10 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert imported(*words) & (HEAVY | {"google.protobuf", "spark_source", "ssl", "rich.console"}) == set()
 
 
-def test_a_look_at_a_cluster_imports_neither_spark_nor_the_protocol(tmp_path: Path) -> None:
+def test_a_look_at_a_cluster_imports_no_spark(tmp_path: Path) -> None:
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
         found = imported("topics", "list", *ClusterCommands.of(tube).where)
-    assert found & (HEAVY | {"google.protobuf", "rich.markdown"}) == set()
+    assert found & (HEAVY | {"rich.markdown"}) == set()
 
 
 def test_a_look_at_an_offsets_table_imports_neither_spark_nor_pandas(tmp_path: Path) -> None:
