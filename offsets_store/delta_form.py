@@ -72,12 +72,26 @@ def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place:
 
     `place` names the table in the message. Nullability is not compared: all rows come from this package.
     """
-    wrong = [column.name for column in COLUMNS if found.get(column.name) != column.type]
-    wrong += sorted(found.keys() - set(NAMES))
-    if wrong or list(partitioned_by) != [PARTITION_COLUMN]:
-        differ = ", ".join(wrong) or f"partition columns {list(partitioned_by)}"
+    types = {column.name: column.type for column in COLUMNS}
+    lacking, others = [name for name in NAMES if name not in found], sorted(found.keys() - types.keys())
+    differences = [
+        *([f"lacks {_names(lacking)}"] if lacking else []),
+        *([f"has {_names(others)} besides"] if others else []),
+        *(f"has {name} as {found[name]}, not {of}" for name, of in types.items() if found.get(name, of) != of),
+        *([] if list(partitioned_by) == [PARTITION_COLUMN] else [f"is partitioned by {_names(partitioned_by)}"]),
+    ]
+    if differences:
         raise SchemaMismatch(
-            f"the Delta table at {place} is not an offsets table of this release"
-            f" (differing: {differ}); name a folder of its own as the offsets table, or upgrade if a newer release made"
-            " this one"
+            f"the Delta table at {place} is not an offsets table of this release. Name a folder of its own as the"
+            " offsets table, or upgrade if a newer release made this one. The table"
+            f" {'; it '.join(differences)}"
         )
+
+
+def _names(names: Sequence[str]) -> str:
+    """At most three of them."""
+    more = len(names) - _SHOWN
+    return (", ".join(names[:_SHOWN]) or "nothing") + (f" and {more} more columns" if more > 0 else "")
+
+
+_SHOWN: Final = 3

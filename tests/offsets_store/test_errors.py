@@ -17,7 +17,9 @@ from offsets_store import (
     SchemaMismatch,
     SupersededRun,
 )
+from offsets_store.delta_form import check_schema
 from offsets_store.errors import display_uri, scrub
+from offsets_store.schema import COLUMNS
 from tubeclient.keys import PartitionKey
 
 KEY = GroupKey("g", ["a"])
@@ -123,6 +125,23 @@ def test_another_delta_table_is_refused_and_left_alone(tmp_path: Path) -> None:
     for columns in ([], ["consumerGroup"]):
         uri = str(tmp_path / f"by-{len(columns)}")
         write_deltalake(uri, pa.table({"consumerGroup": ["g"], "price": [1]}), partition_by=columns)
-        with pytest.raises(SchemaMismatch, match=r"differing: topicSet, .*price"):
+        with pytest.raises(SchemaMismatch) as told:
             OffsetsTable(uri).open_run(KEY, 1)
+        advice, _, differences = str(told.value).partition(" The table ")
+        assert advice.endswith(
+            "release. Name a folder of its own as the offsets table, or upgrade if a newer release made this one."
+        )
+        lacks, has, *partitioned = differences.split("; it ")
+        assert lacks.startswith("lacks topicSet, ")
+        assert lacks.endswith(" more columns")
+        assert lacks.count(",") == 2
+        assert has == "has price besides"
+        assert partitioned == ([] if columns else ["is partitioned by nothing"])
         assert DeltaTable(uri).version() == 0
+
+
+def test_a_column_of_another_type_is_told_alone() -> None:
+    types = {column.name: column.type for column in COLUMNS}
+    check_schema(types, ["consumerGroup"], "/o")
+    with pytest.raises(SchemaMismatch, match=r"made this one\. The table has nextOffset as string, not bigint$"):
+        check_schema({**types, "nextOffset": "string"}, ["consumerGroup"], "/o")

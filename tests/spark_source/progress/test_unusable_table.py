@@ -48,7 +48,7 @@ def a_newer_protocol(folder: Path) -> None:
 
 
 KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "another schema": (of_another_schema, "is not an offsets table of this release.*name a folder of its own"),
+    "another schema": (of_another_schema, "is not an offsets table of this release\\. Name a folder of its own"),
     "not a Delta table": (no_delta_table, "is not a Delta table and not empty; name a new or empty folder"),
     "a file": (a_file, "is a file; name a new or empty folder"),
     "a newer protocol": (
