@@ -20,11 +20,11 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_given, parse_options, write_options
 from spark_source.options.option import Masked
+from spark_source.session import STARTING_SPARK
 from tubeclient.errors import ConfigurationError
 from tubeclient.producer import Producer
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
-from tubeclient_cli.common.live import STARTING_SPARK
 from tubeclient_cli.common.moment import duration_ms, moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.signals import stop_on_signals

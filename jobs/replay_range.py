@@ -20,9 +20,10 @@ import typer
 from offsets_store.errors import display_uri
 from spark_source.options.given import parse_options
 from spark_source.options.option import Masked
+from spark_source.session import STARTING_SPARK
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
-from tubeclient_cli.common.live import STARTING_SPARK, live_tasks
+from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.terminal import clear_errors, print_json, script_app

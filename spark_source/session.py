@@ -6,11 +6,13 @@ Notebooks and scripts call `session`. Commands share its parts: see `tubeclient_
 from __future__ import annotations
 
 import atexit
+import builtins
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REDACTION_REGEX",
+    "STARTING_SPARK",
     "check_spark",
     "file_of_source",
     "has_delta",
@@ -36,6 +39,9 @@ __all__ = [
 REDACTION_REGEX: Final = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
 """Options and settings with matching names are hidden in plans and in the UI. Spark's own default shows each
 `storageOption.*` that is not called secret, token or password."""
+
+STARTING_SPARK: Final = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"
+"""What is told whoever waits."""
 
 _LEAST_SPARK: Final = 4
 _PYTHON_SECONDS: Final = 20.0
@@ -71,7 +77,11 @@ _LOCAL_CONFS: Final = {
 
 
 def session(
-    *, master: str | None = None, app_name: str = "pyspark-tubeclient", conf: Mapping[str, object] | None = None
+    *,
+    master: str | None = None,
+    app_name: str = "pyspark-tubeclient",
+    conf: Mapping[str, object] | None = None,
+    show_start: bool | None = None,
 ) -> SparkSession:
     """The running SparkSession if it fits, otherwise a new one on `master` (default: all cores of this machine).
 
@@ -79,6 +89,8 @@ def session(
     Delta if the package delta-spark is installed: the first start on a machine downloads its jars. It hides secrets and
     has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's output this process shows the warnings of the
     source; the rest is in a file that goes with it. Under spark-submit, master, jars and output are spark-submit's.
+    `show_start` says whether standard error tells that Spark starts, and after how many seconds it is up; None: on a
+    terminal and in IPython's shells and notebooks.
 
     A running one fits if its workers' Python has this package, its master is `master` (if given), and it has or takes
     the settings of `conf`; it keeps its name. Otherwise ConfigurationError (SESSION_DOES_NOT_FIT) says all that does
@@ -105,9 +117,15 @@ def session(
     if master.startswith("local") and not is_submitted():
         os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
     builder = session_builder(app_name, master, wanted, with_delta=importlib.util.find_spec("delta") is not None)
+    tells = (_is_watched() if show_start is None else show_start) and not is_submitted()
+    began = time.monotonic()
+    if tells:
+        _tell(STARTING_SPARK)
     if SparkContext._gateway is None and not is_submitted():
         _start_with_log(builder)
     started = builder.getOrCreate()
+    if tells:
+        _tell(f"Spark {started.version} is up after {time.monotonic() - began:.0f} s")
     # The JVM of a session that was stopped lives on, with its environment.
     _refuse([text for text in [_python_misfit(started)] if text is not None])
     return started
@@ -198,6 +216,15 @@ def file_of_source(python: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _is_watched() -> bool:
+    """Whether somebody sees standard error: on a terminal, or in IPython, whose notebooks have none."""
+    return (sys.stderr is not None and sys.stderr.isatty()) or hasattr(builtins, "__IPYTHON__")
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _start_with_log(builder: SparkSession.Builder) -> None:

@@ -144,7 +144,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     # Messages
     "DATA_LOSS": Condition(
         "The broker no longer holds messages that should be read.",
-        "Find out why; `failOnDataLoss=false` goes on without them.",
+        "Find out why; `failOnDataLoss=false`, in Python `fail_on_data_loss=False`, goes on without them.",
     ),
     "CORRUPT_MESSAGE": Condition(
         "A message does not match its checksum, or cannot be parsed.",

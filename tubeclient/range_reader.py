@@ -16,7 +16,7 @@ from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
 from tubeclient.flows.corrupt_place import counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, call, checked
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
-from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
@@ -181,7 +181,7 @@ class RangeReader(ProcessBound):
                 raise DataLoss(
                     f"the broker has the messages of partition {lost.partition} only from {lost.end}: at most "
                     f"{lost.max_messages} messages from {lost.start} on expired before or during the read. "
-                    "Start from offsets that it still holds, or set failOnDataLoss=false to go on without them",
+                    + AFTER_LOSS,
                     partition=str(lost.partition),
                     wanted=lost.start,
                     found=lost.end,

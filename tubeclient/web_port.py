@@ -17,7 +17,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["add_near", "named_brokers", "near_topics", "other_web_port", "web_port_fault"]
+__all__ = ["add_near", "check_web_port", "named_brokers", "near_topics", "web_port_fault"]
 
 
 def named_brokers(settings: ClientSettings) -> list[BrokerInfo]:
@@ -42,12 +42,14 @@ def web_port_fault(web_port: int, states: Iterable[BrokerState], brokers: Iterab
     return f"{web_port} lists {theirs}, and the masters name {ours}: it is another cluster's"
 
 
-def other_web_port(fault: str) -> ConfigurationError:
-    """The error for a fault of `web_port_fault`."""
-    return ConfigurationError(
-        f"web port {fault}. Set master_web_port, in Spark masterWebPort, to that of this cluster's masters",
-        condition="OTHER_WEB_PORT",
-    )
+def check_web_port(settings: ClientSettings, states: Iterable[BrokerState]) -> None:
+    """ConfigurationError if the web port that lists `states` is another cluster's. TubeError if no master answers."""
+    fault = web_port_fault(settings.master_web_port, states, named_brokers(settings))
+    if fault is not None:
+        raise ConfigurationError(
+            f"web port {fault}. Set master_web_port, in Spark masterWebPort, to that of this cluster's masters",
+            condition="OTHER_WEB_PORT",
+        )
 
 
 def near_topics(settings: ClientSettings, topics: Iterable[str]) -> str:

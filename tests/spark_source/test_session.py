@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.session import check_spark, file_of_source, python_of, session
+from spark_source.session import STARTING_SPARK, _is_watched, check_spark, file_of_source, python_of, session
 from tests.exactly_once.test_other_python import bare_python
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import SPARK_HOME, delta_confs
@@ -30,7 +33,7 @@ from pyspark_tubeclient import session
 from tubeclient import ConfigurationError
 
 small, options, table, told = json.loads(sys.argv[1])
-spark = session(master="local[2]", app_name="own", conf=small)
+spark = session(master="local[2]", app_name="own", conf=small, show_start=True)
 rows = spark.read.format("tubeclient").options(**options).load().selectExpr("CAST(value AS STRING) AS text")
 rows.write.format("delta").save(table)
 heard = {
@@ -89,8 +92,9 @@ except ConfigurationError as error:
 """
 
 
-def run(script: str, folder: Path, *arguments: object, java_home: str | None = None, silent: bool = False) -> Any:
-    """Run it with this Python, where PATH has another one; returns what it wrote in the file of the last argument."""
+def run(script: str, folder: Path, *arguments: object, java_home: str | None = None, said: str | None = None) -> Any:
+    """Run it with this Python, where PATH has another one; returns what it wrote in the file of the last argument.
+    `said` is a regular expression of its standard error."""
     told = folder / "told.json"
     others = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment = {
@@ -111,8 +115,9 @@ def run(script: str, folder: Path, *arguments: object, java_home: str | None = N
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    if silent:
-        assert (done.stdout, done.stderr) == ("", "")
+    if said is not None:
+        assert done.stdout == ""
+        assert re.fullmatch(said, done.stderr), done.stderr
     return json.loads(told.read_text())
 
 
@@ -121,7 +126,14 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
         tube.load("clicks", [NewMessage(0, b"%d" % number) for number in range(20)])
         options = {"masterServers": tube.master_address, "consumerGroup": "etl", "subscribe": "clicks"}
-        heard = run(FITTING, tmp_path, SMALL, options, str(tmp_path / "table"), silent=True)
+        heard = run(
+            FITTING,
+            tmp_path,
+            SMALL,
+            options,
+            str(tmp_path / "table"),
+            said=rf"{re.escape(STARTING_SPARK)}\nSpark 4\S+ is up after \d+ s\n",
+        )
     assert heard.pop("misfits").split("; ") == [
         "the running SparkSession does not fit: its master is local[2], not local[7]",
         "spark.driver.memory is 1g, not 3g, and cannot change any more",
@@ -152,12 +164,28 @@ def test_a_session_that_would_not_find_the_source_is_named(tmp_path: Path) -> No
 
 
 def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
-    condition, text = run(WITHOUT_JAVA, tmp_path, java_home=str(tmp_path / "no-java"), silent=True)
+    condition, text = run(WITHOUT_JAVA, tmp_path, java_home=str(tmp_path / "no-java"), said="")
     assert condition == "JAVA_NOT_USABLE"
     reason, log = text.split(" Spark's output is in ")
     assert reason.startswith(f"JAVA_HOME names a folder without {tmp_path}/no-java/bin/java")
     assert "no-java" in Path(log).read_text()
     Path(log).unlink()
+
+
+def test_somebody_at_a_terminal_or_a_notebook_is_told_that_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert not _is_watched()
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    assert _is_watched()
+    monkeypatch.delattr(builtins, "__IPYTHON__")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert _is_watched()
+    monkeypatch.setattr(sys, "stderr", None)  # closed by its parent
+    assert not _is_watched()
 
 
 def test_spark_connect_is_refused() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.catalogue import TopicConfig
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
@@ -133,3 +136,20 @@ def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ
         holder.close()
     answer = query_master(f"127.0.0.1:{cluster.master_web_port}", "admin_query_client_balance_group_set", 2_000)
     assert answer["data"] == [] or answer["count"] == 0
+
+
+def test_a_misspelt_topic_is_told_with_the_one_that_there_is(settings: ClientSettings, tmp_path: Path) -> None:
+    near = r"\. Did you mean clicks\?$"
+    with pytest.raises(TopicNotDeployed, match=near):
+        fetch_view(settings, ["single", "clikcs"], ["etl-r0"])
+    membership = GroupMembership(settings, "etl", ["Clicks"], 2)
+    with pytest.raises(TopicNotDeployed, match=near):
+        membership.join()
+    membership.close()
+    with pytest.raises(TopicNotDeployed, match=r"on the cluster first$"):
+        fetch_view(settings, ["orders"], ["etl-r0"])
+    # Another cluster's topics are no help, nor is a web port that does not answer.
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
+        for port in (other.master_web_port, 1):
+            with pytest.raises(TopicNotDeployed, match=r"on the cluster first$"):
+                fetch_view(replace(settings, master_web_port=port), ["view"], ["etl-r0"])

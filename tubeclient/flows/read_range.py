@@ -21,7 +21,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tubeclient.counts import FetchResult, ReadCounts
 from tubeclient.errors import (
@@ -47,7 +47,13 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, Partitio
 from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["LostRange", "Pack", "RangeRead", "RangeTask"]
+__all__ = ["AFTER_LOSS", "LostRange", "Pack", "RangeRead", "RangeTask"]
+
+AFTER_LOSS: Final = (
+    "Start from offsets that it still holds, or set fail_on_data_loss=False, in Spark failOnDataLoss=false, to go on "
+    "without them"
+)
+"""What to do about a DataLoss of a reader of ranges."""
 
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
@@ -236,8 +242,7 @@ class RangeRead:
         """Return if the reader may go on without what is lost. Else raise: first to look again, then the DataLoss."""
         loss = DataLoss(
             f"{self.task.range} can no longer be read from {self.position} on: {reason}; "
-            f"broker {self.task.broker} has {found}. "
-            "Start from offsets that it still holds, or set failOnDataLoss=false to go on without them",
+            f"broker {self.task.broker} has {found}. {AFTER_LOSS}",
             partition=str(self.task.range.partition),
             wanted=self.position,
             found=found,

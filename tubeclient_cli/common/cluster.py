@@ -48,20 +48,18 @@ def checked_web(settings: ClientSettings) -> ClientSettings:
     cluster's; TubeError if it does not answer. If no master answers, a line on standard error says so."""
     from tubeclient.admin.master import MasterWeb
     from tubeclient.conditions import said
-    from tubeclient.web_port import named_brokers, other_web_port, web_port_fault
+    from tubeclient.web_port import check_web_port
 
     states = MasterWeb(settings).brokers()
     try:
-        named = named_brokers(settings)
+        check_web_port(settings, states)
+    except ConfigurationError:
+        raise
     except TubeError as error:
         tell(
             f"no master says whether web port {settings.master_web_port} is its own, and the rest goes by the web port"
             f" alone: {said(error)}"
         )
-        return settings
-    fault = web_port_fault(settings.master_web_port, states, named)
-    if fault is not None:
-        raise other_web_port(fault)
     return settings
 
 

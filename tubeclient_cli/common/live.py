@@ -6,14 +6,12 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STARTING_SPARK", "live_line", "live_tasks"]
-
-STARTING_SPARK: Final = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars"
+__all__ = ["live_line", "live_tasks"]
 
 
 @contextlib.contextmanager

@@ -147,11 +147,12 @@ def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
 
 
 def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Addresses) -> Iterator[Finding]:
+    from spark_source.session import STARTING_SPARK
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient.conditions import said
     from tubeclient.extras import MissingPackage, brought_by
     from tubeclient_cli.common.deadline import within
-    from tubeclient_cli.common.live import STARTING_SPARK, live_line
+    from tubeclient_cli.common.live import live_line
     from tubeclient_cli.common.session import end_session, make_session
     from tubeclient_cli.doctor.executors import check_executors
     from tubeclient_cli.doctor.machine import judge_spark

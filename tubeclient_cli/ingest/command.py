@@ -275,8 +275,8 @@ def _ingest(
         from pyspark.errors import PySparkException
 
     from offsets_store import OffsetsTableError
+    from spark_source.session import STARTING_SPARK
     from spark_source.spark_log import SparkLog, start_failure
-    from tubeclient_cli.common.live import STARTING_SPARK
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
     from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
     from tubeclient_cli.ingest.display import Display

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from spark_source.session import STARTING_SPARK
 from tubeclient.conditions import said
 from tubeclient.extras import brought_by
-from tubeclient_cli.common.live import STARTING_SPARK, live_line
+from tubeclient_cli.common.live import live_line
 from tubeclient_cli.common.terminal import Unreachable, tell
 from tubeclient_cli.ingest.advice import exit_code_of, short_cause
 

@@ -9,7 +9,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from tubeclient.errors import TubeError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import StoreBounds, StoreKey
 from tubeclient_cli.common.cluster import settings_of
 from tubeclient_cli.dashboard.cluster_look import ClusterLook
@@ -50,3 +50,13 @@ def test_without_any_master_it_is_an_error(tube: EmbeddedTubeMQ) -> None:
     tube.stop()
     with pytest.raises(TubeError):
         look()
+
+
+def test_a_web_port_of_another_cluster_is_an_error(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
+        options = {"masterWebPort": str(other.master_web_port)}
+        mixed = ClusterLook(settings_of(tube.master_address, options), lambda: None)
+        with pytest.raises(ConfigurationError, match="it is another cluster's"):
+            mixed()
+        # With no master to ask it shows what the web port says.
+        assert ClusterLook(settings_of("127.0.0.1:1", options), lambda: None)().layouts[0].topic == "views"
