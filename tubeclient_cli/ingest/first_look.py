@@ -16,7 +16,7 @@ from tubeclient_cli.ingest.settings import IngestSettings
 
 __all__ = ["look_first"]
 
-_SECONDS: Final = 8.0
+_SECONDS: Final = 9.0
 _PATIENCE_MS: Final = 2_000
 """For other clients of the reader groups."""
 
