@@ -41,7 +41,7 @@ test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs
 test-fast: $(STAMPS)/packages $(STAMPS)/protoc $(STAMPS)/prometheus ## Run the tests that need neither Spark, Apache's servers nor a browser, with fewer generated examples
 	$(BIN)/python -m pytest $(PARALLEL) -n 6 --hypothesis-profile fast --durations 20 -m "not spark and not apache and not browser" $(PYTEST_ARGS)
 
-lint: $(STAMPS)/packages ## Check for likely mistakes and for the common style
+lint: $(STAMPS)/packages ## Check for likely mistakes and holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

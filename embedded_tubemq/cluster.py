@@ -30,7 +30,7 @@ __all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
 
 T = TypeVar("T")
 
-DEFAULT_TOKEN = "embedded"
+DEFAULT_TOKEN = "embedded"  # noqa: S105 - of a server for tests; its documentation shows it
 """Default confModAuthToken, which HTTP calls need for changes."""
 
 _TICK_SECONDS = 1.0

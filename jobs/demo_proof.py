@@ -117,7 +117,7 @@ def _positions(offsets_table: Path, consumer_group: str) -> dict[str, int]:
     """The group's positions in the offsets table, by partition key."""
     rows = _read(
         offsets_table,
-        'SELECT "brokerId", "topic", "partitionId", "nextOffset" FROM found'
+        'SELECT "brokerId", "topic", "partitionId", "nextOffset" FROM found'  # noqa: S608 - of the demonstration's own group
         f" WHERE \"consumerGroup\" = '{consumer_group}' AND \"kind\" = 'position'",
     ).to_pylist()
     return {f"{row['brokerId']}:{row['topic']}:{row['partitionId']}": row["nextOffset"] for row in rows}

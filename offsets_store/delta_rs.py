@@ -317,7 +317,7 @@ def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
     from deltalake import QueryBuilder
 
     # Not DeltaTable.to_pyarrow_table: its reader threads abort one process in ten at exit (deltalake 1.6.6).
-    query = f"SELECT * FROM offsets WHERE {_of_group(consumer_group)}"
+    query = f"SELECT * FROM offsets WHERE {_of_group(consumer_group)}"  # noqa: S608 - the name is quoted, and only read
     # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process while a store is slow.
     found = pa.RecordBatchReader.from_stream(QueryBuilder().register("offsets", table).execute(query)).read_all()
     return rows_from_arrow(found)

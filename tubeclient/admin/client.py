@@ -344,7 +344,7 @@ class Admin:
         return BrokerWeb(broker.info.broker_id, broker.web_address, self._settings.http_timeout_ms)
 
 
-_WRONG_TOKEN: Final = "unauthorized"
+_WRONG_TOKEN: Final = "unauthorized"  # noqa: S105 - a code of TubeMQ
 """In Apache's words for another token: "illegal access, unauthorized request!" (WebParameterUtils)."""
 
 

@@ -122,16 +122,16 @@ def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
         columns = (values_of(column) for column in found.itercolumns())
         return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
-    chosen = _where(choice)
+    chosen = _where(choice)  # quotes what users give
     by = '"consumerGroup", "state", "reason"'
-    counts = f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'
+    counts = f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'  # noqa: S608
     reasons = rows(
-        f"SELECT *, sum(n) OVER () AS records, count(*) OVER () AS reasons FROM ({counts}) AS counts"
+        f"SELECT *, sum(n) OVER () AS records, count(*) OVER () AS reasons FROM ({counts}) AS counts"  # noqa: S608
         f" ORDER BY n DESC, {by} LIMIT {_MOST_REASONS}"
     )
     names = ", ".join(f'"{name}"' for name in _COLUMNS)
     order = '"time" DESC, "sequence" DESC, "partitionKey", "messageId", "recordIndex"'
-    newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")
+    newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")  # noqa: S608
     [(records, in_all)] = {(row.pop("records"), row.pop("reasons")) for row in reasons} or {(0, 0)}
     return Letters(
         records,  # type: ignore[arg-type]

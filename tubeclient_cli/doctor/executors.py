@@ -63,7 +63,7 @@ def check_executors(spark: SparkSession, addresses: Addresses) -> Iterator[Findi
     """The findings of a Spark job with a task for each core, at most 16; ended after 90 s."""
     context = spark.sparkContext
     space: dict[str, Any] = {"__name__": "__main__"}
-    exec(probe_text(addresses.all()), space)  # the text above, with no user's text but quoted addresses
+    exec(probe_text(addresses.all()), space)  # noqa: S102 - the text above, with no user's text but quoted addresses
     count = min(context.defaultParallelism, _MOST_TASKS)
     what = "asking the executors"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["topics_app"]
 
-_TOKEN_VARIABLE = "TUBECLIENT_MODIFY_TOKEN"
+_TOKEN_VARIABLE = "TUBECLIENT_MODIFY_TOKEN"  # noqa: S105 - the variable's name
 
 topics_app = typer.Typer(
     name="topics",
