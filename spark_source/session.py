@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_source.spark_log import SparkLog, start_failure
@@ -86,7 +87,8 @@ def session(
     """The running SparkSession if it fits, otherwise a new one on `master` (default: all cores of this machine).
 
     A new one runs its workers with this process's Python; on a cluster with that of PYSPARK_PYTHON if it is set. It has
-    Delta if the package delta-spark is installed: the first start on a machine downloads its jars. It hides secrets and
+    Delta if the package delta-spark is installed: the first start on a machine downloads its jars, unless they lie
+    beside Spark's own. It hides secrets and
     has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's output this process shows the warnings of the
     source; the rest is in a file that goes with it. Under spark-submit, master, jars and output are spark-submit's.
     `show_start` says whether standard error tells that Spark starts, and after how many seconds it is up; None: on a
@@ -152,7 +154,8 @@ def session_builder(app_name: str, master: str, confs: Mapping[str, str], *, wit
         if with_delta:
             with brought_by("delta"):
                 from delta import configure_spark_with_delta_pip
-            builder = configure_spark_with_delta_pip(builder)
+            if not _has_jars_of_delta():
+                builder = configure_spark_with_delta_pip(builder)
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder
@@ -197,6 +200,14 @@ def has_delta(spark: SparkSession) -> bool:
     jvm: Any = spark._jvm
     # Py4J takes a name that is no class for a package.
     return not isinstance(jvm.io.delta.tables.DeltaTable, JavaPackage)
+
+
+def _has_jars_of_delta() -> bool:
+    """Whether Delta's jars lie beside the jars of the Spark that would start, as in an image. Then none are fetched."""
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    return any((home / "jars").glob("*delta-spark_*.jar"))
 
 
 def python_of(environment: Mapping[str, str]) -> tuple[str | None, str]:

@@ -1,30 +1,37 @@
 """Downloads Delta Lake's jars, so that later sessions find them in Ivy's cache and start quickly.
 
 It starts a small SparkSession as `tubeclient ingest` does, so that Spark resolves the jars. A small table checks that
-they are complete.
+they are complete. `--into FOLDER` also copies them there: beside Spark's own they are found without a cache.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 _TIMEOUT_S = 600.0
 _CHILD = "--in-this-process"
+_DELTA_JARS = ("io.delta_", "io.unitycatalog_")
+"""How the names of the jars begin that Delta needs and Spark lacks."""
 
 
-def resolve() -> str:
-    """Start a session with Delta, write and read one small table, and return Delta's version."""
-    import importlib.metadata
-
+def resolve(into: Path | None = None) -> str:
+    """Start a session with Delta, write and read one small table, copy Delta's jars to the folder `into` (None: do
+    not), and return Delta's version."""
     from tubeclient_cli.common.session import make_session
 
     with tempfile.TemporaryDirectory(prefix="fetch-jars-") as folder:
         confs = {"spark.sql.shuffle.partitions": "1", "spark.sql.warehouse.dir": folder}
         spark = make_session("fetch_jars", "local[1]", confs)
+        jars = [
+            Path(jar.removeprefix("file://")) for jar in spark.sparkContext.getConf().get("spark.jars", "").split(",")
+        ]
         try:
             spark.range(3).write.format("delta").save(f"{folder}/table")
             count = spark.read.format("delta").load(f"{folder}/table").count()
@@ -32,17 +39,28 @@ def resolve() -> str:
             spark.stop()
     if count != 3:
         raise SystemExit(f"Delta wrote 3 rows and read {count}")
+    if into is not None:
+        found = [jar for jar in jars if jar.name.startswith(_DELTA_JARS)]
+        if not found:
+            raise SystemExit("this Spark has Delta's jars already; none were fetched, so there is nothing to copy")
+        for jar in found:
+            shutil.copyfile(jar, into / jar.name)
     return importlib.metadata.version("delta-spark")
 
 
 def main() -> int:
-    if sys.argv[1:] == [_CHILD]:
-        print(f"Delta {resolve()} works")
+    words = [word for word in sys.argv[1:] if word != _CHILD]
+    into = Path(words[1]) if words[:1] == ["--into"] and len(words) == 2 else None
+    if words and (into is None or not into.is_dir()):
+        print("fetch_jars: --into needs a folder that is there", file=sys.stderr)
+        return 2
+    if len(words) < len(sys.argv) - 1:
+        print(f"Delta {resolve(into)} works")
         return 0
     started = time.monotonic()
     # In its own process, because a resolver that hangs can only be ended from outside.
     child = subprocess.Popen(
-        [sys.executable, __file__, _CHILD],
+        [sys.executable, __file__, _CHILD, *words],
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
         start_new_session=True,
