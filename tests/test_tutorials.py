@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 STEP = re.compile(
     r"^```python\n(?P<python>.*?)^```"
-    r"|(?:^<!-- fails: (?P<fails>[^\n]*) -->\n\n)?^    (?P<command>(?:tubeclient|seq|mv) [^\n]*)$",
+    r"|(?:^<!-- fails: (?P<fails>[^\n]*) -->\n\n)?^    (?P<command>(?:tubeclient|seq|sed|mv) [^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
 SAID = re.compile(r"^print\((.*)\)  # (.*)$", re.MULTILINE)
@@ -42,7 +43,7 @@ class Reader:
     def read(self, name: str) -> None:
         for step in STEP.finditer(re.sub(r" \\\n +", " ", page_of(name))):
             if step["python"] is not None:
-                code = SAID.sub(r"expect('\2', \1)", self.place.real(step["python"]))
+                code = SAID.sub(lambda said: f"expect({said[2]!r}, {said[1]})", self.place.real(step["python"]))
                 exec(code.replace('masterWebPort", 8080', f'masterWebPort", {self.web_port}'), self.names)
             else:
                 self._command(self.place.real(step["command"]), step["fails"])
@@ -81,13 +82,18 @@ def ingest_in_this_session(delta_spark: SparkSession, monkeypatch: pytest.Monkey
     monkeypatch.setattr("tubeclient_cli.ingest.command._ingest", run)
 
 
-def read_with_server(name: str, folder: Path) -> Reader:
-    """Read a page that starts a TubeMQ with a command, which gets any free ports."""
+def read_with_server(name: str, folder: Path, files: Mapping[str, str] | None = None) -> Reader:
+    """Read a page that starts a TubeMQ with a command, which gets any free ports. `files` are those that a reader saves
+    in the lake, by name: what the page shows as this language."""
     (folder / "lake").mkdir()
     [server] = indented_commands(page_of(name), "tubeclient server")
     line = Place("", folder / "lake").real(server.replace(" 8715 ", " 0 ").replace(" 8080 ", " 0 "))
     with running(folder, *shlex.split(line)) as (_, addresses):
         reader = Reader(Place(addresses["master"], folder / "lake"), addresses["masterWebPort"])
+        for file, language in (files or {}).items():
+            [text] = re.findall(rf"```{language}\n(.*?)```", page_of(name), re.DOTALL)
+            web_port = f"[source]\nmasterWebPort = {addresses['masterWebPort']}"
+            (folder / "lake" / file).write_text(reader.place.real(text).replace("[source]", web_port))
         reader.read(name)
     return reader
 
@@ -109,6 +115,26 @@ def test_a_lost_checkpoint(tmp_path: Path) -> None:
     said = re.search(r"It says `(.*?)`", page_of("lost-checkpoint.md"))
     assert said is not None
     assert said[1] in reader.output
+
+
+def test_an_inlong_stream_with_a_bad_record(
+    delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole command has a test of its own in test_docs_examples.py."""
+
+    @contextmanager
+    def this_session(*_: object) -> Iterator[SparkSession]:
+        yield delta_spark
+
+    monkeypatch.setattr("tubeclient_cli.ingest.on_spark.on_spark", this_session)
+    name = "inlong-tutorial.md"
+    reader = read_with_server(name, tmp_path, {"orders.json": "json", "orders.toml": "toml"})
+    assert reader.compared == 3
+    shown = re.findall(r"```text\n(.*?)```", page_of(name), re.DOTALL)
+    assert len(shown) == 2
+    for text in shown:
+        for line in text.splitlines():
+            assert line in reader.output
 
 
 def test_two_jobs_of_one_group(delta_spark: SparkSession, tmp_path: Path) -> None:
