@@ -138,8 +138,11 @@ def tubemq_config():
         (
             "",
             [
-                "@pytest.mark.tubemq_topic: TopicConfig.__init__() got an unexpected keyword argument 'parts'",
-                "@pytest.mark.tubemq_topic: it takes fields of TopicConfig by name, such as partitions=4, not 4",
+                "@pytest.mark.tubemq_topic: it does not take parts. Write fields of TopicConfig by name, such as"
+                " stores=2, partitions=4; there are stores, partitions, accept_publish, ",
+                "@pytest.mark.tubemq_topic: it does not take 4. Write fields of TopicConfig by name, such as",
+                "@pytest.mark.tubemq_topic: it does not take name (the fixture names the topic, as the test is named).",
+                "@pytest.mark.tubemq_topic: partitions is '4'; write a number, such as partitions=4",
             ],
         ),
     ],
@@ -161,6 +164,12 @@ def test_one(tubemq_topic): pass
 
 @pytest.mark.tubemq_topic(4)
 def test_two(tubemq_topic): pass
+
+@pytest.mark.tubemq_topic(name="orders")
+def test_three(tubemq_topic): pass
+
+@pytest.mark.tubemq_topic(partitions="4")
+def test_four(tubemq_topic): pass
 """
 
 
