@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts Python processes by the hundred. Without byte code each of them would compile the packages.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench chaos test test-fast lint format types check docs site proto dist sbom clean
+.PHONY: help setup demo bench chaos test test-fast lint format types check docs site proto dist sbom lock audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,15 +77,26 @@ sbom: dist ## List what the wheel depends on with its extras, as CycloneDX, in d
 	$(BIN)/cyclonedx-py environment --output-reproducible --output-format JSON \
 		--output-file "dist/sbom/$$(basename dist/*.tar.gz .tar.gz).cdx.json" .venv/sbom/bin/python
 
+lock: $(STAMPS)/packages ## Lock the packages of .venv: newest versions that setup.py allows, with hashes
+	$(BIN)/python -m tools.dependencies
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m tools.licences_page
+
+# Not in .ci/run: a mirror of the registry does not have the service that knows the holes. --strict fails where it is missing.
+audit: $(STAMPS)/packages ## Look for known holes in the locked packages; needs the vulnerability service of PyPI
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip --requirement requirements-dev.lock
+
 clean: ## Remove what was built, .venv and .cache (downloads) included
 	rm -rf .venv .cache build dist site demo-output metastore_db spark-warehouse derby.log
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# LOCKED=1 takes the very packages of requirements-dev.lock, checked by their hashes, and not the newest in setup.py's ranges.
 $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	@tools/check_machine.sh "$(PYTHON)"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "packages into .venv; what is not in pip's cache is fetched:"
+	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock)
 	@set -o pipefail; $(BIN)/python -m pip install --no-color -e '.[all]' | sed -un 's/^ *Downloading \([^ ]*\) \((.*)\).*/  \1 \2/p'
 	@mkdir -p $(STAMPS) && touch $@
 

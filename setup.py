@@ -161,6 +161,11 @@ DEV = [
     # Builds the package where nothing may be downloaded for it (the wheel's test); below 81 because of the demo.
     "setuptools>=77,<81",
     "wheel>=0.43,<1",
+    "dockerfile-parse>=2,<3",  # reads the Dockerfile, for its test
+    "pyyaml>=6,<7",  # reads the compose file, for its test
+    "types-pyyaml>=6",  # types of yaml
+    "uv>=0.9,<1",  # locks the development set with hashes (make lock)
+    "pip-audit>=2.9,<3",  # looks for known holes in that set, before a release (make audit)
 ]
 
 

@@ -11,33 +11,14 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = ["EmptyEnvironment", "needed_by"]
+__all__ = ["EmptyEnvironment"]
 
 _SECONDS = 240.0
-
-
-def needed_by(requirements: Iterable[str]) -> set[str]:
-    """The names of all packages that pip would bring for these requirements, by what the installed ones say."""
-    found: set[str] = set()
-    done: set[tuple[str, str]] = set()
-    left = [(Requirement(text), "") for text in requirements]
-    while left:
-        requirement, extra = left.pop()
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        name = canonicalize_name(requirement.name)
-        found.add(name)
-        for wanted in ("", *requirement.extras):
-            if (name, wanted) not in done:
-                done.add((name, wanted))
-                left += [(Requirement(text), wanted) for text in importlib.metadata.requires(name) or []]
-    return found
 
 
 class EmptyEnvironment:

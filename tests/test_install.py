@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.distributions import Distributions
-from tests.empty_environment import EmptyEnvironment, needed_by
+from tests.empty_environment import EmptyEnvironment
+from tools.dependencies import needed_by
 
 ROOT = Path(__file__).resolve().parents[1]
 

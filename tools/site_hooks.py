@@ -25,6 +25,7 @@ OUTSIDE = {
     "README.md": "overview.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
+    "SECURITY.md": "SECURITY.md",
     "bench/README.md": "bench.md",
 }
 """Files of the repository to pages of the site."""

@@ -1,0 +1,69 @@
+"""What is installed is known: the lock file goes with setup.py, and the page of licences with the lock file."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.dependencies import LOCK, locked
+from tools.licences_page import licence_of
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def required(monkeypatch: pytest.MonkeyPatch) -> list[Requirement]:
+    """What setup.py asks for, with all its extras."""
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    names = runpy.run_path(str(ROOT / "setup.py"))
+    texts = [*names["CORE"], *(text for extra in names["EXTRAS"].values() for text in extra)]
+    return [Requirement(text) for text in texts]
+
+
+def test_the_lock_file_has_all_that_setup_asks_for_in_its_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run make lock after a change of setup.py."""
+    versions = locked()
+    for requirement in required(monkeypatch):
+        name = canonicalize_name(requirement.name)
+        assert name in versions
+        assert versions[name] in requirement.specifier, requirement
+
+
+def test_each_locked_package_has_hashes_and_no_place_to_fetch_it_from() -> None:
+    text = LOCK.read_text(encoding="utf-8")
+    entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
+    assert len(entries) >= len(locked())
+    for entry in entries:
+        assert re.fullmatch(r"[\w.-]+==[^\s;]+( ; [^\\\n]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", entry), (
+            entry
+        )
+
+
+def test_the_page_of_licences_has_each_locked_package_with_its_licence() -> None:
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| ([a-z0-9-]+) \| (.*) \|$", page, re.MULTILINE))
+    del listed["package"]
+    versions = locked()
+    assert listed.keys() == versions.keys(), "run make lock"
+    # Another version may say it in other words.
+    same = [name for name, version in versions.items() if installed(name) == version]
+    assert len(same) >= len(versions) // 2
+    assert {name: listed[name] for name in same} == {name: licence_of(name) for name in same}
+
+
+def test_nothing_that_users_install_forbids_their_use() -> None:
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8").partition("## For development")[0]
+    assert not re.findall(r"^.*(?:GPL|GNU|not said).*$", page, re.MULTILINE)
+
+
+def installed(name: str) -> str | None:
+    """The version here."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
