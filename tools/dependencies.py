@@ -47,7 +47,7 @@ def needed_by(requirements: Iterable[str]) -> set[str]:
 
 def locked() -> dict[str, str]:
     """The packages of the lock file to their versions: those for Python 3.11 on Linux, on whatever this runs."""
-    found = {}
+    found: dict[str, str] = {}
     for line in LOCK.read_text(encoding="utf-8").splitlines():
         if line[:1].isalnum():
             requirement = Requirement(line.removesuffix("\\"))

@@ -46,13 +46,13 @@ def licences_page() -> str:
 def licence_of(name: str) -> str:
     """An SPDX expression where the package gives one, otherwise the names that it gives; "not said" if none."""
     told = importlib.metadata.metadata(name)
-    if expression := told.get("License-Expression"):
-        return str(expression)
+    if "License-Expression" in told:
+        return told["License-Expression"]
     told_so = [line for line in told.get_all("Classifier") or [] if line.startswith(_CLASSIFIER)]
     names = [text for text in (line.rpartition(" :: ")[2] for line in told_so) if text != "OSI Approved"]
     if names:
         return ", ".join(sorted(set(names)))
-    first = (told.get("License") or "").strip().partition("\n")[0]
+    first = told["License"].strip().partition("\n")[0] if "License" in told else ""
     return first[:_LONGEST] or "not said"
 
 
