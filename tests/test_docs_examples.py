@@ -172,7 +172,9 @@ def test_the_settings_file_of_the_inlong_tutorial_says_what_its_command_says(tmp
     [definition], [file] = (re.findall(rf" *```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("json", "toml"))
     (tmp_path / "orders.json").write_text(definition)
     (tmp_path / "orders.toml").write_text(textwrap.dedent(file))
-    [command] = [["ingest", *shlex.split(line)] for line in indented_commands(text, "tubeclient ingest --m")]
+    [command] = [
+        ["ingest", *shlex.split(line)] for line in indented_commands(text.partition("## 4.")[0], "tubeclient ingest")
+    ]
     told = list(zip(command[1::2], command[2::2], strict=True))
     options = dict(value.split("=", 1) for name, value in told if name == "--option")
     given: dict[str, Any] = {
