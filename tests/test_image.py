@@ -5,15 +5,17 @@ What Debian brings in the image (Python, Java, tini), this machine has. The path
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
@@ -125,6 +127,23 @@ class Image:
         )
 
 
+@contextmanager
+def started(image: Image, command: list[str], is_ready: Callable[[str], bool]) -> Iterator[Path]:
+    """A process of the image once its log says that it is ready; the log's file. It is ended in the end."""
+    path = image.folder / f"{command[0]}-{command[1]}.log"
+    with path.open("w") as log:
+        process = subprocess.Popen(
+            image.command(*command), env=image.environment, cwd=image.folder / "work", stdout=log, stderr=log
+        )
+        try:
+            wait_for(lambda: is_ready(path.read_text()) or process.poll() is not None, command[1], seconds=90)
+            assert process.poll() is None, path.read_text()
+            yield path
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
 @pytest.fixture(scope="module")
 def image(distributions: Distributions, tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The Dockerfile's files and its own installation, without a network but for Delta's jars where Ivy lacks them."""
@@ -179,25 +198,58 @@ print(spark.read.format("delta").load("table").count(), repr(spark.sparkContext.
     assert done.stdout.strip() == "3 ''", done.stderr
 
 
+DRIVER = """
+import sys
+from pyspark.sql import SparkSession
+
+master, port = sys.argv[1:]
+builder = SparkSession.builder.master(master).config("spark.driver.port", port).config("spark.ui.enabled", "false")
+spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+open("application", "w").write(spark.sparkContext.applicationId + "\\n")
+print("sum", spark.sparkContext.parallelize(range(10), 2).map(lambda number: number + 1).sum(), flush=True)
+spark.stop()
+"""
+
+
 @pytest.mark.spark
-def test_kubernetes_way_to_start_an_executor_is_understood(image: Image) -> None:
-    """Without a driver it ends with the address of the one that it was told."""
-    told = {
-        "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:1",
-        "SPARK_EXECUTOR_ID": "1",
-        "SPARK_EXECUTOR_CORES": "1",
-        "SPARK_EXECUTOR_MEMORY": "256m",
-        "SPARK_APPLICATION_ID": "app",
-        "SPARK_EXECUTOR_POD_IP": "127.0.0.1",
-        "SPARK_EXECUTOR_POD_NAME": "pod",
-        "SPARK_RESOURCE_PROFILE_ID": "0",
-        "SPARK_JAVA_OPT_0": "-Dspark.rpc.numRetries=1",
-        "SPARK_JAVA_OPT_1": "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    }
-    done = image.run("executor", **told)
-    assert done.returncode != 0
-    assert "127.0.0.1:1" in done.stdout + done.stderr
-    assert "KubernetesExecutorBackend" in done.stdout + done.stderr
+def test_kubernetes_way_to_start_an_executor_makes_one_that_works(image: Image) -> None:
+    """A driver whose cluster has no executors gets one that is started with Kubernetes' word and variables."""
+    work = image.folder / "work"
+    (work / "driver_alone.py").write_text(DRIVER)
+    ports = [str(port) for port in free_ports(3)]
+    master = ["spark-class", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", ports[0]]
+    driver = ["python", "driver_alone.py", f"spark://127.0.0.1:{ports[0]}", ports[1]]
+    application = work / "application"
+    with (
+        started(image, [*master, "--webui-port", ports[2]], lambda _: listens(int(ports[0]))),
+        started(image, driver, lambda _: application.exists() and application.read_text().endswith("\n")) as log,
+    ):
+        told = {
+            "SPARK_DRIVER_URL": f"spark://CoarseGrainedScheduler@127.0.0.1:{ports[1]}",
+            "SPARK_EXECUTOR_ID": "1",
+            "SPARK_EXECUTOR_CORES": "1",
+            "SPARK_EXECUTOR_MEMORY": "512m",
+            "SPARK_APPLICATION_ID": application.read_text().strip(),
+            "SPARK_EXECUTOR_POD_IP": "127.0.0.1",
+            "SPARK_EXECUTOR_POD_NAME": "pod",
+            "SPARK_RESOURCE_PROFILE_ID": "0",
+            "SPARK_JAVA_OPT_0": "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+            "SPARK_JAVA_OPT_1": "--add-opens=java.base/java.nio=ALL-UNNAMED",
+        }
+        done = image.run("executor", **told)
+        wait_for(lambda: "sum 55\n" in log.read_text(), f"the sum\n{done.stderr[-3000:]}")
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in taken]
 
 
 @pytest.mark.spark
@@ -225,20 +277,6 @@ def service(name: str) -> dict[str, Any]:
     return one
 
 
-@contextmanager
-def started(image: Image, command: list[str], ready: Path) -> Iterator[None]:
-    """The server, until the end."""
-    with (image.folder / "server.log").open("w") as log:
-        process = subprocess.Popen(image.command(*command), env=image.environment, stdout=log, stderr=log)
-        try:
-            wait_for(lambda: ready.exists() or process.poll() is not None, "the server", seconds=60)
-            assert process.poll() is None, (image.folder / "server.log").read_text()
-            yield
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
 @pytest.mark.spark
 def test_the_services_of_the_compose_file_fill_a_table(image: Image) -> None:
     server, ingest = service("tubemq"), service("ingest")
@@ -246,7 +284,7 @@ def test_the_services_of_the_compose_file_fill_a_table(image: Image) -> None:
     line = image.real(server["command"]).replace("--host tubemq", "--host localhost")
     # Free ports: the usual ones may be taken here.
     line = re.sub(r"(--master(?:-web)?-port) \d+", r"\1 0", line) + f" --ready-file {ready}"
-    with started(image, shlex.split(line), ready):
+    with started(image, shlex.split(line), lambda _: ready.exists()):
         addresses = json.loads(ready.read_text())
         master, web = addresses["master"], str(addresses["masterWebPort"])
         kind, *words = server["healthcheck"]["test"]
