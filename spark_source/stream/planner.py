@@ -68,6 +68,10 @@ class StreamPlanner:
         """The last batch whose tasks Spark asked for."""
         self._recorded: Position | None = None
         """The last complete position."""
+        self._asked_from: Offsets | None = None
+        """Where the query stood when Spark last asked for a batch."""
+        self._gone_back_from: Mapping[PartitionKey, int] = {}
+        """Where the query stood before it went back, because a lost tail was accepted."""
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: IdleLook | None = None
@@ -137,7 +141,7 @@ class StreamPlanner:
             # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
             recent, self._first_look = self._first_look, None
         start, max_rows, min_rows = question
-        begin = self._offsets.parse(start)
+        begin = self._asked_from = self._offsets.parse(start)
         if not self._scope_checked:
             check_scope(self._options, recent.view, begin)
             self._scope_checked = True
@@ -151,6 +155,8 @@ class StreamPlanner:
         try:
             recent, held = group.judge.held(begin, recent, None if self._target is None else self._target.ends)
         finally:
+            if held is not begin:
+                self._gone_back_from = begin.clamp(self._gone_back_from, {})
             # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
                 self._record(held, recent, back_from=None if held is begin else begin)
@@ -178,8 +184,13 @@ class StreamPlanner:
         return self._stands_at
 
     def complete(self, end: Json) -> None:
-        """Record that everything before `end` is certainly in the sink."""
-        self._record(self._offsets.parse(end), self._held().snapshots.get())
+        """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a batch.
+
+        With asynchronous progress tracking `end` is one of an earlier batch, and after a lost tail it is no position.
+        """
+        complete, asked_from = self._offsets.parse(end), self._asked_from
+        if asked_from is None or asked_from.clamp(self._gone_back_from, {}).overtaken_by(complete):
+            self._record(complete, self._held().snapshots.get())
 
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
         """The tasks of the batch from `start` to `end`; always the same ranges."""

@@ -299,6 +299,9 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
     clock.now += 60
     assert one.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
     wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    one.complete(as_json({"1:t:0": 1010}))  # Spark says so once the batch that goes back is planned
+    one.close()
+    assert positions(tmp_path) == {"1:t:0": 8}
     assert companion.record(was_at, then) is False
     assert positions(tmp_path) == {"1:t:0": 8}
     assert companion.record([PartitionProgress(key("1:t:0"), 20 * ROW)]) is True
@@ -306,8 +309,18 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
     again = planner(cluster, clock, **more)
     assert again.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
     wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
-    for each in (one, again):
-        each.close()
+    again.close()
+
+
+def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path) -> None:
+    """As with asynchronous progress tracking: Spark confirms a batch once a later one is in its log."""
+    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetsTableMode="strict")
+    for at, confirmed in ((4, None), (7, None), (10, 4), (10, 7)):
+        one.latest(as_json({"1:t:0": at}), 3)
+        if confirmed is not None:
+            one.complete(as_json({"1:t:0": confirmed}))
+        assert positions(tmp_path) == {"1:t:0": at}
+    one.close()
 
 
 def test_the_end_of_available_now_is_in_the_table_when_spark_hears_of_it(tmp_path: Path) -> None:
