@@ -53,7 +53,8 @@ class ProgressTable:
         self._thread = JobThread("offsets-table")
         self._follower: Follower[Position] | None = None
         """While the run is open."""
-        self._ahead = AheadWarning("the offsets table", "under another checkpoint", self._reads)
+        elsewhere = "under another checkpoint, or under this one with asynchronous progress tracking"
+        self._ahead = AheadWarning("the offsets table", elsewhere, self._reads)
         self._newest: Position | None = None
         """The newest position of `record`."""
         self._finished: Position | None = None
