@@ -49,6 +49,45 @@ def test_two_sources_of_one_group_are_refused_with_advice(
     feed.wait_until_free()
 
 
+def test_a_source_used_twice_in_a_query_is_read_once(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """A union with itself and a self-join: Spark gives both uses the same batch."""
+    feed.send(60)
+    frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=20))
+    united = Batches()
+    run_available(frame.unionByName(frame), tmp_path / "union", united)
+    assert united.sizes == [40, 40, 40]
+    assert united.all == sorted(feed.sent * 2)
+    feed.wait_until_free()
+    met: dict[int, list[int]] = {}
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        met[batch_id] = [row.left for row in batch.collect()]
+
+    left, right = numbers(frame, "left"), numbers(frame, "right")
+    joined = left.withWatermark("left_time", "1 hour").join(
+        right.withWatermark("right_time", "1 hour"), F.col("left") + 1 == F.col("right")
+    )
+    run_available(joined, tmp_path / "join", keep)
+    assert sorted(number for found in met.values() for number in found) == list(range(59))
+
+
+def test_a_frame_that_is_started_twice(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """One query after the other; the second of two at once is refused, and the first goes on."""
+    feed.send(30)
+    frame = stream(delta_spark, feed.options(startingOffsets="earliest"))
+    first, second = Batches(), Batches()
+    run_available(frame, tmp_path / "1", first)
+    feed.wait_until_free()
+    with running(frame, tmp_path / "2", second) as query:
+        wait_for_rows(query, second, 30, "the first messages")
+        with pytest.raises(Exception, match=r"a second query on the same group"):
+            run_available(frame, tmp_path / "3", Batches())
+        feed.send(10)
+        wait_for_rows(query, second, 40, "the query that was there first")
+    assert first.all == feed.sent[:30]
+    assert second.all == feed.sent
+
+
 def test_a_stream_joined_with_another(delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
     feed.send(90)
     plain_feed.send(60)

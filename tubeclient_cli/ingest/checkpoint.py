@@ -67,12 +67,12 @@ class Checkpoint:
 
 
 def parse_offset_log(text: str) -> Offsets:
-    """Parse an entry of the offset log: its version, a line of metadata, and one line per source. The job has one
-    source."""
+    """Parse an entry of the offset log: its version, a line of metadata, and one line per source, which in version 2
+    begins with the source's name. The job has one source."""
     lines = text.strip().split("\n")
-    if lines[0] != "v1" or len(lines) != 3:
+    if lines[0] not in ("v1", "v2") or len(lines) != 3:
         raise ConfigurationError(
             f"the checkpoint's offset log has version {lines[0]!r} and {max(0, len(lines) - 2)} sources; this job"
-            " supports version 'v1' with one source. Give the job a checkpoint of its own"
+            " supports versions 'v1' and 'v2' with one source. Give the job a checkpoint of its own"
         )
-    return Offsets.parse(lines[2])
+    return Offsets.parse(lines[2] if lines[0] == "v1" else lines[2].partition(":")[2])

@@ -15,6 +15,7 @@ from embedded_tubemq import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
+from tests.spark_confs import spark_confs
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient.wire.payload import encode_payload
 from tubeclient_cli.ingest.job import IngestSettings, run_ingest
@@ -104,6 +105,24 @@ def test_a_batch_that_was_committed_is_not_written_again(bench: Bench) -> None:
     forget_commit(2)
     bench.send(20)
     bench.run("checkpoint-2")
+    assert bench.repeated_or_missing() == {}
+
+
+def test_sparks_logs_may_have_their_second_version(bench: Bench) -> None:
+    """Killed again between the two commits, and with a checkpoint that began with the first version."""
+    logs = bench.folder / "checkpoint"
+    versions = {"spark.sql.streaming.offsetLog.formatVersion": "2"}
+    versions["spark.sql.streaming.stateStore.checkpointFormatVersion"] = "2"
+    with spark_confs(bench.spark, versions):
+        for number in range(2):
+            bench.send(20)
+            bench.run()
+            written = [(logs / log / str(number)).read_text() for log in ("offsets", "commits")]
+            assert [text.partition("\n")[0] for text in written] == ["v2", "v2"]
+            for name in (f"{number}", f".{number}.crc"):
+                (logs / "commits" / name).unlink()
+    bench.send(20)
+    bench.run()
     assert bench.repeated_or_missing() == {}
 
 
