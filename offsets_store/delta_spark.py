@@ -179,12 +179,11 @@ class DeltaSparkStorage:
 
     @contextlib.contextmanager
     def _explained(self, action: str) -> Iterator[None]:
-        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             yield
-        except (PySparkException, Py4JError, OSError) as error:
+        except (PySparkException, *_jvm_errors(), OSError) as error:
             text = scrub(str(error), {}, self._table)
             if is_conflict(error):
                 raise Conflict(text) from None
@@ -193,3 +192,12 @@ class DeltaSparkStorage:
                 f"could not {action} the offsets table {display_uri(self._table)}: {type(error).__name__}: {text}."
                 " Check the name, the session's Delta extension and catalog, and its permissions"
             ) from None
+
+
+def _jvm_errors() -> tuple[type[Exception], ...]:
+    """What calls of the JVM raise; a client of Spark Connect need not have Py4J."""
+    try:
+        from py4j.protocol import Py4JError
+    except ModuleNotFoundError:
+        return ()
+    return (Py4JError,)

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 __all__ = [
     "REDACTION_REGEX",
     "STARTING_SPARK",
+    "asks_for_connect",
     "check_spark",
     "file_of_source",
     "has_delta",
+    "is_connect",
     "is_submitted",
     "python_of",
     "session",
@@ -96,8 +98,8 @@ def session(
 
     A running one fits if its workers' Python has this package, its master is `master` (if given), and it has or takes
     the settings of `conf`; it keeps its name. Otherwise ConfigurationError (SESSION_DOES_NOT_FIT) says all that does
-    not fit, and nothing is changed. The same error class for a Spark that is too old or does not start; MissingPackage
-    without pyspark.
+    not fit, and nothing is changed. The same error class for a Spark that is too old or does not start, and where
+    settings ask for Spark Connect (NEEDS_CLASSIC_SPARK); MissingPackage without pyspark.
     """
     with brought_by("spark"):
         import pyspark
@@ -106,15 +108,16 @@ def session(
     check_spark(pyspark.__version__)
     wanted = {name: _text(value) for name, value in (conf or {}).items()}
     wanted_master = master or wanted.get("spark.master")
-    if wanted_master is not None and wanted_master.startswith("sc:"):
-        raise ConfigurationError(
-            f"master {wanted_master} is a server of Spark Connect; make its session with SparkSession.builder.remote."
-            " The source must be installed where the server runs"
-        )
     running = _running()
-    if running is not None:
+    if running is not None and not (wanted_master or "").startswith("sc:"):
         _fit(running, master, wanted)
         return running
+    if (what := asks_for_connect(wanted_master, wanted)) is not None:
+        raise ConfigurationError(
+            f"{what} is for Spark Connect, whose sessions this does not start; make one with"
+            " SparkSession.builder.remote. The source must be installed where the server runs",
+            condition="NEEDS_CLASSIC_SPARK",
+        )
     master = wanted_master or "local[*]"
     if master.startswith("local") and not is_submitted():
         os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
@@ -181,6 +184,26 @@ def start_jvm(builder: SparkSession.Builder, output: Any = None) -> None:
 def is_submitted() -> bool:
     """Whether spark-submit started this process, and Spark before it."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def asks_for_connect(master: str | None, confs: Mapping[str, str]) -> str | None:
+    """What would make Spark start a client of Spark Connect for these settings: a setting's name, without secrets; None
+    if nothing would."""
+    if (master or "").startswith("sc:"):
+        return f"master {(master or '').partition(';')[0].rstrip('/')}"  # after it, a URL may have a token
+    if "spark.remote" in confs:
+        return "the setting spark.remote"
+    if confs.get("spark.api.mode", "").lower() == "connect":
+        return "the setting spark.api.mode"
+    variables = ["SPARK_REMOTE"]
+    if "spark.api.mode" not in confs and os.environ.get("SPARK_API_MODE", "").lower() == "connect":
+        variables.append("SPARK_API_MODE")
+    return next((f"the variable {name}" for name in variables if name in os.environ), None)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect, which has no JVM."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def check_spark(version: str) -> None:
@@ -270,7 +293,7 @@ def _fit(running: SparkSession, master: str | None, wanted: Mapping[str, str]) -
     """Give a running session the wanted settings. ConfigurationError if it does not fit; then nothing is changed."""
     misfits = []
     # A client of Spark Connect sees neither the server's master nor its Python.
-    if not type(running).__module__.startswith("pyspark.sql.connect"):
+    if not is_connect(running):
         has = running.sparkContext.master
         if master not in (None, has):
             misfits.append(f"its master is {has}, not {master}")

@@ -72,6 +72,10 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Let the machine reach a Maven repository (`spark.jars.repositories`), or give the jars with `spark.jars`.",
     ),
     "SPARK_NOT_STARTED": Condition("Spark did not start.", "Read its log, which the text names."),
+    "NEEDS_CLASSIC_SPARK": Condition(
+        "The session is, or would be, a client of Spark Connect, and the work needs the driver's JVM.",
+        "Start it with spark-submit or `--spark-master`, without SPARK_REMOTE.",
+    ),
     "SESSION_DOES_NOT_FIT": Condition(
         "A SparkSession runs already, and lacks what `pyspark_tubeclient.session` was asked for.",
         "Restart the Python process or the notebook's kernel, and call `session` first.",

@@ -6,8 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
+from spark_source.session import session_builder
 from tests.apache.jvm import tail
-from tests.spark_home import SPARK_HOME
+from tests.spark_home import SPARK_HOME, delta_confs
 from tests.spark_source.other_driver import HERE, LOG_LINES, SMALL, environment
 from tests.waiting import wait_for
 
@@ -29,13 +30,17 @@ class ConnectServer:
 
     def __enter__(self) -> ConnectServer:
         confs = {
+            # Delta's, for the offsets table through it.
+            **session_builder("server", SMALL["spark.master"], delta_confs(), with_delta=True)._options,
             **SMALL,
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM takes as many tasks
+            "spark.log.level": "",  # its log says where it listens
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": "0",  # any; the log says which
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
         }
         submit = SPARK_HOME / "bin" / "spark-submit"
-        options = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+        options = [word for name, value in confs.items() if value for word in ("--conf", f"{name}={value}")]
         main = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
         with self._log.open("wb") as log:
             # The scripts that it runs through give their process to Java in the end.

@@ -67,6 +67,45 @@ class Driver:
         writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         self._queries[name] = writer.trigger(availableNow=True).start()
 
+    def kept_by_callback(self, options: Options, checkpoint: str) -> tuple[list[int], list[int]]:
+        """What a callback of foreachBatch has put into a list of this process, and the batches that there were."""
+        kept: list[int] = []
+
+        def keep(frame: DataFrame, number: int) -> None:
+            frame.count()
+            kept.append(number)
+
+        frame = self._spark.readStream.format("tubeclient").options(**options).load()
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(60), "the query did not end"
+            return kept, [one.batchId for one in query.recentProgress if one.numInputRows]
+        finally:
+            query.stop()
+
+    def ingest(self, masters: str, topic: str, folder: str) -> int:
+        """Rows that the job has written in this session."""
+        from tubeclient_cli.ingest.job import IngestSettings, run_ingest
+
+        places = {"target": f"{folder}/table", "checkpoint": f"{folder}/checkpoint"}
+        settings = IngestSettings(master_servers=masters, consumer_group="etl", topics=(topic,), **places)
+        return run_ingest(self._spark, settings).rows
+
+    def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
+        """A run that records these positions one after the other; returns the table's positions after each."""
+        from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+        from offsets_store.delta_spark import DeltaSparkStorage
+        from tubeclient.keys import PartitionKey
+
+        opened = OffsetsTable(table, storage=DeltaSparkStorage(self._spark, table))
+        run, seen = opened.open_run(GroupKey("g", ["t"]), 1), []
+        for row in rows:
+            run.record([PartitionProgress(PartitionKey(1, "t", 0), 28 * row)])
+            seen.append({str(key): at // 28 for key, at in opened.positions("g", ["t"]).items()})
+        opened.maintain()
+        return seen
+
     def rows(self, rows: str) -> list[str]:
         """What a query that has had a batch has written."""
         return _bodies(self._spark.read.parquet(rows))

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from offsets_store import OffsetsTable
 from tests.spark_source.connect_server import ConnectServer
 from tests.spark_source.feed import Feed
 from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver, places, sink, texts
 from tests.waiting import wait_for
+from tubeclient.keys import PartitionKey
 
 pytestmark = pytest.mark.spark
 
@@ -73,3 +75,27 @@ def test_a_topic_is_copied_by_streams(client: OtherDriver, feed: Feed, plain_fee
 def test_errors_reach_the_client(client: OtherDriver, feed: Feed) -> None:
     with pytest.raises(CallFailed, match=r"option subscrib is unknown; did you mean subscribe\?"):
         client.call("read", options=feed.options(subscrib="t"))
+
+
+def test_the_offsets_table_is_written_through_it(client: OtherDriver, tmp_path: Path) -> None:
+    table = str(tmp_path / "offsets")
+    assert client.call("record", table=table, rows=[1, 5]) == [{"1:t:0": 1}, {"1:t:0": 5}]
+    assert OffsetsTable(table).positions("g", ["t"]) == {PartitionKey(1, "t", 0): 28 * 5}
+
+
+def test_ingest_is_refused_at_once(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
+    with pytest.raises(CallFailed, match="this session is a client of Spark Connect, and this needs a classic session"):
+        client.call("ingest", masters=feed.tube.master_address, topic=feed.topic, folder=str(tmp_path / "job"))
+    assert not (tmp_path / "job").exists()
+
+
+def test_what_a_callback_keeps_stays_in_a_process_of_the_servers(
+    client: OtherDriver, feed: Feed, tmp_path: Path
+) -> None:
+    """So a job cannot be told by its own callback what became of a batch."""
+    feed.send(20)
+    kept, batches = client.call(
+        "kept_by_callback", options=feed.options(startingOffsets="earliest"), checkpoint=str(tmp_path)
+    )
+    assert (kept, batches) == ([], [0])
+    feed.wait_until_free()

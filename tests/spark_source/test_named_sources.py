@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,12 +79,33 @@ def test_sources_come_and_go_and_come_back(spark: SparkSession, tube: EmbeddedTu
 def test_one_that_the_checkpoint_has_forgotten_goes_on_by_the_offsets_table(
     spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path
 ) -> None:
-    """Spark finds a source's offsets in the batches that it keeps, which are the last hundred."""
+    """Spark finds a source's offsets in the batches that it keeps, which are the last hundred. On the way, what Spark
+    4.2.0 cannot do with such a checkpoint: start again after a kill in its second batch, whatever the sources are."""
     more = {"startingOffsets": "group", "groupFallback": "earliest", "offsetsTable": tmp_path / "offsets"}
     sources = Sources(spark, tube, tmp_path, "clicks", "views", **more)
     assert sources.run("clicks", "views") == 20
-    assert [sources.run("views") for _ in range(2)] == [10, 10]
+    assert sources.run("views") == 10
+    with killed_in(sources.checkpoint, 1), pytest.raises(Exception, match=r"None\.get"):
+        sources.run("views")
+    assert sources.run("views") == 20
+    with killed_in(sources.checkpoint, 2):
+        assert sources.run("views") == 20 + 10  # again, and what is new
+    sources.rows = sources.rows[:50] + sources.rows[-10:]
     for log in ("offsets", "commits"):  # as Spark does it
         (sources.checkpoint / log / "0").unlink()
-    assert sources.run("views", "clicks") == 10 + 30
+    assert sources.run("views", "clicks") == 10 + 50
     assert sorted(sources.rows) == sorted(body for feed in sources.feeds.values() for body in feed.sent)
+
+
+@contextmanager
+def killed_in(checkpoint: Path, number: int) -> Iterator[None]:
+    """Within it the batch is not in Spark's commit log, unless it is run again."""
+    commits = checkpoint / "commits"
+    files = [commits / f"{number}", commits / f".{number}.crc"]
+    before = [path.read_bytes() for path in files]
+    for path in files:
+        path.unlink()
+    yield
+    if not files[0].exists():
+        for path, content in zip(files, before, strict=True):
+            path.write_bytes(content)

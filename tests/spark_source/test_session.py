@@ -16,7 +16,7 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.session import STARTING_SPARK, _is_watched, check_spark, file_of_source, python_of, session
+from spark_source.session import STARTING_SPARK, _is_watched, asks_for_connect, check_spark, file_of_source, python_of, session
 from tests.exactly_once.test_other_python import bare_python
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import SPARK_HOME, delta_confs
@@ -188,9 +188,29 @@ def test_somebody_at_a_terminal_or_a_notebook_is_told_that_spark_starts(monkeypa
     assert not _is_watched()
 
 
+@pytest.mark.parametrize(
+    ("master", "conf", "environment", "what"),
+    [
+        ("sc://host:15002/;token=hush", {}, {}, "master sc://host:15002"),
+        (None, {"spark.remote": "sc://host/;token=hush"}, {}, "the setting spark.remote"),
+        (None, {"spark.api.mode": "connect"}, {}, "the setting spark.api.mode"),
+        (None, {}, {"SPARK_REMOTE": "sc://host/;token=hush"}, "the variable SPARK_REMOTE"),
+        (None, {}, {"SPARK_API_MODE": "connect"}, "the variable SPARK_API_MODE"),
+        (None, {"spark.api.mode": "classic"}, {"SPARK_API_MODE": "connect"}, None),
+        ("spark://host:7077", {}, {}, None),
+    ],
+)
+def test_spark_connect_is_recognised(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, conf: dict[str, str], environment: dict[str, str], what: str | None
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert asks_for_connect(master, conf) == what
+
+
 def test_spark_connect_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"sc://host:15002 is a server of Spark Connect; .*builder\.remote"):
-        session(master="sc://host:15002")
+    with pytest.raises(ConfigurationError, match=r"master sc://host:15002 is for Spark Connect, .*builder\.remote"):
+        session(master="sc://host:15002/;token=hush")
 
 
 def test_spark_takes_the_drivers_variable_first() -> None:

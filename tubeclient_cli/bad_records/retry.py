@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.ingest.batch_writer import BatchWriter, Retried
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
@@ -19,6 +20,7 @@ def retry_bad_records(
 ) -> Retried:
     """Move the bad records of a job that its format can parse by now; `reason` is a part of their reason, None chooses
     all. With `dry_run` only count them. Raises ConfigurationError."""
+    check_classic(spark)
     sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
     writer = BatchWriter(spark, settings, sink, settings.records.record_format())
     writer.open(create=False)

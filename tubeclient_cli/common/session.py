@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_source.session import check_spark, has_delta, is_submitted, session_builder, start_jvm
+from spark_source.session import (
+    asks_for_connect,
+    check_spark,
+    has_delta,
+    is_connect,
+    is_submitted,
+    session_builder,
+    start_jvm,
+)
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_source.spark_log import SparkLog
 
-__all__ = ["check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
+__all__ = ["check_classic", "check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 _POLL_SECONDS = 0.1
 
@@ -31,18 +39,37 @@ def make_session(
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
     conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if Spark is
-    too old or lacks Delta's jars, MissingPackage.
+    too old or lacks Delta's jars, or settings ask for Spark Connect; MissingPackage.
     """
     with brought_by("spark"):
         import pyspark
 
     check_spark(pyspark.__version__)
+    if (what := asks_for_connect(master, confs)) is not None:
+        raise _needs_classic(f"{what} asks for Spark Connect")
     builder = session_builder(app_name, master or "local[*]", confs, with_delta=True)
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()
+    check_classic(spark)
     check_delta(spark)
     return spark
+
+
+def check_classic(spark: SparkSession) -> None:
+    """Raise ConfigurationError if the session is a client of Spark Connect."""
+    if is_connect(spark):
+        raise _needs_classic("this session is a client of Spark Connect")
+
+
+def _needs_classic(what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what}, and this needs a classic session: it looks at checkpoints, at staged files and at Spark's plan of a"
+        " batch in the driver's JVM. Start it with spark-submit, or with --spark-master local[*] or spark://HOST:PORT,"
+        " and without that setting. A client of Spark Connect can read and write topics itself, with"
+        ' format("tubeclient")',
+        condition="NEEDS_CLASSIC_SPARK",
+    )
 
 
 def check_delta(spark: SparkSession) -> None:

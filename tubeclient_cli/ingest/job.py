@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_source.boundary import as_one_line
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
+from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
@@ -48,8 +49,9 @@ def run_ingest(
     each completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again.
     `on_first` is called once, when the first batch runs. All run in this thread. After `stop` the job waits for the
     running batch, at most `settings.stop_timeout_s`. Raises Spark's error for a failed query, OffsetsTableError,
-    ConfigurationError.
+    ConfigurationError; also for a session of Spark Connect.
     """
+    check_classic(spark)
     stop = stop or threading.Event()
     if stop.is_set():
         return IngestSummary(rows=0, batches=0, seconds=0.0, rows_behind=None, stopped=True)

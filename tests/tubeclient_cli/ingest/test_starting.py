@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.spark_log import SparkLog
 from tubeclient_cli.app import app
+from tubeclient_cli.common.session import make_session
 
 STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars\n"
 
@@ -56,7 +57,7 @@ def run(
     folder: Path,
     start: Callable[[], NoReturn],
     *more: str,
-    session: Callable[..., NoReturn] | None = None,
+    session: Callable[..., object] | None = None,
 ) -> Result:
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", session or (lambda *_: start()))
     places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
@@ -111,6 +112,20 @@ def test_why_java_did_not_start_is_read_from_its_output(
     where, last = done.stderr.splitlines()
     assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] there is no Java.")
     Path(where.removeprefix("Spark's output is in ")).unlink()
+
+
+def test_spark_connect_is_refused_before_spark_starts(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1/;token=hush")
+    done = run(tube, monkeypatch, tmp_path, no_java, session=make_session)
+    assert (done.exit_code, done.stdout) == (2, STARTING), done
+    assert done.stderr.startswith(
+        "tubeclient ingest: [NEEDS_CLASSIC_SPARK] the variable SPARK_REMOTE asks for Spark Connect, and this needs a"
+        " classic session"
+    )
+    assert "hush" not in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_sparks_setting_of_the_time_zone_is_not_a_second_way(
