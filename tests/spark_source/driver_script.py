@@ -88,8 +88,13 @@ class Driver:
         """Rows that the job has written in this session."""
         from tubeclient_cli.ingest.job import IngestSettings, run_ingest
 
-        places = {"target": f"{folder}/table", "checkpoint": f"{folder}/checkpoint"}
-        settings = IngestSettings(master_servers=masters, consumer_group="etl", topics=(topic,), **places)
+        settings = IngestSettings(
+            master_servers=masters,
+            consumer_group="etl",
+            topics=(topic,),
+            target=f"{folder}/table",
+            checkpoint=f"{folder}/checkpoint",
+        )
         return run_ingest(self._spark, settings).rows
 
     def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:

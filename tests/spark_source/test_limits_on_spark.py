@@ -196,8 +196,8 @@ def test_available_now_reads_the_last_rows_too(delta_spark: SparkSession, feed: 
 
 def test_the_largest_limits_are_none(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(50)
-    most = {name: 2**63 - 1 for name in ("maxOffsetsPerTrigger", "maxRecordsPerPartition")}
-    sink = Batches()
-    run_available(stream(delta_spark, feed.options(startingOffsets="earliest", **most)), tmp_path / "checkpoint", sink)
+    most, sink = 2**63 - 1, Batches()
+    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=most, maxRecordsPerPartition=most)
+    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
     assert sink.sizes == [50]
     assert sink.all == feed.sent

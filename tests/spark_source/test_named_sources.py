@@ -35,9 +35,7 @@ def spark(delta_spark: SparkSession) -> Iterator[SparkSession]:
 class Sources:
     """Topics, each with a name that is also its source's, and one query that reads some of them."""
 
-    def __init__(
-        self, spark: SparkSession, tube: EmbeddedTubeMQ, folder: Path, *names: str, **options: object
-    ) -> None:
+    def __init__(self, spark: SparkSession, tube: EmbeddedTubeMQ, folder: Path, *names: str, **options: object) -> None:
         self._spark = spark
         self._options = options
         self.checkpoint = folder / "checkpoint"
@@ -63,14 +61,14 @@ class Sources:
         return len(sink.all)
 
     def _frame(self, name: str) -> DataFrame:
-        options = self.feeds[name].options(**self._options)
+        options = {**self.feeds[name].options(), **self._options}
         return self._spark.readStream.format("tubeclient").options(**options).name(name).load()
 
 
 def test_sources_come_and_go_and_come_back(spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     sources = Sources(spark, tube, tmp_path, "clicks", "views", "orders", startingOffsets="earliest")
     assert sources.run("clicks", "views") == 20
-    assert sources.run("orders", "clicks", "views") == 10 + 10 + 20  # from its earliest, the others from where they were
+    assert sources.run("orders", "clicks", "views") == 10 + 10 + 20  # the new one from its earliest
     assert sources.run("views", "orders") == 20
     assert sources.run("views", "clicks", "orders") == 10 + 20 + 10  # it goes on where it was taken out
     assert sorted(sources.rows) == sorted(body for feed in sources.feeds.values() for body in feed.sent)

@@ -201,7 +201,11 @@ def test_somebody_at_a_terminal_or_a_notebook_is_told_that_spark_starts(monkeypa
     ],
 )
 def test_spark_connect_is_recognised(
-    monkeypatch: pytest.MonkeyPatch, master: str | None, conf: dict[str, str], environment: dict[str, str], what: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    master: str | None,
+    conf: dict[str, str],
+    environment: dict[str, str],
+    what: str | None,
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
