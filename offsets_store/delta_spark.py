@@ -179,11 +179,9 @@ class DeltaSparkStorage:
 
     @contextlib.contextmanager
     def _explained(self, action: str) -> Iterator[None]:
-        from pyspark.errors import PySparkException
-
         try:
             yield
-        except (PySparkException, *_jvm_errors(), OSError) as error:
+        except _errors() as error:
             text = scrub(str(error), {}, self._table)
             if is_conflict(error):
                 raise Conflict(text) from None
@@ -194,10 +192,12 @@ class DeltaSparkStorage:
             ) from None
 
 
-def _jvm_errors() -> tuple[type[Exception], ...]:
-    """What calls of the JVM raise; a client of Spark Connect need not have Py4J."""
+def _errors() -> tuple[type[Exception], ...]:
+    """What a session raises. A client of Spark Connect need not have Py4J."""
+    from pyspark.errors import PySparkException
+
     try:
         from py4j.protocol import Py4JError
     except ModuleNotFoundError:
-        return ()
-    return (Py4JError,)
+        return PySparkException, OSError
+    return PySparkException, Py4JError, OSError

@@ -35,7 +35,7 @@ def spark(delta_spark: SparkSession) -> Iterator[SparkSession]:
 class Sources:
     """Topics, each with a name that is also its source's, and one query that reads some of them."""
 
-    def __init__(self, spark: SparkSession, tube: EmbeddedTubeMQ, folder: Path, *names: str, **options: object) -> None:
+    def __init__(self, spark: SparkSession, tube: EmbeddedTubeMQ, folder: Path, *names: str, **options: str) -> None:
         self._spark = spark
         self._options = options
         self.checkpoint = folder / "checkpoint"
@@ -79,7 +79,7 @@ def test_one_that_the_checkpoint_has_forgotten_goes_on_by_the_offsets_table(
 ) -> None:
     """Spark finds a source's offsets in the batches that it keeps, which are the last hundred. On the way, what Spark
     4.2.0 cannot do with such a checkpoint: start again after a kill in its second batch, whatever the sources are."""
-    more = {"startingOffsets": "group", "groupFallback": "earliest", "offsetsTable": tmp_path / "offsets"}
+    more = {"startingOffsets": "group", "groupFallback": "earliest", "offsetsTable": str(tmp_path / "offsets")}
     sources = Sources(spark, tube, tmp_path, "clicks", "views", **more)
     assert sources.run("clicks", "views") == 20
     assert sources.run("views") == 10
