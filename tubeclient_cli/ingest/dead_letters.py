@@ -111,9 +111,10 @@ class DeadLetters:
         from delta.tables import DeltaTable
 
         schema = _table_schema()
-        properties = DeltaTable.forPath(self._spark, self._path)._jdt.table().update().metadata().configuration()
+        detail = DeltaTable.forPath(self._spark, self._path).detail().select("properties").collect()
+        properties = detail[0]["properties"]
         for name, why in _WRONG_PROPERTIES.items():
-            if properties.contains(name) and properties.apply(name) != "false":
+            if properties.get(name, "false") != "false":
                 raise ConfigurationError(
                     f"the table {self.where} has the property {name}, {why}. Remove it: ALTER TABLE"
                     f" delta.`{self.where}` UNSET TBLPROPERTIES ('{name}')"

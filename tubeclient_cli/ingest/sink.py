@@ -17,6 +17,7 @@ from tubeclient_cli.ingest.sink_history import Commit, SinkState, state_of
 from tubeclient_cli.ingest.sink_record import SinkRecord
 
 if TYPE_CHECKING:
+    from delta.tables import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -73,7 +74,7 @@ class DeltaSink:
         snapshot = table._jdt.table().update()
         if self._seen is None or self._seen.version != int(snapshot.version()):
             state = self._read(table)
-            self._seen = state if state.is_whole else self._completed(state, snapshot)
+            self._seen = state if state.is_whole else self._completed(state, table, snapshot)
         return self._seen
 
     def table_id(self) -> str | None:
@@ -139,17 +140,17 @@ class DeltaSink:
             " again with a new checkpoint"
         )
 
-    def _completed(self, state: SinkState, snapshot: Any) -> SinkState:
+    def _completed(self, state: SinkState, table: DeltaTable, snapshot: Any) -> SinkState:
         """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
         number."""
         kept = snapshot.transactions().get(SinkRecord.transaction_id_of(self._consumer_group))
         if kept.isDefined():
             return replace(state, sequence=max(state.sequence, int(kept.get())))
         # With this property Delta forgets transactions.
-        may_forget = snapshot.metadata().configuration().contains(_FORGETS)
+        may_forget = _FORGETS in table.detail().select("properties").collect()[0]["properties"]
         return replace(state, is_whole=state.record is not None or not (state.is_copy or may_forget))
 
-    def _read(self, table: Any) -> SinkState:
+    def _read(self, table: DeltaTable) -> SinkState:
         columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
         for limit in _HISTORY_STEPS:
             rows = table.history(limit).select(*columns).collect()
