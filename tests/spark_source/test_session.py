@@ -16,7 +16,15 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.session import STARTING_SPARK, _is_watched, asks_for_connect, check_spark, file_of_source, python_of, session
+from spark_source.session import (
+    STARTING_SPARK,
+    _is_watched,
+    asks_for_connect,
+    check_spark,
+    file_of_source,
+    python_of,
+    session,
+)
 from tests.exactly_once.test_other_python import bare_python
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import SPARK_HOME, delta_confs
