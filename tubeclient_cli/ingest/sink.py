@@ -9,15 +9,15 @@ accepts one: a run that hung and was replaced meanwhile can no longer write.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offsets_store.errors import display_uri
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.ingest.sink_history import Commit, SinkState, state_of
+from tubeclient_cli.ingest.sink_history import SinkState, state_of
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.target_table import SparkTargetTable, TargetTable
 
 if TYPE_CHECKING:
-    from delta.tables import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -25,11 +25,6 @@ __all__ = ["DeltaSink", "OvertakenRun"]
 
 # How many commits to look through for our newest one, step by step: maintenance may have added its own.
 _HISTORY_STEPS = (20, 1_000, 100_000)
-
-_FORGETS = "delta.setTransactionRetentionDuration"
-
-_LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
-"""The session conf in which Delta reports the version it has just written; it writes none if it skips a transaction."""
 
 
 class OvertakenRun(ConfigurationError):
@@ -40,13 +35,21 @@ class OvertakenRun(ConfigurationError):
 
 class DeltaSink:
     """The Delta table at `path`, for one consumer group; several groups may share it. With `evolve` it gains
-    columns that it lacks."""
+    columns that it lacks. `table` replaces Spark's way to the table."""
 
-    def __init__(self, spark: SparkSession, path: str, consumer_group: str, *, evolve: bool = False) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        consumer_group: str,
+        *,
+        evolve: bool = False,
+        table: TargetTable | None = None,
+    ) -> None:
         self._evolve = evolve
-        self._spark = spark
         self._path = path
         self._consumer_group = consumer_group
+        self._table = table or SparkTargetTable(spark, path)
         self._seen: SinkState | None = None
         """The state of the version that was read or written last; None if there is no table."""
 
@@ -57,33 +60,22 @@ class DeltaSink:
 
     def schema(self) -> StructType | None:
         """The table's columns; None if there is no table."""
-        from delta.tables import DeltaTable
-
-        if not DeltaTable.isDeltaTable(self._spark, self._path):
-            return None
-        return DeltaTable.forPath(self._spark, self._path).toDF().schema
+        return self._table.schema()
 
     def look(self) -> SinkState:
         """What the newest version of the table says about the group. Reads nothing if that version is known."""
-        from delta.tables import DeltaTable
-
-        if not DeltaTable.isDeltaTable(self._spark, self._path):
+        version = self._table.version()
+        if version is None:
             self._seen = None
             return SinkState()
-        table = DeltaTable.forPath(self._spark, self._path)
-        snapshot = table._jdt.table().update()
-        if self._seen is None or self._seen.version != int(snapshot.version()):
-            state = self._read(table)
-            self._seen = state if state.is_whole else self._completed(state, table, snapshot)
+        if self._seen is None or self._seen.version != version:
+            state = self._read()
+            self._seen = state if state.is_whole else self._completed(state)
         return self._seen
 
     def table_id(self) -> str | None:
         """The id that Delta gave the table; None if there is no table."""
-        from delta.tables import DeltaTable
-
-        if not DeltaTable.isDeltaTable(self._spark, self._path):
-            return None
-        return str(DeltaTable.forPath(self._spark, self._path)._jdt.table().update().metadata().id())
+        return self._table.table_id()
 
     def append(self, rows: DataFrame, record: SinkRecord) -> SinkRecord:
         """Commit a batch's rows with their record, on top of the version that `look` read. Returns the record as
@@ -97,23 +89,13 @@ class DeltaSink:
         state = self._seen or SinkState()
         record = state.numbered(record)
         next_version = 0 if state.version is None else state.version + 1
-        conf = rows.sparkSession.conf
-        conf.unset(_LAST_COMMIT)
         try:
-            (
-                rows.write.format("delta")
-                .mode("append")
-                .option("mergeSchema", self._evolve)
-                .option("txnAppId", record.transaction_id)
-                .option("txnVersion", record.sequence)
-                .option("userMetadata", record.to_json())
-                .save(self._path)
-            )
+            written = self._table.append(rows, record, evolve=self._evolve)
         except (PySparkException, Py4JError):
             if not self._overtaken(state, record):
                 raise
             raise self._overtaken_at(record) from None
-        if conf.get(_LAST_COMMIT, None) == str(next_version):
+        if written == next_version:
             self._seen = SinkState(record, record.sequence, version=next_version)
         elif self.look().record != record:
             # Delta silently skips a number that is taken.
@@ -140,30 +122,17 @@ class DeltaSink:
             " again with a new checkpoint"
         )
 
-    def _completed(self, state: SinkState, table: DeltaTable, snapshot: Any) -> SinkState:
+    def _completed(self, state: SinkState) -> SinkState:
         """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
         number."""
-        kept = snapshot.transactions().get(SinkRecord.transaction_id_of(self._consumer_group))
-        if kept.isDefined():
-            return replace(state, sequence=max(state.sequence, int(kept.get())))
-        # With this property Delta forgets transactions.
-        may_forget = _FORGETS in table.detail().select("properties").collect()[0]["properties"]
-        return replace(state, is_whole=state.record is not None or not (state.is_copy or may_forget))
+        kept = self._table.transactions(SinkRecord.transaction_id_of(self._consumer_group))
+        if kept.last is not None:
+            return replace(state, sequence=max(state.sequence, kept.last))
+        return replace(state, is_whole=state.record is not None or not (state.is_copy or kept.may_forget))
 
-    def _read(self, table: DeltaTable) -> SinkState:
-        columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
+    def _read(self) -> SinkState:
         for limit in _HISTORY_STEPS:
-            rows = table.history(limit).select(*columns).collect()
-            commits = [
-                Commit(
-                    int(row.version),
-                    row.operation or "",
-                    row.operationParameters or {},
-                    row.operationMetrics or {},
-                    SinkRecord.parse(row.userMetadata),
-                )
-                for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
-            ]
+            commits = self._table.history(limit)
             state = state_of(commits, self._consumer_group)
             if state.is_whole or len(commits) < limit:
                 break

@@ -1,0 +1,156 @@
+"""Judges a history while it happens and at its end: what the project's guarantees say, and nothing of how it is done."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from embedded_tubemq.broker.offsets import Cursor
+from offsets_store.schema import POSITION
+from tests.offsets_store.memory import Commit
+from tests.simulation.target import Row, TargetLog
+from tests.simulation.world import Sent, World
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.ingest.letter_states import BAD
+
+__all__ = ["Judge", "Wrong"]
+
+_NAMED = re.compile(r"\b(\d+):([A-Za-z]\w*):(\d+)\b")
+
+
+class Wrong(AssertionError):
+    """The history breaks a guarantee."""
+
+
+class Judge:
+    """Watches a world."""
+
+    def __init__(self, world: World, group: str) -> None:
+        self._world = world
+        self._group = group
+        self._restored = False
+        self.wrongs: list[str] = []
+        self.reported: set[tuple[int, str]] = set()
+        """Broker and topic of each loss that was reported."""
+        self._last: dict[str, int] = {}
+        world.target.on_commit = self._target_committed
+        world.table.on_commit = self._table_committed
+        world.on_task = self._task_read
+        self._tick()
+
+    def wrong(self, text: str) -> None:
+        self.wrongs.append(f"{self._world.hub.now:.3f} {text}")
+        self._world.tell(f"WRONG: {text}")
+
+    # While it happens
+
+    def loss_told(self, text: str) -> None:
+        """The product reported a loss, as an error or as a warning."""
+        for broker, topic, _ in _NAMED.findall(text):
+            where = int(broker), topic
+            if not any((one.partition.broker_id, one.partition.topic) == where for one in self._gone()):
+                self.wrong(f"a loss was reported where nothing is lost: {text}")
+            self.reported.add(where)
+
+    def _gone(self) -> list[Sent]:
+        sent = self._world.sent
+        return [sent[value] for value in self._world.gone]
+
+    def restored(self) -> None:
+        """The target was put back: positions may be ahead of it from now on."""
+        self._restored = True
+
+    def _target_committed(self, target: TargetLog) -> None:
+        newest = target.versions[-1]
+        if newest.operation == "RESTORE":
+            self._last.clear()
+            for rows in newest.rows:
+                self._batch_written(rows)
+        elif newest.operation == "WRITE" and newest.rows:
+            self._batch_written(newest.rows[-1])
+
+    def _batch_written(self, rows: Sequence[Row]) -> None:
+        """Each row once, and behind all rows of its partition in earlier batches. Between tasks there is no order."""
+        before = dict(self._last)
+        seen: set[Row] = set()
+        for row in rows:
+            sent = self._world.sent.get(row.value)
+            if sent is None or str(sent.partition) != row.partition:
+                self.wrong(f"a row that was never sent there: {row}")
+            serial = _serial(row)
+            if row in seen or serial <= before.get(row.partition, 0):
+                self.wrong(f"a row a second time, or after a later one: {row}")
+            seen.add(row)
+            self._last[row.partition] = max(self._last.get(row.partition, 0), serial)
+
+    def _task_read(self, rows: Sequence[Row]) -> None:
+        """A task has its rows in the order of their partitions."""
+        last: dict[str, int] = {}
+        for row in rows:
+            serial = _serial(row)
+            if serial <= last.get(row.partition, 0):
+                self.wrong(f"a task read {row} after a later one, or twice")
+            last[row.partition] = serial
+
+    def _table_committed(self, commit: Commit) -> None:
+        positions = {
+            PartitionKey(row.broker_id, row.topic, row.partition_id): row.next_offset
+            for row in commit.rows
+            if row.kind == POSITION and row.consumer_group == self._group
+        }
+        self._check_behind(positions, "the offsets table")
+
+    def _check_behind(self, positions: dict[PartitionKey, int], whose: str) -> None:
+        """Nothing before a position is missing in the target and still at its broker."""
+        if self._restored or not positions:
+            return
+        written = {row.value for row in self._world.target.rows}
+        for value, one in self._world.sent.items():
+            at = positions.get(one.partition)
+            if at is None or one.offset >= at or value in written or value in self._world.gone:
+                continue
+            if not value.endswith(b"!"):
+                self.wrong(f"{whose} is at {at} in {one.partition}, and {one} is not in the target")
+                return
+
+    def _tick(self) -> None:
+        cluster = self._world.cluster
+        for master in cluster.masters:
+            group = None if master.machine is None else master.machine.groups.get(self._group)
+            if group is not None:
+                owners = {consumer.peer.address for consumer in group.consumers.values()}
+                if len(owners) > 1:
+                    self.wrong(f"the group has several owners: {sorted(owners)}")
+        positions = {}
+        for broker in cluster.brokers.values():
+            if broker.machine is not None:
+                for cursor in broker.machine.offsets.cursors():
+                    if cursor.group == self._group:
+                        key = PartitionKey(broker.broker_id, cursor.topic, cursor.partition_id)
+                        positions[key] = broker.machine.offsets.committed(Cursor(*cursor)) or 0
+        self._check_behind(positions, "the brokers' position")
+        self._world.hub.at(1.0, self._tick)
+
+    # At the end
+
+    def final(self) -> None:
+        """All that was sent is in the target or in the dead-letter table, once; or it was lost, and that was said."""
+        world = self._world
+        rows = Counter(row.value for row in world.target.rows)
+        bad = Counter(letter.row.value for letter in world.letters.rows if letter.state == BAD)
+        for value, count in (rows + bad).items():
+            if count > 1:
+                self.wrong(f"{world.sent[value]} is {rows[value]} times in the target, {bad[value]} in the letters")
+        for value, one in world.sent.items():
+            if rows[value] or bad[value]:
+                continue
+            if value not in world.gone:
+                self.wrong(f"{one} is missing")
+            elif value in world.owed and (one.partition.broker_id, one.partition.topic) not in self.reported:
+                self.wrong(f"{one} was lost, and nobody said so")
+
+
+def _serial(row: Row) -> int:
+    """The message's number among all that were sent."""
+    return int(row.value.rstrip(b"!").rpartition(b"#")[2])

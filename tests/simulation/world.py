@@ -1,0 +1,158 @@
+"""One simulated world: clock, network, servers, tables, and what was ever sent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.storage.store import NewMessage
+from tests.offsets_store.memory import Log
+from tests.simulation.hub import EPOCH_SECONDS, Hub, Process
+from tests.simulation.network import Network, set_network
+from tests.simulation.servers import Cluster
+from tests.simulation.stand_ins import set_hub
+from tests.simulation.target import Letters, Row, TargetLog
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+
+__all__ = ["Disk", "Sent", "World"]
+
+
+class Sent(NamedTuple):
+    """A message, where it is, or was."""
+
+    partition: PartitionKey
+    offset: int
+    value: bytes
+
+
+class DiskFailure(OSError):
+    """A store that gives an error."""
+
+
+class Disk:
+    """How slow storage is, and how often it fails, for the processes that use it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.slow = 0.0
+        self.fails = 0.0
+
+    def pause(self, what: str) -> None:
+        """Let a step of storage take its time in the process that runs."""
+        hub = self._hub
+        hub.check()
+        draw = hub.random.random
+        seconds = 0.004 * draw()
+        if self.slow and draw() < self.slow:
+            seconds += 8.0 * draw() ** 3
+        hub.sleep(seconds)
+        if self.fails and draw() < self.fails:
+            raise DiskFailure(f"the storage failed at {what}")
+
+
+class World:
+    """What a seed's run happens in."""
+
+    def __init__(self, seed: int, folder: Path, brokers: int) -> None:
+        self.hub = Hub(seed)
+        set_hub(self.hub)
+        self.network = Network(self.hub)
+        set_network(self.network)
+        self.cluster = Cluster(self.hub, self.network, folder, brokers)
+        self.disk = Disk(self.hub)
+        self.table = Log()
+        self.target = TargetLog()
+        self.letters = Letters()
+        self.sent: dict[bytes, Sent] = {}
+        self.gone: set[bytes] = set()
+        """Messages that their broker no longer has."""
+        self.owed: set[bytes] = set()
+        """Those of them that the group had to read: their loss is to be reported."""
+        self.positions: Callable[[], dict[PartitionKey, int]] = dict
+        """How far batches of the group were planned."""
+        self.on_task: Callable[[Sequence[Row]], None] = lambda _: None
+        """Called with the rows of each attempt of a task."""
+        self.story: list[str] = []
+        """What happened, for whoever looks at a seed that failed."""
+        self._names = 0
+        self._serial = 0
+
+    def tell(self, text: str) -> None:
+        self.story.append(f"{self.hub.now:9.3f} {text}")
+
+    def process(self, name: str, host: str = "") -> Process:
+        self._names += 1
+        return Process(self.hub, f"{name}-{self._names}", host or name)
+
+    # Messages
+
+    def put_topic(self, name: str, stores: int, partitions: int) -> None:
+        self.cluster.put_topic(TopicConfig(name, stores, partitions))
+
+    def send(self, broker_id: int, topic: str, partition_id: int, *, bad: bool = False) -> None:
+        """Append one message, as a broker does that acknowledges it."""
+        broker = self.cluster.brokers[broker_id].machine
+        config = self.cluster.catalogue.topic(topic)
+        if broker is None or config is None or not config.has_partition(partition_id):
+            return
+        self._serial += 1
+        value = b"%d:%s:%d#%d%s" % (broker_id, topic.encode(), partition_id, self._serial, b"!" if bad else b"")
+        now_ms = int((EPOCH_SECONDS + self.hub.now) * 1000)
+        at = broker.stores.append_all(topic, [NewMessage(partition_id, value)], now_ms)[0]
+        self.sent[value] = Sent(PartitionKey(broker_id, topic, partition_id), at.index_offset, value)
+
+    def _lose(self, broker_id: int, topic: str, store_id: int | None, first: int, end: int, *, tail: bool) -> None:
+        planned = self.positions()
+        for value, one in self.sent.items():
+            key = one.partition
+            if value in self.gone or (key.broker_id, key.topic) != (broker_id, topic) or not first <= one.offset < end:
+                continue
+            if store_id is None or key.store.store_id == store_id:
+                self.gone.add(value)
+                # A tail that no batch was planned to read may go unnoticed; what expires after a position may not.
+                if key in planned and (not tail or one.offset < planned[key]):
+                    self.owed.add(value)
+
+    def lose_tail(self, broker_id: int, topic: str, store_id: int, entries: int) -> None:
+        """Kill the broker; it loses the newest entries of a store."""
+        server = self.cluster.brokers[broker_id]
+        if server.machine is None:
+            return
+        store = server.store(topic, store_id)
+        end = max(store.min_offset, store.max_offset - entries * INDEX_ENTRY_BYTES)
+        self._lose(broker_id, topic, store_id, end, 1 << 60, tail=True)
+        store.truncate(end)
+        server.kill()
+
+    def expire(self, broker_id: int, topic: str, store_id: int, share: float) -> None:
+        """Retention takes a share of a store's oldest messages."""
+        server = self.cluster.brokers[broker_id]
+        if server.machine is None or self.cluster.catalogue.topic(topic) is None:
+            return
+        store = server.store(topic, store_id)
+        low, high = store.bounds
+        up_to = low + int((high - low) / INDEX_ENTRY_BYTES * share) * INDEX_ENTRY_BYTES
+        self._lose(broker_id, topic, store_id, 0, up_to, tail=False)
+        if self.hub.random.random() < 0.5:
+            store.expire(up_to)
+        else:
+            store.expire_data(up_to)
+
+    def remove_topic(self, name: str) -> None:
+        for broker_id in self.cluster.brokers:
+            self._lose(broker_id, name, None, 0, 1 << 60, tail=False)
+        self.cluster.remove_topic(name)
+
+
+class Capture(logging.Handler):
+    """Keeps warnings of the product: it may report a loss there."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())

@@ -1,0 +1,120 @@
+"""The Delta table that the job's sink writes to: what the sink asks of it, and Spark's way to do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from tubeclient_cli.ingest.sink_history import Commit
+from tubeclient_cli.ingest.sink_record import SinkRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["SparkTargetTable", "TargetTable", "Transactions"]
+
+_FORGETS: Final = "delta.setTransactionRetentionDuration"
+
+_LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""The session conf in which Delta reports the version it has just written; it writes none if it skips a transaction."""
+
+
+class Transactions(NamedTuple):
+    """What the newest version says of one transaction id."""
+
+    last: int | None
+    """Its last number; None if there is none."""
+    may_forget: bool
+    """Whether the table forgets transactions, so that None may be wrong."""
+
+
+class TargetTable(Protocol):
+    """One Delta table; the first append creates it. Errors are Spark's."""
+
+    def version(self) -> int | None:
+        """The newest version; None if there is no table."""
+
+    def table_id(self) -> str | None:
+        """The id that Delta gave the table; None if there is no table."""
+
+    def schema(self) -> StructType | None:
+        """The table's columns; None if there is no table."""
+
+    def history(self, limit: int) -> list[Commit]:
+        """The last commits of the table, which is there: newest first, at most `limit`."""
+
+    def transactions(self, transaction_id: str) -> Transactions:
+        """What the table, which is there, knows of a transaction id."""
+
+    def append(self, rows: DataFrame, record: SinkRecord, *, evolve: bool) -> int | None:
+        """Commit rows with their record and its transaction. Returns the version that it wrote; None if Delta skipped
+        the transaction, because the table has this number already."""
+
+
+class SparkTargetTable:
+    """The Delta table at `path`, through Spark."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path
+
+    def version(self) -> int | None:
+        table = self._table()
+        return None if table is None else int(_snapshot(table).version())
+
+    def table_id(self) -> str | None:
+        table = self._table()
+        return None if table is None else str(_snapshot(table).metadata().id())
+
+    def schema(self) -> StructType | None:
+        table = self._table()
+        return None if table is None else table.toDF().schema
+
+    def history(self, limit: int) -> list[Commit]:
+        columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
+        table = self._table()
+        rows = [] if table is None else table.history(limit).select(*columns).collect()
+        return [
+            Commit(
+                int(row.version),
+                row.operation or "",
+                row.operationParameters or {},
+                row.operationMetrics or {},
+                SinkRecord.parse(row.userMetadata),
+            )
+            for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
+        ]
+
+    def transactions(self, transaction_id: str) -> Transactions:
+        table = self._table()
+        kept = _snapshot(table).transactions().get(transaction_id)
+        if kept.isDefined():
+            return Transactions(int(kept.get()), may_forget=False)
+        # With this property Delta forgets transactions.
+        return Transactions(None, may_forget=_FORGETS in table.detail().select("properties").collect()[0]["properties"])
+
+    def append(self, rows: DataFrame, record: SinkRecord, *, evolve: bool) -> int | None:
+        conf = rows.sparkSession.conf
+        conf.unset(_LAST_COMMIT)
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("mergeSchema", evolve)
+            .option("txnAppId", record.transaction_id)
+            .option("txnVersion", record.sequence)
+            .option("userMetadata", record.to_json())
+            .save(self._path)
+        )
+        written = conf.get(_LAST_COMMIT, None)
+        return None if written is None else int(written)
+
+    def _table(self) -> Any:
+        from delta.tables import DeltaTable
+
+        if not DeltaTable.isDeltaTable(self._spark, self._path):
+            return None
+        return DeltaTable.forPath(self._spark, self._path)
+
+
+def _snapshot(table: Any) -> Any:
+    return table._jdt.table().update()
