@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -149,6 +150,8 @@ def install() -> None:
         assert hasattr(module, name), name
         setattr(module, name, value)
     stand_ins.install()
+    gc.collect()
+    gc.freeze()  # so that looking for garbage between two seeds is quick
 
 
 def _sink(spark: Any, path: str, consumer_group: str, *, evolve: bool = False) -> DeltaSink:

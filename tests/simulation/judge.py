@@ -33,6 +33,7 @@ class Judge:
         self.wrongs: list[str] = []
         self.reported: set[tuple[int, str]] = set()
         """Broker and topic of each loss that was reported."""
+        self._epoch = 0
         self._last: dict[str, int] = {}
         world.target.on_commit = self._target_committed
         world.table.on_commit = self._table_committed
@@ -48,6 +49,8 @@ class Judge:
     def loss_told(self, text: str) -> None:
         """The product reported a loss, as an error or as a warning."""
         for broker, topic, _ in _NAMED.findall(text):
+            if topic not in self._world.topics:
+                continue  # an address
             where = int(broker), topic
             if not any((one.partition.broker_id, one.partition.topic) == where for one in self._gone()):
                 self.wrong(f"a loss was reported where nothing is lost: {text}")
@@ -94,6 +97,10 @@ class Judge:
             last[row.partition] = serial
 
     def _table_committed(self, commit: Commit) -> None:
+        epoch = max((row.run_epoch for row in commit.rows if row.consumer_group == self._group), default=0)
+        if epoch < self._epoch:
+            self.wrong(f"the offsets table went from a run with epoch {self._epoch} back to {epoch}")
+        self._epoch = max(epoch, self._epoch)
         positions = {
             PartitionKey(row.broker_id, row.topic, row.partition_id): row.next_offset
             for row in commit.rows
@@ -119,7 +126,7 @@ class Judge:
         for master in cluster.masters:
             group = None if master.machine is None else master.machine.groups.get(self._group)
             if group is not None:
-                owners = {consumer.peer.address for consumer in group.consumers.values()}
+                owners = {consumer.peer.address for consumer in group.consumers.values()} & self._world.alive()
                 if len(owners) > 1:
                     self.wrong(f"the group has several owners: {sorted(owners)}")
         positions = {}

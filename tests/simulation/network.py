@@ -118,7 +118,9 @@ class Connection:
         host = address.partition(":")[0]
         if not self.network.passes(self._process.host, host):
             hub.sleep(connect_timeout_ms / 1000)
-            raise ConnectError(f"cannot connect to {address}: no answer within {connect_timeout_ms} ms", address=address)
+            raise ConnectError(
+                f"cannot connect to {address}: no answer within {connect_timeout_ms} ms", address=address
+            )
         hub.sleep(self.network.delay())
         if server is None or not server.up:
             raise ConnectError(f"cannot connect to {address}: refused", address=address)

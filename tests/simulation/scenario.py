@@ -6,8 +6,10 @@ import gc
 import json
 import logging
 import random
+import re
 import tempfile
 import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from tests.simulation.stand_ins import Event
 from tests.simulation.target import ConcurrentWrite
 from tests.simulation.world import Capture, DiskFailure, World
 from tubeclient.errors import DataLoss, TubeError
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.settings import IngestSettings
 
 __all__ = ["Outcome", "Scenario", "simulate"]
@@ -35,6 +37,8 @@ NEEDS_NEW_CHECKPOINT = ("ROWS_WOULD_REPEAT", "ROWS_WOULD_BE_MISSING", "TARGET_RO
 
 EXPECTED = (TubeError, ConcurrentQuery, PlannerGone, TaskFailed, ConcurrentWrite, DiskFailure)
 """Errors that a run may end with; OffsetsTableError too."""
+
+_REMOVED = re.compile(r"version (\d+) of target \(RESTORE\) removed rows")
 
 
 @dataclass
@@ -71,19 +75,22 @@ class _Life:
 class Scenario:
     """A world with a job in it."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(
+        self, seed: int, folder: Path, kinds: Sequence[str] = (), given: Mapping[str, Any] | None = None
+    ) -> None:
         self.rng = rng = random.Random(seed)
+        self._kinds = kinds
         self.world = World(rng.getrandbits(48), folder, rng.choice((1, 2, 2, 3)))
         set_world(self.world)
         self.judge = Judge(self.world, GROUP)
         self.topics = ("t",) if rng.random() < 0.6 else ("t", "u")
         for topic in self.topics:
             self.world.put_topic(topic, rng.choice((1, 1, 2)), rng.choice((1, 2, 3)))
-        self.world.network.weather.breaks = rng.choice((0.0, 0.0, 0.003, 0.02))
-        self.world.network.weather.slow = rng.choice((0.0, 0.0, 0.003, 0.02))
-        self.chances = Chances(
-            rng.choice((0.0, 0.0, 0.1, 0.3)), rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.0, 0.01))
-        )
+        self.breaks = rng.choice((0.0, 0.0, 0.003, 0.02))
+        self.slow = rng.choice((0.0, 0.0, 0.003, 0.02))
+        self.attempt_dies = rng.choice((0.0, 0.0, 0.1, 0.3))
+        self.speculates = rng.choice((0.0, 0.0, 0.2))
+        self.planner_dies = rng.choice((0.0, 0.0, 0.01))
         self.bad_share = rng.choice((0.0, 0.0, 0.1))
         self.dies = rng.choice((False, True, True))
         """Whether drivers die between two calls, besides faults by time."""
@@ -91,20 +98,26 @@ class Scenario:
         self.offsets_table = rng.random() < 0.85
         self.to_brokers = rng.random() < 0.3
         self.interval_ms = rng.choice((None, None, 0, 500, 3000))
+        for name, value in (given or {}).items():
+            assert hasattr(self, name), name
+            setattr(self, name, value)
+        self.world.network.weather.breaks, self.world.network.weather.slow = self.breaks, self.slow
         self.settings: dict[str, Any] = {}
         self.change_settings(rng)
         self.checkpoint = CheckpointFiles()
         self.saved: list[CheckpointFiles] = []
         self.next_checkpoint = ""
         self.accepts_loss = False
+        self.anew: dict[str, int] | None = None
+        """With the newest checkpoint: where all topics begin anew, as the operator says."""
         self.lives: list[_Life] = []
         self.driver_host = "driver"
         self.ends: dict[str, int] = {}
-        self.closed_stores: dict[tuple[str, int, int], int] = {}
-        """Stores that producers leave alone until a loss there was noticed, and the count of reports then."""
+        self.closed_stores: set[tuple[str, int, int]] = set()
+        """Stores that producers leave alone until a loss there was noticed."""
         self.done = False
         self.world.positions = self.planned
-        self.capture = Capture()
+        self.capture = Capture(self._warned)
 
     # What faults do
 
@@ -121,7 +134,8 @@ class Scenario:
         if record is not None:
             found.update(record.ends.as_dict())
         if self.checkpoint.offsets:
-            found.update(Offsets.parse(self.checkpoint.offsets[max(self.checkpoint.offsets)]).as_dict())
+            for key, at in Offsets.parse(self.checkpoint.offsets[max(self.checkpoint.offsets)]).items():
+                found[key] = max(at, found.get(key, 0))
         return found
 
     def lose_tail(self, rng: random.Random) -> None:
@@ -132,7 +146,7 @@ class Scenario:
         self.world.lose_tail(broker_id, topic, store_id, rng.choice((1, 3, 10)))
         self.world.hub.at(rng.choice((0.5, 5.0)), self.world.cluster.start_missing)
         # Filled past a position again between two looks a lost tail cannot be noticed: that is not promised.
-        self.closed_stores[topic, broker_id, store_id] = len(self.capture.texts)
+        self.closed_stores.add((topic, broker_id, store_id))
 
     def renew_topic(self, rng: random.Random) -> None:
         topic, _, _ = self.a_store(rng)
@@ -142,7 +156,7 @@ class Scenario:
         self.world.remove_topic(topic)
         for broker_id in self.world.cluster.brokers:
             for store_id in range(config.stores):
-                self.closed_stores[topic, broker_id, store_id] = len(self.capture.texts)
+                self.closed_stores.add((topic, broker_id, store_id))
         self.world.hub.at(rng.choice((3.0, 30.0)), lambda: self.world.cluster.catalogue.put_topic(config))
 
     def change_settings(self, rng: random.Random) -> None:
@@ -198,7 +212,7 @@ class Scenario:
             return
         files = self.checkpoint if rng.random() < 0.5 else CheckpointFiles()
         if files is not self.checkpoint:
-            self.checkpoint = files
+            self.checkpoint, self.anew = files, None
         self._start(files)
 
     def restore_target(self, rng: random.Random) -> None:
@@ -232,8 +246,7 @@ class Scenario:
 
     def _open(self, topic: str, broker_id: int, store_id: int) -> bool:
         """Whether producers may write: not where a loss is still to be noticed."""
-        closed = self.closed_stores.get((topic, broker_id, store_id))
-        if closed is None:
+        if (topic, broker_id, store_id) not in self.closed_stores:
             return True
         server = self.world.cluster.brokers[broker_id]
         if server.machine is None:
@@ -245,7 +258,7 @@ class Scenario:
             if (key.topic, key.broker_id, key.store.store_id) == (topic, broker_id, store_id)
         )
         if not ahead:
-            del self.closed_stores[topic, broker_id, store_id]
+            self.closed_stores.discard((topic, broker_id, store_id))
         return not ahead
 
     # The operator
@@ -268,6 +281,8 @@ class Scenario:
             bad_records="letters" if self.bad_records else None,
             source_count=self.settings["source_count"],
             max_offsets_per_trigger=self.settings["max_offsets_per_trigger"],
+            begin_anew=self.topics if self.anew is not None else (),
+            starting_offsets=None if self.anew is None else json.dumps({**self.anew, "default": "earliest"}),
             trigger="available-now" if self.interval_ms is None or self.done else f"{self.interval_ms}ms",
             source_options=options,
             stop_timeout_s=10.0,
@@ -284,7 +299,7 @@ class Scenario:
 
         session = Session(world, process, files, point)
         if not self.done:
-            session.chances = self.chances
+            session.chances = Chances(self.attempt_dies, self.speculates, self.planner_dies)
         dies = self.dies and not self.done and self.rng.random() < 0.7
         points = int(self.rng.expovariate(1 / 25.0)) if dies else None
         self._tell(f"{process} starts with {files.query_id}, {settings.trigger}, {dict(options)}")
@@ -307,11 +322,31 @@ class Scenario:
             self.judge.loss_told(str(cause))
             self.accepts_loss = True
         elif getattr(cause, "condition", None) in NEEDS_NEW_CHECKPOINT:
-            self.next_checkpoint = "new"
+            self._follow_advice(str(cause))
         elif not isinstance(cause, EXPECTED) and type(cause).__name__ not in ("OffsetsTableError", "SupersededRun"):
             text = "".join(traceback.format_exception(cause))
             self.judge.wrong(f"an error that nobody expects: {text}")
         return name
+
+    def _follow_advice(self, text: str) -> None:
+        """Do what the error says: the target's rows and the checkpoint do not fit."""
+        self.next_checkpoint = "new"
+        removed = _REMOVED.match(text.partition("] ")[2] or text)
+        if removed is not None:
+            self._tell(f"the operator restores the target to version {removed[1]}")
+            self.judge.restored()
+            self.world.target.restore(int(removed[1]))
+        elif "--begin-anew" in text and self.world.target.record is not None:
+            ends = self.world.target.record.ends.as_dict()
+            for key in list(ends):
+                server = self.world.cluster.brokers[key.broker_id]
+                config = self.world.cluster.catalogue.topic(key.topic)
+                if config is None or not config.has_partition(key.partition_id):
+                    del ends[key]
+                elif server.machine is not None:
+                    ends[key] = min(ends[key], server.store(key.topic, key.store.store_id).max_offset)
+            self.anew = {str(key): at for key, at in ends.items()}
+            self._tell(f"the operator begins all topics anew, at {self.anew}")
 
     def _operate(self) -> None:
         """Start the job whenever it does not run; runs as a fiber of its own process."""
@@ -344,9 +379,13 @@ class Scenario:
         """What was done to the checkpoint between two lives."""
         if self.next_checkpoint == "new":
             self.checkpoint = CheckpointFiles()
+        elif self.next_checkpoint == "old" and self.saved and self.anew is not None:
+            pass  # nobody puts back a checkpoint and begins anew at once
         elif self.next_checkpoint == "old" and self.saved:
             self.checkpoint = self.rng.choice(self.saved).copy()
             self._tell("the checkpoint is put back")
+        if self.checkpoint.commits:
+            self.anew = None
         self.next_checkpoint = ""
         self.saved.append(self.checkpoint.copy())
 
@@ -375,7 +414,7 @@ class Scenario:
                 partition_id = config.partition_ids_of(store_id)[self.rng.randrange(config.partitions)]
                 self.world.send(broker_id, topic, partition_id)
         hub.at(0.0, self._feed)
-        for fault in drawn(self.rng):
+        for fault in drawn(self.rng, self._kinds):
             hub.at(fault.at_seconds, lambda fault=fault: self._fault(fault.name))  # type: ignore[misc]
         operator = self.world.process("operator").run(self._operate)
         try:
@@ -384,11 +423,15 @@ class Scenario:
             self.judge.wrong(f"{error}; last: {self.world.story[-1:]}")
         if operator.error is not None:
             self.judge.wrong("the operator failed: " + "".join(traceback.format_exception(operator.error)))
-        for text in self.capture.texts:
-            if "failOnDataLoss is false" in text or text.startswith("lost and skipped"):
-                self.judge.loss_told(text)
         if not self.judge.wrongs:
             self.judge.final()
+
+    def _warned(self, text: str) -> None:
+        """The product logs a warning."""
+        if "failOnDataLoss is false" in text or text.startswith("lost and skipped"):
+            if not self.accepts_loss:
+                self.judge.wrong(f"a loss that nobody has accepted is only a warning: {text}")
+            self.judge.loss_told(text)
 
     def _fault(self, name: str) -> None:
         if not self.done:
@@ -409,13 +452,14 @@ def _condition(error: BaseException) -> str:
     return str(getattr(cause, "condition", None) or type(cause).__name__)
 
 
-def simulate(seed: int) -> Outcome:
-    """Run a seed to its end, in a folder that is gone afterwards."""
+def simulate(seed: int, kinds: Sequence[str] = (), given: Mapping[str, Any] | None = None) -> Outcome:
+    """Run a seed to its end, in a folder that is gone afterwards. With faults of `kinds` only, and attributes of the
+    scenario as `given`, if they are not the seed's."""
     gc.collect()
     gc.disable()
     root = logging.getLogger()
     with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
-        scenario = Scenario(seed, Path(folder))
+        scenario = Scenario(seed, Path(folder), kinds, given)
         root.addHandler(scenario.capture)
         try:
             scenario.run()
@@ -440,6 +484,3 @@ def simulate(seed: int) -> Outcome:
 def _fast_folder() -> str | None:
     shared = Path("/dev/shm")  # noqa: S108 - files in memory where there are such
     return str(shared) if shared.is_dir() else None
-
-
-_ = (json, INDEX_ENTRY_BYTES)

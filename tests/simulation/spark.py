@@ -99,7 +99,9 @@ class Rows:
 class Session:
     """What the driver's code sees as a SparkSession."""
 
-    def __init__(self, world: World, driver: Process, checkpoint: CheckpointFiles, point: Callable[[str], None]) -> None:
+    def __init__(
+        self, world: World, driver: Process, checkpoint: CheckpointFiles, point: Callable[[str], None]
+    ) -> None:
         self.world = world
         self.driver = driver
         self.checkpoint = checkpoint

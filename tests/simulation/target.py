@@ -121,9 +121,7 @@ class MemoryTarget:
                 raise ConcurrentWrite("another commit used this transaction's id")
             number = len(log.versions)
             before = log.versions[-1].rows if log.versions else ()
-            version = _Version(
-                "WRITE", (*before, made), {"mode": "Append"}, record.to_json(), (name, record.sequence)
-            )
+            version = _Version("WRITE", (*before, made), {"mode": "Append"}, record.to_json(), (name, record.sequence))
             self._pause("commit")
             if log.put(number, version):
                 break
@@ -204,7 +202,9 @@ class MemoryLetters:
                 if self.published(target_id) >= record.sequence:
                     return False
                 raise MissingDeadLetters(f"the folder {bad.folder} has not the {bad.count} bad records")
-            self._commit(target_id, record.sequence, lambda old: (*old, *(Letter(row, record.sequence, state) for row in rows)))
+            self._commit(
+                target_id, record.sequence, lambda old: (*old, *(Letter(row, record.sequence, state) for row in rows))
+            )
             return True
 
         self._until_alone(change)

@@ -77,19 +77,30 @@ class World:
         """Called with the rows of each attempt of a task."""
         self.story: list[str] = []
         """What happened, for whoever looks at a seed that failed."""
+        self.topics: set[str] = set()
+        """All that ever were."""
         self._names = 0
+        self._processes: list[Process] = []
         self._serial = 0
 
     def tell(self, text: str) -> None:
         self.story.append(f"{self.hub.now:9.3f} {text}")
 
     def process(self, name: str, host: str = "") -> Process:
+        self._processes = [one for one in self._processes if not one.dead]
         self._names += 1
-        return Process(self.hub, f"{name}-{self._names}", host or name)
+        process = Process(self.hub, f"{name}-{self._names}", host or name)
+        self._processes.append(process)
+        return process
+
+    def alive(self) -> set[str]:
+        """The names of the processes that are not dead."""
+        return {process.name for process in self._processes if not process.dead}
 
     # Messages
 
     def put_topic(self, name: str, stores: int, partitions: int) -> None:
+        self.topics.add(name)
         self.cluster.put_topic(TopicConfig(name, stores, partitions))
 
     def send(self, broker_id: int, topic: str, partition_id: int, *, bad: bool = False) -> None:
@@ -148,11 +159,11 @@ class World:
 
 
 class Capture(logging.Handler):
-    """Keeps warnings of the product: it may report a loss there."""
+    """Passes the product's warnings on: it may report a loss there."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self.texts: list[str] = []
+        self._told = told
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
+        self._told(record.getMessage())

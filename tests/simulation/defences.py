@@ -1,0 +1,394 @@
+"""Proves the judge: each of these defences is switched off in turn, and a seed sees it.
+
+`python -m tests.simulation.defences` tries each one's own seed; with `--search 20` it looks for one where none is known.
+A defence is a line of the product. What stands here in its place is what the product would be without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import logging
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["DEFENCES", "Defence", "switched_off"]
+
+BAD = {"bad_share": 0.15, "bad_records": True}
+TABLE = {"offsets_table": True}
+STORM = {"breaks": 0.03, "slow": 0.0}
+TWO = ("a second driver", "the driver stands still")
+
+
+@dataclass(frozen=True)
+class Defence:
+    """A line of a function, and the seed that sees that it is missing."""
+
+    what: str
+    place: str
+    """module:name of the function or method"""
+    line: str
+    instead: str
+    seed: int | None
+    """None: no seed is known that sees it."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of faults in that run; none: as the seed draws them."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Attributes of the run that are not the seed's."""
+
+
+INGEST = "tubeclient_cli.ingest."
+CHECK = INGEST + "sink_check:check_batch"
+RANGE = "tubeclient.flows.read_range:RangeRead."
+
+DEFENCES = (
+    Defence(
+        "a batch that the target has is not written again",
+        CHECK,
+        "return False",
+        "return True",
+        None,
+        ("the driver dies",),
+    ),
+    Defence(
+        "a batch number that comes again with more rows is refused",
+        CHECK,
+        "if beyond:",
+        "if False:",
+        None,
+        ("the checkpoint is put back", "the driver dies"),
+    ),
+    Defence(
+        "a batch that begins before the end of the rows is refused",
+        CHECK,
+        "if behind:",
+        "if False:",
+        None,
+        ("the checkpoint is put back", "a second driver"),
+    ),
+    Defence(
+        "a batch that begins past the end of the rows is refused",
+        CHECK,
+        "if past:",
+        "if False:",
+        None,
+        ("the target is restored",),
+    ),
+    Defence(
+        "an older run's first batch that ends too early is refused",
+        CHECK,
+        "behind |= {p for p, at in held.items() if batch.end.get(p, at) < at}",
+        "pass",
+        None,
+        TWO,
+    ),
+    Defence(
+        "a commit that Delta skipped is noticed",
+        INGEST + "sink:DeltaSink.append",
+        "elif self.look().record != record:",
+        "elif False:",
+        None,
+        TWO,
+    ),
+    Defence(
+        "all runs of a group share one transaction",
+        INGEST + "sink_record:SinkRecord.transaction_id",
+        "return self.transaction_id_of(self.consumer_group)",
+        "return self.transaction_id_of(self.consumer_group) + self.query_id + str(self.based_on)",
+        None,
+        TWO,
+    ),
+    Defence(
+        "each batch looks at the target anew",
+        INGEST + "sink:DeltaSink.look",
+        "self._seen is None or self._seen.version != version",
+        "self._seen is None",
+        None,
+        ("the target is restored", "a second driver"),
+    ),
+    Defence(
+        "what RESTORE took out does not count",
+        INGEST + "sink_history:state_of",
+        "if kept_up_to is not None and commit.version > kept_up_to:",
+        "if False:",
+        None,
+        ("the target is restored",),
+    ),
+    Defence(
+        "a number is not used again after RESTORE",
+        INGEST + "sink_history:SinkState.numbered",
+        "sequence=self.sequence + 1,",
+        "sequence=(before.sequence if before is not None else 0) + 1,",
+        None,
+        ("the target is restored",),
+    ),
+    Defence(
+        "a commit names what RESTORE undid",
+        INGEST + "sink_history:SinkState.numbered",
+        "if self.sequence > last:",
+        "if False:",
+        None,
+        ("the target is restored",),
+        BAD,
+    ),
+    Defence(
+        "bad records that a dead run left staged are published",
+        INGEST + "batch_writer:BatchWriter.settle",
+        "if newest.bad is not None and newest.bad.folder is not None:",
+        "if False:",
+        None,
+        ("the driver dies",),
+        BAD,
+    ),
+    Defence(
+        "bad records that are published are not looked for again",
+        INGEST + "batch_writer:BatchWriter._publish_pending",
+        "if any(table.published(target_id) >= newest.sequence for table in tables):",
+        "if False:",
+        None,
+        ("the driver dies",),
+        BAD,
+    ),
+    Defence(
+        "bad records of a batch that RESTORE undid do not count",
+        INGEST + "batch_writer:BatchWriter.settle",
+        "table.mark(state, target_id)",
+        "pass",
+        None,
+        ("the target is restored",),
+        BAD,
+    ),
+    Defence(
+        "the offsets table does not count where the target has rows",
+        INGEST + "resume:known_positions",
+        " - known_topics",
+        "",
+        None,
+        ("the target is restored", "the checkpoint is lost"),
+        TABLE,
+    ),
+    Defence(
+        "a position past a lost tail goes back",
+        "spark_source.stream.loss_judge:LossJudge.held",
+        "isinstance(one, LostOffsets) and not one.expired",
+        "False",
+        None,
+        ("a broker loses its tail",),
+    ),
+    Defence(
+        "a loss ends the query unless the user accepts it",
+        "spark_source.stream.loss_judge:LossJudge._judge",
+        "if lost and self._fail_on_data_loss:",
+        "if False:",
+        None,
+        ("retention", "a broker loses its tail"),
+    ),
+    Defence(
+        "a position past the broker's end is a loss",
+        "spark_source.plan.losses:find_lost",
+        "if not held.min_offset <= run.offset <= held.max_offset",
+        "if run.offset < held.min_offset",
+        None,
+        ("a broker loses its tail",),
+    ),
+    Defence(
+        "a position before the broker's first offset is a loss",
+        "spark_source.plan.losses:find_lost",
+        "if not held.min_offset <= run.offset <= held.max_offset",
+        "if run.offset > held.max_offset",
+        None,
+        ("retention",),
+    ),
+    Defence(
+        "partitions that left the cluster are a loss",
+        "spark_source.plan.losses:find_gone",
+        "if number not in listed",
+        "if False",
+        None,
+        ("a topic comes anew",),
+        {"topics": ("t", "u")},
+    ),
+    Defence(
+        "a batch may go back over an accepted loss",
+        "spark_source.stream.planner:StreamPlanner.partitions",
+        "if begin == self._initial or not self._options.fail_on_data_loss:",
+        "if False:",
+        None,
+        ("a broker loses its tail",),
+    ),
+    Defence(
+        "a new partition is read from its first offset",
+        "spark_source.plan.planning:_entry",
+        "return held.min_offset",
+        "return held.max_offset",
+        None,
+        ("more partitions",),
+    ),
+    Defence(
+        "only what is complete is recorded",
+        "spark_source.stream.planner:StreamPlanner._end_of_batch",
+        "return self._offsets.written(end)",
+        "self._record(end, recent)\nreturn self._offsets.written(end)",
+        None,
+        ("the driver dies",),
+        TABLE,
+    ),
+    Defence(
+        "an older run gives way in the offsets table",
+        "offsets_store.run:OffsetsRun._epoch_over",
+        "newest.run_epoch > self._epoch",
+        "False",
+        None,
+        ("the driver stands still",),
+        TABLE,
+    ),
+    Defence(
+        "a run's epoch is above all in the table",
+        "offsets_store.table:OffsetsTable.open_run",
+        "now if newest is None else max(now, newest.run_epoch + 1)",
+        "now",
+        None,
+        ("a clock jumps", "the driver dies"),
+        TABLE,
+    ),
+    Defence(
+        "a range ends where it ends",
+        RANGE + "_settle",
+        "if bound > end and held.messages.messageId:",
+        "if False:",
+        None,
+    ),
+    Defence(
+        "a range that begins with expired messages is a loss",
+        RANGE + "_check_bounds",
+        "if answer.currOffset > self.position:",
+        "if False:",
+        None,
+        ("retention",),
+    ),
+    Defence(
+        "a range that ends past the broker's data is a loss",
+        RANGE + "_check_bounds",
+        "if found < self._end:",
+        "if False:",
+        None,
+        ("a broker loses its tail",),
+    ),
+    Defence(
+        "a pack from elsewhere is not taken",
+        RANGE + "_read_on",
+        "if held is None and start != self.position:",
+        "if False:",
+        None,
+        (),
+        STORM,
+    ),
+    Defence(
+        "after a fault a partition is taken under a new id",
+        "tubeclient.flows.stay:Stay.seek",
+        "if self._unanswered:",
+        "if False:",
+        None,
+        (),
+        STORM,
+    ),
+    Defence(
+        "messages that expired while they were read are a loss",
+        "tubeclient.range_reader:RangeReader._check_kept",
+        "self._kept.losses(self._runner, self._store_sizes)",
+        "()",
+        None,
+        ("retention",),
+    ),
+    Defence(
+        "no two readers share a client id",
+        "tubeclient.identity:new_client_id",
+        'return f"{group}_{_this_process()}-{time.time_ns()}-{unique}-{label}-{__version__}"',
+        'return f"{group}-{label}"',
+        None,
+        (),
+        {"speculates": 0.9},
+    ),
+    Defence(
+        "the master lets one client be a node",
+        "embedded_tubemq.master.groups:ConsumerGroup.check",
+        "other.node_id == node and other.client_id != client_id",
+        "False",
+        None,
+        TWO,
+    ),
+)
+
+
+@contextmanager
+def switched_off(defence: Defence) -> Iterator[None]:
+    """Run with the defence's line replaced."""
+    function = _function(defence.place)
+    source = textwrap.dedent(inspect.getsource(function))
+    source = source[source.index("def ") :]
+    if source.count(defence.line) != 1:
+        raise LookupError(f"{defence.place} does not have this line once: {defence.line}")
+    line = next(one for one in source.splitlines() if defence.line.partition("\n")[0] in one)
+    indent = " " * (len(line) - len(line.lstrip()))
+    changed = source.replace(defence.line, defence.instead.replace("\n", "\n" + indent))
+    made: dict[str, Any] = {}
+    exec(compile("from __future__ import annotations\n" + changed, defence.place, "exec"), function.__globals__, made)
+    before = function.__code__
+    function.__code__ = made[function.__name__].__code__
+    try:
+        yield
+    finally:
+        function.__code__ = before
+
+
+def _function(place: str) -> Any:
+    module, _, names = place.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in names.split("."):
+        found = inspect.getattr_static(found, name)
+    if isinstance(found, property):
+        found = found.fget
+    if isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    return inspect.unwrap(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.defences", description=__doc__)
+    parser.add_argument("--search", type=int, default=0, help="how many seeds to try where none is known")
+    parser.add_argument("--only", default="", help="a part of what the defence does")
+    given = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation.defences", *sys.argv[1:]])
+    from tests.simulation.ingest import install
+    from tests.simulation.scenario import simulate
+
+    logging.lastResort = None
+    logging.getLogger().setLevel(logging.WARNING)
+    install()
+    unseen = 0
+    for defence in DEFENCES:
+        if given.only not in defence.what:
+            continue
+        seeds = range(given.search) if defence.seed is None else [defence.seed]
+        for seed in seeds:
+            with switched_off(defence):
+                outcome = simulate(seed, defence.kinds, defence.given)
+            if outcome.wrongs:
+                print(f"seen by seed {seed}: {defence.what}: {outcome.wrongs[0].splitlines()[0][:160]}", flush=True)
+                break
+        else:
+            unseen += 1
+            print(f"NOT SEEN: {defence.what}", flush=True)
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
