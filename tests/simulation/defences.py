@@ -381,7 +381,7 @@ def main() -> int:
         for seed in seeds:
             with switched_off(defence):
                 outcome = simulate(seed, defence.kinds, defence.given)
-            if outcome.wrongs:
+            if outcome.wrongs and not simulate(seed, defence.kinds, defence.given).wrongs:
                 print(f"seen by seed {seed}: {defence.what}: {outcome.wrongs[0].splitlines()[0][:160]}", flush=True)
                 break
         else:

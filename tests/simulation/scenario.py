@@ -19,7 +19,7 @@ from tests.simulation.faults import ACTIVE_SECONDS, FAULTS, drawn
 from tests.simulation.hub import Fiber, Process, TooLong
 from tests.simulation.ingest import Records, run_job, set_world
 from tests.simulation.judge import Judge
-from tests.simulation.spark import CheckpointFiles, Chances, ConcurrentQuery, PlannerGone, Session, TaskFailed
+from tests.simulation.spark import CheckpointFiles, Chances, ConcurrentQuery, PlannerGone, Session, TaskFailed, WorkerDied
 from tests.simulation.stand_ins import Event
 from tests.simulation.target import ConcurrentWrite
 from tests.simulation.world import Capture, DiskFailure, World
@@ -35,7 +35,7 @@ LIMIT_STEPS = 600_000
 STRATEGIES = ("modulo", "hash_modulo", "averagely", "consistent_hash", "sticky", "backlog")
 NEEDS_NEW_CHECKPOINT = ("ROWS_WOULD_REPEAT", "ROWS_WOULD_BE_MISSING", "TARGET_ROWS_UNKNOWN")
 
-EXPECTED = (TubeError, ConcurrentQuery, PlannerGone, TaskFailed, ConcurrentWrite, DiskFailure)
+EXPECTED = (TubeError, ConcurrentQuery, PlannerGone, TaskFailed, ConcurrentWrite, DiskFailure, WorkerDied)
 """Errors that a run may end with; OffsetsTableError too."""
 
 _REMOVED = re.compile(r"version (\d+) of target \(RESTORE\) removed rows")
@@ -84,8 +84,7 @@ class Scenario:
         set_world(self.world)
         self.judge = Judge(self.world, GROUP)
         self.topics = ("t",) if rng.random() < 0.6 else ("t", "u")
-        for topic in self.topics:
-            self.world.put_topic(topic, rng.choice((1, 1, 2)), rng.choice((1, 2, 3)))
+        shapes = {topic: (rng.choice((1, 1, 2)), rng.choice((1, 2, 3))) for topic in ("t", "u")}
         self.breaks = rng.choice((0.0, 0.0, 0.003, 0.02))
         self.slow = rng.choice((0.0, 0.0, 0.003, 0.02))
         self.attempt_dies = rng.choice((0.0, 0.0, 0.1, 0.3))
@@ -101,6 +100,8 @@ class Scenario:
         for name, value in (given or {}).items():
             assert hasattr(self, name), name
             setattr(self, name, value)
+        for topic in self.topics:
+            self.world.put_topic(topic, *shapes[topic])
         self.world.network.weather.breaks, self.world.network.weather.slow = self.breaks, self.slow
         self.settings: dict[str, Any] = {}
         self.change_settings(rng)

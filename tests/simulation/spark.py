@@ -18,12 +18,12 @@ from typing import Any
 from spark_source.engine import ReadAllAvailable
 from spark_source.options.given import parse_options
 from spark_source.stream.stream_reader import TubeStreamReader
-from tests.simulation.hub import Fiber, Killed, Process
+from tests.simulation.hub import Fiber, Process
 from tests.simulation.stand_ins import Event
 from tests.simulation.target import Row
 from tests.simulation.world import World
 
-__all__ = ["CheckpointFiles", "ConcurrentQuery", "Query", "Rows", "Session", "TaskFailed"]
+__all__ = ["CheckpointFiles", "ConcurrentQuery", "Query", "Rows", "Session", "TaskFailed", "WorkerDied"]
 
 MAX_ATTEMPTS = 4
 SPECULATION_SECONDS = 2.0
@@ -36,6 +36,10 @@ class ConcurrentQuery(Exception):
 
 class PlannerGone(Exception):
     """The planner's process died."""
+
+
+class WorkerDied(Exception):
+    """A task's process died."""
 
 
 class TaskFailed(Exception):
@@ -395,7 +399,7 @@ class Query:
                 won = other if other.error is None and not other.process.dead else None
             result = None if won is None else won.result
             for one in attempts:
-                last = one.error or last
+                last = WorkerDied(str(one.process)) if one.process.dead else one.error or last
                 one.process.kill()
             if result is not None:
                 rows: list[Row] = result
@@ -419,6 +423,3 @@ def _rows(batches: Iterator[Any]) -> Iterator[Row]:
     for batch in batches:
         keys, values = batch.column("partitionKey").to_pylist(), batch.column("value").to_pylist()
         yield from map(Row, keys, values)
-
-
-_ = Killed

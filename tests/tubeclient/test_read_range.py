@@ -319,6 +319,18 @@ def test_an_expired_start_may_be_passed_over_and_is_counted(bench: Bench) -> Non
     assert_no_gaps(emitted, piece)
 
 
+@pytest.mark.parametrize("first", [80, 81, 90, 100])
+def test_a_range_that_has_expired_as_a_whole_may_be_passed_over(bench: Bench, first: int) -> None:
+    """Also where the broker's first offset is past its end: nothing is left to look for."""
+    bench.append(100)
+    bench.store.expire(first * 28)
+    piece = bench.range(0, 10, 80)
+    emitted = bench.read(piece, fail_on_data_loss=False)
+    assert emitted == [LostRange(piece.partition, 280, 80 * 28)]
+    with pytest.raises(DataLoss, match=f"its first messages have expired.* has {first * 28}"):
+        bench.read(piece)
+
+
 def test_a_lost_tail_is_data_loss(bench: Bench) -> None:
     bench.append(100)
     bench.store.truncate(60 * 28)

@@ -231,7 +231,9 @@ class RangeRead:
             yield from self._hand_on(
                 LostRange(self.task.range.partition, self.position, min(answer.currOffset, self._end))
             )
-            raise _LookAgain("continuing after the lost range")
+            if self.position < self._end:
+                raise _LookAgain("continuing after the lost range")
+            return  # nothing is left, and the broker's first offset may be past the end
         found = min(answer.currOffset, answer.maxOffset) if answer.currOffset < self.position else answer.maxOffset
         if found < self._end:
             self._decide(found, "the broker's data ends before it (a lost tail, or a topic created again)")
