@@ -34,6 +34,7 @@ def main() -> int:
         logging.lastResort = None
     install()
     began, told, failed = time.monotonic(), time.monotonic(), []
+    before = time.process_time()
     ends: Counter[str] = Counter()
     messages = batches = lives = run = 0
     for seed in range(given.start, given.start + given.seeds):
@@ -51,9 +52,9 @@ def main() -> int:
         if time.monotonic() - told > 10:
             told = time.monotonic()
             print(f"{run} seeds, {run / (told - began):.1f} seeds/s, failed: {failed or 'none'}", flush=True)
-    seconds = time.monotonic() - began
+    seconds, of_core = time.monotonic() - began, time.process_time() - before
     print(
-        f"{run} seeds in {seconds:.0f} s, {run / seconds:.1f} seeds/s: {messages:,} messages, {batches:,} commits of "
+        f"{run} seeds in {seconds:.0f} s, {run / of_core:.1f} for each second of a core: {messages:,} messages, {batches:,} commits of "
         f"targets, {lives:,} lives of drivers, which ended: {dict(ends.most_common())}"
     )
     print(f"failed: {', '.join(map(str, failed)) or 'none'}")

@@ -24,7 +24,7 @@ class Fault(NamedTuple):
 
 def _stand_still(run: Scenario, rng: random.Random) -> None:
     """The driver's machine stands still, perhaps past its leases, and goes on."""
-    run.freeze(rng.choice((2.0, 20.0, 35.0, 60.0)))
+    run.freeze(int(rng.expovariate(1 / 15.0)), rng.choice((2.0, 20.0, 35.0, 60.0)))
 
 
 def _broker_restarts(run: Scenario, rng: random.Random) -> None:

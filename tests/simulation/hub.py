@@ -219,6 +219,12 @@ class Hub:
     def sleep(self, seconds: float) -> None:
         self.wait(self.expect(), seconds)
 
+    def pass_by(self) -> None:
+        """Stand still here if the process was stopped, and end if it is dead."""
+        self.check()
+        if self.process.stopped:
+            self.sleep(0.0)
+
     def wake(self, fiber: Fiber, token: object) -> None:
         self.at(0.0, lambda: fiber.process.resume(lambda: self._go_on(fiber, token, True)))
 

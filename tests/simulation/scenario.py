@@ -19,7 +19,15 @@ from tests.simulation.faults import ACTIVE_SECONDS, FAULTS, drawn
 from tests.simulation.hub import Fiber, Process, TooLong
 from tests.simulation.ingest import Records, run_job, set_world
 from tests.simulation.judge import Judge
-from tests.simulation.spark import CheckpointFiles, Chances, ConcurrentQuery, PlannerGone, Session, TaskFailed, WorkerDied
+from tests.simulation.spark import (
+    CheckpointFiles,
+    Chances,
+    ConcurrentQuery,
+    PlannerGone,
+    Session,
+    TaskFailed,
+    WorkerDied,
+)
 from tests.simulation.stand_ins import Event
 from tests.simulation.target import ConcurrentWrite
 from tests.simulation.world import Capture, DiskFailure, World
@@ -66,7 +74,8 @@ class _Life:
     session: Session
     fiber: Fiber
     stop: Any
-    points_left: int | None
+    steps_left: int | None
+    """Until it dies."""
     since: float
     frozen: bool = False
     processes: list[Process] = field(default_factory=list)
@@ -117,7 +126,10 @@ class Scenario:
         self.closed_stores: set[tuple[str, int, int]] = set()
         """Stores that producers leave alone until a loss there was noticed."""
         self.done = False
+        self.still: tuple[int, float] | None = None
+        """In how many steps the driver stands still, and for how long."""
         self.world.positions = self.planned
+        self.world.disk.on_step = self._step
         self.capture = Capture(self._warned)
 
     # What faults do
@@ -187,17 +199,34 @@ class Scenario:
                 self._tell(f"{life.process} is told to stop")
                 life.stop.set()
 
-    def freeze(self, seconds: float) -> None:
-        """The driver with its planner stands still; the operator starts another after a while."""
-        if not self.lives or self.lives[-1].process.dead or self.lives[-1].frozen:
+    def _step(self, process: Process, what: str) -> None:
+        """A driver is between two calls, or at a step of storage."""
+        life = next((one for one in self.lives[-4:] if one.process is process), None)
+        if life is None or self.done:
             return
-        life = self.lives[-1]
+        if life.steps_left is not None:
+            life.steps_left -= 1
+            if life.steps_left < 0:
+                self._tell(f"{process} dies: {what}")
+                process.kill()
+        if self.still is not None and not life.frozen:
+            steps, seconds = self.still
+            self.still = (steps - 1, seconds) if steps else None
+            if not steps:
+                self._freeze(life, seconds, what)
+
+    def freeze(self, steps: int, seconds: float) -> None:
+        """The driver with its planner stands still, so many steps from now; the operator starts another after a
+        while."""
+        self.still = steps, seconds
+
+    def _freeze(self, life: _Life, seconds: float, what: str) -> None:
         life.frozen = True
         query = life.session.query
         stopped = [life.process, *([query._planner] if query is not None and query._planner is not None else [])]
         for process in stopped:
             process.stop()
-        self._tell(f"{life.process} stands still for {seconds:.0f} s")
+        self._tell(f"{life.process} stands still for {seconds:.0f} s: {what}")
 
         def go_on() -> None:
             self._tell(f"{life.process} goes on")
@@ -289,23 +318,14 @@ class Scenario:
             stop_timeout_s=10.0,
         )
         stop = Event()
-        life: _Life
-
-        def point(_: str) -> None:
-            if life.points_left is not None:
-                life.points_left -= 1
-                if life.points_left < 0:
-                    self._tell(f"{process} dies: {_}")
-                    process.kill()
-
-        session = Session(world, process, files, point)
+        session = Session(world, process, files, lambda what: self._step(process, what))
         if not self.done:
             session.chances = Chances(self.attempt_dies, self.speculates, self.planner_dies)
         dies = self.dies and not self.done and self.rng.random() < 0.7
-        points = int(self.rng.expovariate(1 / 25.0)) if dies else None
+        steps = int(self.rng.expovariate(1 / 40.0)) if dies else None
         self._tell(f"{process} starts with {files.query_id}, {settings.trigger}, {dict(options)}")
         fiber = process.run(lambda: run_job(session, settings, stop))
-        life = _Life(process, session, fiber, stop, points, world.hub.now)
+        life = _Life(process, session, fiber, stop, steps, world.hub.now)
         self.lives.append(life)
         return life
 

@@ -360,7 +360,7 @@ class Query:
 
     def _point(self, name: str) -> None:
         self.session.point(name)
-        self.world.hub.check()
+        self.world.hub.pass_by()
 
     # Tasks
 

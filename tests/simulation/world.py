@@ -37,6 +37,8 @@ class Disk:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self.on_step: Callable[[Process, str], None] = lambda *_: None
+        """Called at each step, with the process that takes it."""
         self.slow = 0.0
         self.fails = 0.0
 
@@ -49,6 +51,8 @@ class Disk:
         if self.slow and draw() < self.slow:
             seconds += 8.0 * draw() ** 3
         hub.sleep(seconds)
+        self.on_step(hub.process, what)
+        hub.pass_by()
         if self.fails and draw() < self.fails:
             raise DiskFailure(f"the storage failed at {what}")
 
