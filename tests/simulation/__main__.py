@@ -42,21 +42,21 @@ def main() -> int:
             break
         outcome = simulate(seed)
         run += 1
-        messages, batches, lives = messages + outcome.messages, batches + outcome.batches, lives + outcome.lives
+        messages, batches, lives = messages + outcome.messages, batches + outcome.commits, lives + outcome.lives
         ends.update(outcome.ends)
         if given.story:
             print("\n".join(outcome.story))
         if outcome.wrongs:
             failed.append(seed)
-            print(f"seed {seed}: {outcome.wrongs[0]}", flush=True)
+            first, *_, last = [*outcome.wrongs[0].strip().splitlines()] * 2
+            print(f"seed {seed}: {first}{'' if first == last else f' ... {last}'}", flush=True)
         if time.monotonic() - told > 10:
             told = time.monotonic()
             print(f"{run} seeds, {run / (told - began):.1f} seeds/s, failed: {failed or 'none'}", flush=True)
     seconds, of_core = time.monotonic() - began, time.process_time() - before
-    print(
-        f"{run} seeds in {seconds:.0f} s, {run / of_core:.1f} for each second of a core: {messages:,} messages, {batches:,} commits of "
-        f"targets, {lives:,} lives of drivers, which ended: {dict(ends.most_common())}"
-    )
+    print(f"{run} seeds in {seconds:.0f} s, {run / of_core:.1f} for each second of a core")
+    print(f"{messages:,} messages, {batches:,} commits of targets, {lives:,} lives of drivers")
+    print(f"which ended: {dict(ends.most_common())}")
     print(f"failed: {', '.join(map(str, failed)) or 'none'}")
     return 1 if failed else 0
 

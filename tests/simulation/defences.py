@@ -1,7 +1,7 @@
 """Proves the judge: each of these defences is switched off in turn, and a seed sees it.
 
-`python -m tests.simulation.defences` tries each one's own seed; with `--search 20` it looks for one where none is known.
-A defence is a line of the product. What stands here in its place is what the product would be without it.
+`python -m tests.simulation.defences` tries each one's own seed; with `--search 20` it looks for one where none is
+known. A defence is a line of the product. What stands here in its place is what the product would be without it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Fault(NamedTuple):
 
 def _stand_still(run: Scenario, rng: random.Random) -> None:
     """The driver's machine stands still, perhaps past its leases, and goes on."""
-    run.freeze(int(rng.expovariate(1 / 15.0)), rng.choice((2.0, 20.0, 35.0, 60.0)))
+    run.operator.still = int(rng.expovariate(1 / 15.0)), rng.choice((2.0, 20.0, 35.0, 60.0))
 
 
 def _broker_restarts(run: Scenario, rng: random.Random) -> None:
@@ -62,19 +62,19 @@ def _topic_comes_anew(run: Scenario, rng: random.Random) -> None:
 
 
 def _checkpoint_lost(run: Scenario, _: random.Random) -> None:
-    run.next_checkpoint = "new"
+    run.operator.next_checkpoint = "new" if run.conditions.ingests else ""
 
 
 def _checkpoint_put_back(run: Scenario, _: random.Random) -> None:
-    run.next_checkpoint = "old"
+    run.operator.next_checkpoint = "old" if run.conditions.ingests else ""
 
 
 def _settings_change(run: Scenario, rng: random.Random) -> None:
-    run.change_settings(rng)
+    run.operator.change_settings(rng)
 
 
 def _second_driver(run: Scenario, rng: random.Random) -> None:
-    run.start_second(rng)
+    run.operator.second(rng)
 
 
 def _target_restored(run: Scenario, rng: random.Random) -> None:
@@ -87,7 +87,7 @@ def _target_maintained(run: Scenario, _: random.Random) -> None:
 
 def _parted(run: Scenario, rng: random.Random) -> None:
     hosts = ["m1", "m2", *(broker.host for broker in run.world.cluster.brokers.values())]
-    one, other = run.driver_host, rng.choice(hosts)
+    one, other = run.operator.host, rng.choice(hosts)
     if rng.random() < 0.3:
         one = rng.choice(("worker0", "worker1"))
     run.world.network.part(one, other)
@@ -95,7 +95,9 @@ def _parted(run: Scenario, rng: random.Random) -> None:
 
 
 def _clock_jumps(run: Scenario, rng: random.Random) -> None:
-    run.jump_clock(rng.choice((-3600.0, -2.0, 1.0, 86_400.0)))
+    life, seconds = run.operator.newest, rng.choice((-3600.0, -2.0, 1.0, 86_400.0))
+    for process in life.processes if life is not None else ():
+        process.skew_seconds += seconds
 
 
 def _master_restarts(run: Scenario, rng: random.Random) -> None:
@@ -117,11 +119,15 @@ def _storage_fails(run: Scenario, rng: random.Random) -> None:
 
 
 def _driver_dies(run: Scenario, _: random.Random) -> None:
-    run.kill_driver()
+    life = run.operator.newest
+    if life is not None:
+        life.process.kill()
 
 
 def _job_stops(run: Scenario, _: random.Random) -> None:
-    run.stop_driver()
+    life = run.operator.newest
+    if life is not None:
+        life.stop.set()
 
 
 FAULTS: dict[str, tuple[Callable[[Scenario, random.Random], None], float]] = {

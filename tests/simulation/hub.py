@@ -138,7 +138,7 @@ class Fiber:
         self.waiters.clear()
 
 
-class _Greenlet(greenlet):
+class _Greenlet(greenlet):  # type: ignore[misc]  # published without types
     def __init__(self, fiber: Fiber) -> None:
         super().__init__(parent=fiber.process.hub.root)
         self.fiber = fiber

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import importlib
 from typing import Any
 
 import offsets_store
@@ -19,7 +19,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.offsets_store.memory import MemoryStorage
 from tests.simulation import network, stand_ins
 from tests.simulation.spark import CheckpointFiles, Rows, Session
-from tests.simulation.target import MemoryLetters, MemoryTarget, Row, is_bad
+from tests.simulation.target import MemoryLetters, MemoryTarget, is_bad
 from tests.simulation.world import DiskFailure, World
 from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.settings import IngestSettings
@@ -118,18 +118,24 @@ class _NoWatch:
     def end(self) -> None: ...
 
 
+_LATE = (
+    "spark_source.cluster.cluster",
+    "spark_source.progress.offsets_listener",
+    "spark_source.progress.progress_table",
+    "spark_source.read.arrow",
+    "spark_source.read.batch_sizes",
+    "spark_source.read.kept_messages",
+    "spark_source.stream.planner",
+    "spark_source.stream.planner_process",
+    "tubeclient.admin",
+)
+"""Modules that the product imports on first use."""
+
+
 def install() -> None:
     """Put all stand-ins into the product's modules, for the rest of the process's life."""
-    import spark_source.cluster.cluster
-    import spark_source.progress.offsets_listener
-    import spark_source.progress.progress_table
-    import spark_source.read.arrow
-    import spark_source.read.batch_sizes
-    import spark_source.read.kept_messages
-    import spark_source.stream.planner
-    import spark_source.stream.planner_process
-    import tubeclient.admin  # noqa: F401
-
+    for name in _LATE:
+        importlib.import_module(name)
     replaced: list[tuple[Any, str, Any]] = [
         (tubeclient.net.pool, "Connection", network.Connection),
         (tubeclient.net.http, "_fetch", network.fetch),
@@ -161,6 +167,3 @@ def _sink(spark: Any, path: str, consumer_group: str, *, evolve: bool = False) -
 def run_job(session: Session, settings: IngestSettings, stop: Any) -> Any:
     """Run the job in the driver's process."""
     return job.run_ingest(session, settings, stop=stop)  # type: ignore[arg-type]
-
-
-_: Callable[[Row], bool] = is_bad

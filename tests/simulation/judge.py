@@ -1,4 +1,4 @@
-"""Judges a history while it happens and at its end: what the project's guarantees say, and nothing of how it is done."""
+"""Judges a history while it happens and at its end: by what the project guarantees, and nothing of how it is done."""
 
 from __future__ import annotations
 

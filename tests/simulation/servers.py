@@ -111,7 +111,7 @@ class BrokerServer(_Machine):
         self.broker_id = broker_id
         self._cluster = cluster
         self._folder = folder
-        self._saved: dict[str, Any] | None = None
+        self._saved: Any = None
         self.machine: Broker | None = None
 
     def start(self) -> None:
@@ -223,6 +223,8 @@ class Cluster:
             broker.kill()
 
     def _tick(self) -> None:
-        for machine in (*self.masters, *self.brokers.values()):
-            machine.tick()
+        for master in self.masters:
+            master.tick()
+        for broker in self.brokers.values():
+            broker.tick()
         self.hub.at(TICK_SECONDS, self._tick)

@@ -13,13 +13,16 @@ import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from spark_source.engine import ReadAllAvailable
 from spark_source.options.given import parse_options
 from spark_source.stream.stream_reader import TubeStreamReader
 from tests.simulation.hub import Fiber, Process
-from tests.simulation.stand_ins import Event
+from tests.simulation.stand_ins import Event, _DateTime
 from tests.simulation.target import Row
 from tests.simulation.world import World
 
@@ -184,7 +187,7 @@ class Query:
         self._interval = interval_seconds
         self._stopping = False
         self._ended = Event()
-        self._planner: Process | None = None
+        self.planner: Process | None = None
         self._reader: TubeStreamReader | None = None
         self._tasks_reader = b""
         for listener in session.listeners:
@@ -244,12 +247,12 @@ class Query:
         while not self._stopping:
             start, begun = end, self.world.hub.now
             told = json.loads(start)
-            end = self._json("latestOffset", lambda reader: reader.latestOffset(told, limit))
+            end = self._json("latestOffset", lambda reader, told=told: reader.latestOffset(told, limit))  # type: ignore[misc]
             self._call("reportLatestOffset", lambda reader: reader.reportLatestOffset())
             if end != start:
                 self._put(number, end)
                 if number > 0:
-                    self._call("commit", lambda reader: reader.commit(told))
+                    self._call("commit", lambda reader, told=told: reader.commit(told))  # type: ignore[misc]
                 self._batch(number, start, end)
                 number += 1
             elif self._interval is None:
@@ -288,9 +291,6 @@ class Query:
         self._progress(number, start, end, began)
 
     def _progress(self, number: int, start: str, end: str, began: float) -> None:
-        from tests.simulation.stand_ins import _DateTime
-        from datetime import UTC
-
         at = _DateTime.now(UTC).timestamp() - (self.world.hub.now - began)
         document = {
             "id": self.id,
@@ -306,8 +306,6 @@ class Query:
 
     @staticmethod
     def _event(**fields: Any) -> Any:
-        from types import SimpleNamespace
-
         return SimpleNamespace(**fields)
 
     # The planner's process
@@ -316,12 +314,12 @@ class Query:
         return TubeStreamReader(parse_options(dict(self._options)))
 
     def _start_planner(self) -> None:
-        self._planner = planner = self.world.process("planner", self.driver.host)
+        self.planner = planner = self.world.process("planner", self.driver.host)
         self.driver.ends.append(lambda: self.world.hub.at(0.2, planner.kill))
         self._reader = self._in(planner, self._new_reader)
 
     def _end_planner(self) -> None:
-        planner, reader = self._planner, self._reader
+        planner, reader = self.planner, self._reader
         if planner is not None and not planner.dead:
             if reader is not None:
                 fiber = planner.run(reader.stop, "stop")  # SIGTERM
@@ -332,8 +330,9 @@ class Query:
         return json.dumps(self._call(name, call))
 
     def _call(self, name: str, call: Callable[[TubeStreamReader], Any]) -> Any:
-        reader, planner = self._reader, self._planner
-        assert reader is not None and planner is not None
+        reader, planner = self._reader, self.planner
+        assert reader is not None
+        assert planner is not None
         self._point(f"before {name}")
         if self.session.chances.planner_dies and self.world.hub.random.random() < self.session.chances.planner_dies:
             self.world.hub.at(self.world.hub.random.random() * 0.05, planner.kill)
@@ -367,7 +366,7 @@ class Query:
     def _read(self, tasks: list[bytes]) -> list[Row]:
         """Run the tasks at once; each one's rows, in their order."""
         hub = self.world.hub
-        fibers = [self.driver.run(lambda task=task: self._task(task), "task") for task in tasks]
+        fibers = [self.driver.run(partial(self._task, task), "task") for task in tasks]
         for fiber in fibers:
             hub.join(fiber)
         for fiber in fibers:

@@ -67,6 +67,13 @@ class TargetLog:
         self.on_commit(self)
         return True
 
+    def write_once(self, query_id: str, batch_id: int, rows: Sequence[Row]) -> None:
+        """Append a batch unless the table has it, as a sink with Delta's idempotent writes does."""
+        if any(one.transaction == (query_id, batch_id) for one in self.versions):
+            return
+        before = self.versions[-1].rows if self.versions else ()
+        self.put(len(self.versions), _Version("WRITE", (*before, tuple(rows)), transaction=(query_id, batch_id)))
+
     def restore(self, number: int) -> None:
         """RESTORE TABLE ... TO VERSION AS OF. Transactions stay, as Delta leaves them."""
         self.put(len(self.versions), _Version("RESTORE", self.versions[number].rows, {"version": str(number)}))
@@ -77,7 +84,8 @@ class TargetLog:
             self.put(len(self.versions), _Version("OPTIMIZE", self.versions[-1].rows))
 
     def last_of(self, transaction_id: str, versions: int) -> int | None:
-        found = [one.transaction[1] for one in self.versions[:versions] if one.transaction is not None]
+        transactions = [one.transaction for one in self.versions[:versions] if one.transaction is not None]
+        found = [number for name, number in transactions if name == transaction_id]
         return max(found, default=None)
 
 
