@@ -18,7 +18,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts Python processes by the hundred. Without byte code each of them would compile the packages.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench chaos test test-fast lint format types check docs site proto dist sbom lock audit clean
+SEEDS ?= 1000
+START ?= 0
+
+.PHONY: help setup demo bench chaos simulate test test-fast lint format types check docs site proto dist sbom lock audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +36,9 @@ bench: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Me
 
 chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes; check that each message came once
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
+
+simulate: $(STAMPS)/packages ## Run source, offsets table and ingest in virtual time; SEEDS=100000 START=0
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs some in one process
 	$(BIN)/python -m pytest $(PARALLEL) --durations 20 $(PYTEST_ARGS)

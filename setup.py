@@ -137,6 +137,7 @@ DEV = [
     "pytest>=8.3,<10",  # runs the tests
     "pytest-timeout>=2.3,<3",  # ends a test that hangs
     "pytest-xdist>=3.6,<4",  # runs files of tests side by side: most wait for servers
+    "greenlet>=3.1,<4",  # fibers, for the simulation in virtual time
     "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
     "chispa>=0.11,<1",  # compares Spark data frames
     # A client, and the checks of a server, of Spark Connect; `spark-pipelines`.

@@ -1,4 +1,5 @@
-"""What every storage of the offsets table has to do, tried on each: delta-rs, and delta-spark by path and by name."""
+"""What every storage of the offsets table has to do, tried on each: delta-rs, delta-spark by path and by name, and the
+one in memory that the simulation uses."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from offsets_store.schema import COLUMNS, TABLE_PROPERTIES
 from offsets_store.storage import Storage
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tests.offsets_store.memory import Log, MemoryStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,10 +46,18 @@ SPARK_BY_PATH, SPARK_BY_NAME = (pytest.param(kind, marks=pytest.mark.spark) for 
 by_name_too = pytest.mark.parametrize("place", ["delta-rs", SPARK_BY_PATH, SPARK_BY_NAME], indirect=True)
 
 
-@pytest.fixture(params=["delta-rs", SPARK_BY_PATH])
+in_delta = pytest.mark.parametrize("place", ["delta-rs", SPARK_BY_PATH], indirect=True)
+"""For tests that look at the table's files."""
+
+
+@pytest.fixture(params=["delta-rs", SPARK_BY_PATH, "memory"])
 def place(request: pytest.FixtureRequest, uri: str, clock: Clock) -> Iterator[Place]:
     if request.param == "delta-rs":
         yield Place(uri, lambda: DeltaRsStorage(uri, {}), clock)
+        return
+    if request.param == "memory":
+        log = Log()
+        yield Place("memory", lambda: MemoryStorage(log), clock)
         return
     spark: SparkSession = request.getfixturevalue("delta_spark")
     if request.param == "path":
@@ -179,6 +189,7 @@ def test_a_companion_writes_for_the_run(place: Place) -> None:
     assert place.open().positions("clicks_etl", ["clicks"]) == {FIRST: 84, SECOND: 28}
 
 
+@in_delta
 def test_another_table_is_refused(place: Place) -> None:
     place.open().open_run(KEY, 1).record(at({FIRST: 28}))
     other = pa.table({"consumerGroup": ["x"], "strange": [1]})
@@ -189,6 +200,7 @@ def test_another_table_is_refused(place: Place) -> None:
         place.open().latest(KEY)
 
 
+@in_delta
 def test_rows_of_a_newer_version_are_refused_by_name(place: Place) -> None:
     """Whoever has upgraded one of two jobs that share a table reads of it; other groups are not concerned."""
     run = place.open().open_run(KEY, 1)
