@@ -94,7 +94,8 @@ DEFENCES = (
         "elif self.look().record != record:",
         "elif False:",
         None,
-        TWO,
+        ("the driver stands still", "a second driver"),
+        BAD,
     ),
     Defence(
         "all runs of a group share one transaction",
@@ -102,7 +103,8 @@ DEFENCES = (
         "return self.transaction_id_of(self.consumer_group)",
         "return self.transaction_id_of(self.consumer_group) + self.query_id + str(self.based_on)",
         None,
-        TWO,
+        ("the driver stands still",),
+        {"dies": False},
     ),
     Defence(
         "each batch looks at the target anew",
@@ -167,8 +169,8 @@ DEFENCES = (
     Defence(
         "the offsets table does not count where the target has rows",
         INGEST + "resume:known_positions",
-        " - known_topics",
-        "",
+        "kept.merge(sink)",
+        "sink.merge(table)",
         None,
         ("the target is restored", "the checkpoint is lost"),
         TABLE,
@@ -179,7 +181,7 @@ DEFENCES = (
         "isinstance(one, LostOffsets) and not one.expired",
         "False",
         None,
-        ("a broker loses its tail",),
+        ("a broker loses its tail", "a broker restarts"),
     ),
     Defence(
         "a loss ends the query unless the user accepts it",
@@ -245,7 +247,7 @@ DEFENCES = (
         "newest.run_epoch > self._epoch",
         "False",
         None,
-        ("the driver stands still",),
+        ("the driver stands still", "the master restarts"),
         TABLE,
     ),
     Defence(
@@ -304,7 +306,7 @@ DEFENCES = (
         "self._kept.losses(self._runner, self._store_sizes)",
         "()",
         None,
-        ("retention",),
+        ("retention", "the driver dies"),
     ),
     Defence(
         "no two readers share a client id",

@@ -95,9 +95,7 @@ def _parted(run: Scenario, rng: random.Random) -> None:
 
 
 def _clock_jumps(run: Scenario, rng: random.Random) -> None:
-    life, seconds = run.operator.newest, rng.choice((-3600.0, -2.0, 1.0, 86_400.0))
-    for process in life.processes if life is not None else ():
-        process.skew_seconds += seconds
+    run.world.jump_clock(run.operator.host, rng.choice((-3600.0, -2.0, 1.0, 86_400.0)))
 
 
 def _master_restarts(run: Scenario, rng: random.Random) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Network", "Server", "Weather", "fetch", "network_of", "set_network"]
 
-BREAK_SECONDS = 12.0
-"""How long after its break a connection's last bytes may still reach the server."""
+LATEST_SECONDS = 12.0
+"""How long after its break a connection's last bytes may still reach the server: mostly much sooner."""
 
 
 class Server(Protocol):
@@ -155,7 +155,7 @@ class Connection:
                 if draw() < 0.5:
                     continue  # it is lost
                 if draw() < 0.5:
-                    self._last_arrival += BREAK_SECONDS * draw() ** 3
+                    self._last_arrival += LATEST_SECONDS * 10 ** (-4 * draw())
             self._send(self._serial, stream)
         if breaks:
             hub.at(self.network.delay(), lambda: self.end("it broke"))

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,8 @@ class Operator:
         """Whether all faults are over."""
         self.still: tuple[int, float] | None = None
         """In how many steps the driver stands still, and for how many seconds."""
+        self.last_call: Callable[[], None] = lambda: None
+        """Has something sent to every partition, once all was read: it must be read too."""
         world.disk.on_step = self._step
 
     @property
@@ -267,6 +270,8 @@ class Operator:
                     break
             if life.over:
                 clean = clean + 1 if self._ended(life) == "well" and self.done else 0
+                if clean == 1:
+                    self.last_call()
                 if clean == 2:
                     return
             if self.done and len(self.lives) > MOST_LIVES:

@@ -62,6 +62,7 @@ class Scenario:
         weather.breaks, weather.slow = self.conditions.breaks, self.conditions.slow
         self.judge = Judge(self.world, GROUP)
         self.operator = Operator(self.world, self.judge, self.conditions, self.rng)
+        self.operator.last_call = self._send_to_all
         self.world.positions = self.planned
         self.capture = Capture(self._warned)
         self._closed: set[tuple[str, int, int]] = set()
@@ -127,6 +128,13 @@ class Scenario:
             self._send()
         if self.world.hub.now < ACTIVE_SECONDS:
             self.world.hub.at(self.rng.uniform(0.1, 4.0), self._feed)
+
+    def _send_to_all(self) -> None:
+        for topic in self.conditions.topics:
+            config = self.world.cluster.catalogue.topic(topic)
+            for partition_id in config.partition_ids() if config is not None else ():
+                for broker_id in self.world.cluster.brokers:
+                    self.world.send(broker_id, topic, partition_id)
 
     def _is_open(self, topic: str, broker_id: int, store_id: int) -> bool:
         """Whether producers may write: not where a loss is still to be noticed."""

@@ -84,6 +84,7 @@ class World:
         self.topics: set[str] = set()
         """All that ever were."""
         self._names = 0
+        self._skews: dict[str, float] = {}
         self._processes: list[Process] = []
         self._serial = 0
 
@@ -94,8 +95,16 @@ class World:
         self._processes = [one for one in self._processes if not one.dead]
         self._names += 1
         process = Process(self.hub, f"{name}-{self._names}", host or name)
+        process.skew_seconds = self._skews.get(process.host, 0.0)
         self._processes.append(process)
         return process
+
+    def jump_clock(self, host: str, seconds: float) -> None:
+        """Set the clock of a machine, for what runs on it and for what will."""
+        self._skews[host] = self._skews.get(host, 0.0) + seconds
+        for process in self._processes:
+            if process.host == host:
+                process.skew_seconds += seconds
 
     def alive(self) -> set[str]:
         """The names of the processes that are not dead."""
