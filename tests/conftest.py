@@ -39,6 +39,7 @@ LONG_FILES: Final = (
     "tubeclient_cli/ingest/test_batch_writer.py",
     "tubeclient_cli/ingest/test_job.py",
     "tubeclient_cli/ingest/test_bad_records.py",
+    "simulation/test_simulation.py",
     "tubeclient_cli/ingest/test_retry.py",
     "tubeclient_cli/ingest/test_restored_letters.py",
     "spark_source/progress/test_table_order.py",

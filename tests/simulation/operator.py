@@ -34,8 +34,8 @@ from tubeclient_cli.ingest.settings import IngestSettings
 __all__ = ["Life", "Operator"]
 
 GROUP = "g"
-MOST_LIVES = 60
-"""A job that has not read everything after so many was started in vain."""
+MOST_LIVES = 20
+"""A job that has not read everything in so many after the last fault will not."""
 STEPS_OF_A_LIFE = 40.0
 NEEDS_NEW_CHECKPOINT = ("ROWS_WOULD_REPEAT", "ROWS_WOULD_BE_MISSING", "TARGET_ROWS_UNKNOWN")
 EXPECTED = (TubeError, ConcurrentQuery, PlannerGone, TaskFailed, ConcurrentWrite, DiskFailure, WorkerDied)
@@ -92,6 +92,8 @@ class Operator:
         """How often lives ended how."""
         self.done = False
         """Whether all faults are over."""
+        self._before = 0
+        """How many lives there were until then."""
         self.still: tuple[int, float] | None = None
         """In how many steps the driver stands still, and for how many seconds."""
         self.last_call: Callable[[], None] = lambda: None
@@ -274,7 +276,7 @@ class Operator:
                     self.last_call()
                 if clean == 2:
                     return
-            if self.done and len(self.lives) > MOST_LIVES:
+            if self.done and len(self.lives) > self._before + MOST_LIVES:
                 self._judge.wrong("the job does not come to an end")
                 return
             hub.sleep(rng.choice((0.1, 1.0, 10.0)))
@@ -293,7 +295,7 @@ class Operator:
 
     def _mend(self) -> None:
         """All faults end."""
-        self.done = True
+        self.done, self._before = True, len(self.lives)
         world = self._world
         world.cluster.start_missing()
         for machine in (*world.cluster.masters, *world.cluster.brokers.values()):
