@@ -180,7 +180,7 @@ DEFENCES = (
         "spark_source.stream.loss_judge:LossJudge.held",
         "isinstance(one, LostOffsets) and not one.expired",
         "False",
-        1,
+        None,
         ("a broker loses its tail", "a broker restarts"),
     ),
     Defence(
@@ -188,7 +188,7 @@ DEFENCES = (
         "spark_source.stream.loss_judge:LossJudge._judge",
         "if lost and self._fail_on_data_loss:",
         "if False:",
-        0,
+        None,
         ("retention", "a broker loses its tail"),
     ),
     Defence(
@@ -196,7 +196,7 @@ DEFENCES = (
         "spark_source.plan.losses:find_lost",
         "if not held.min_offset <= run.offset <= held.max_offset",
         "if run.offset < held.min_offset",
-        0,
+        None,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -204,7 +204,7 @@ DEFENCES = (
         "spark_source.plan.losses:find_lost",
         "if not held.min_offset <= run.offset <= held.max_offset",
         "if run.offset > held.max_offset",
-        2,
+        None,
         ("retention",),
     ),
     Defence(
@@ -221,7 +221,7 @@ DEFENCES = (
         "spark_source.stream.planner:StreamPlanner.partitions",
         "if begin == self._initial or not self._options.fail_on_data_loss:",
         "if False:",
-        0,
+        None,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -271,15 +271,23 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if answer.currOffset > self.position:",
         "if False:",
-        1,
+        None,
         ("retention",),
+    ),
+    Defence(
+        "a range that has expired as a whole is at its end",  # the simulation found that it was not
+        RANGE + "_check_bounds",
+        "if self.position < self._end:",
+        "if True:",
+        None,
+        ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
         "a range that ends past the broker's data is a loss",
         RANGE + "_check_bounds",
         "if found < self._end:",
         "if False:",
-        12,
+        None,
         ("a broker loses its tail",),
     ),
     Defence(

@@ -41,12 +41,23 @@ def _broker_stands_still(run: Scenario, rng: random.Random) -> None:
 
 
 def _lost_tail(run: Scenario, rng: random.Random) -> None:
-    run.lose_tail(rng)
+    _now_or_under_a_read(run, rng, lambda: run.lose_tail(rng))
 
 
 def _retention(run: Scenario, rng: random.Random) -> None:
-    topic, broker_id, store_id = run.a_store(rng)
-    run.world.expire(broker_id, topic, store_id, rng.choice((0.2, 0.6, 1.0)))
+    def expire() -> None:
+        topic, broker_id, store_id = run.a_store(rng)
+        run.world.expire(broker_id, topic, store_id, rng.choice((0.2, 0.6, 1.0)))
+
+    _now_or_under_a_read(run, rng, expire)
+
+
+def _now_or_under_a_read(run: Scenario, rng: random.Random, loses: Callable[[], None]) -> None:
+    """Half of the losses come when a batch is planned and nothing of it is read."""
+    if rng.random() < 0.5:
+        loses()
+    else:
+        run.operator.once_planned.append(loses)
 
 
 def _more_partitions(run: Scenario, rng: random.Random) -> None:

@@ -96,6 +96,8 @@ class Operator:
         """How many lives there were until then."""
         self.still: tuple[int, float] | None = None
         """In how many steps the driver stands still, and for how many seconds."""
+        self.once_planned: list[Callable[[], None]] = []
+        """What happens when the next batch is in the checkpoint's offset log."""
         self.last_call: Callable[[], None] = lambda: None
         """Has something sent to every partition, once all was read: it must be read too."""
         world.disk.on_step = self._step
@@ -165,6 +167,9 @@ class Operator:
         life = next((one for one in self.lives[-4:] if one.process is process), None)
         if life is None or self.done:
             return
+        if what.startswith("after offsets"):
+            while self.once_planned:
+                self.once_planned.pop()()
         if life.steps_left is not None:
             life.steps_left -= 1
             if life.steps_left < 0:

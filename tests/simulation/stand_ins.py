@@ -16,7 +16,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from tests.simulation.hub import EPOCH_SECONDS, Fiber, Hub
@@ -324,6 +324,16 @@ _TELLS_THE_DAY = ("spark_source.stream.planner", "tubeclient_cli.ingest.job")
 """Modules that ask `datetime` for the time. Others only compare and convert."""
 
 
+def _replace_defaults(function: Any) -> None:
+    """Put the stand-ins in place of default arguments, such as `clock=time.monotonic`."""
+    if not isinstance(function, FunctionType):
+        return
+    if function.__defaults__:
+        function.__defaults__ = tuple(_INSTEAD.get(id(one), one) for one in function.__defaults__)
+    if function.__kwdefaults__:
+        function.__kwdefaults__ = {name: _INSTEAD.get(id(one), one) for name, one in function.__kwdefaults__.items()}
+
+
 def install() -> None:
     """Put the stand-ins into every product module that is imported. For the rest of the process's life."""
     for name, module in sorted(sys.modules.items()):
@@ -333,6 +343,9 @@ def install() -> None:
             instead = _INSTEAD.get(id(value))
             if instead is not None and not attribute.startswith("__"):
                 setattr(module, attribute, instead)
+            elif getattr(value, "__module__", None) == name:
+                for function in (value, *(vars(value).values() if isinstance(value, type) else ())):
+                    _replace_defaults(getattr(function, "__func__", function))
     for name in _TELLS_THE_DAY:
         if name in sys.modules:
             setattr(sys.modules[name], "datetime", _DateTime)  # noqa: B010 - a module's name
