@@ -180,7 +180,7 @@ class Query:
         self.running: tuple[str, str] | None = None
         """Start and end of the batch that runs."""
         self.recentProgress: list[Any] = []
-        self.status = {"isTriggerActive": True}
+        self.status = {"isTriggerActive": True, "isDataAvailable": False}
         self.error: BaseException | None = None
         self._options = options
         self._write = write
@@ -280,7 +280,7 @@ class Query:
             # Spark makes the copy for the tasks in a process of its own.
             self._tasks_reader = pickle.dumps(self._new_reader())
         tasks = [pickle.dumps(one) for one in partitions]
-        self.running = start, end
+        self.running, self.status["isDataAvailable"] = (start, end), True
         self._write(Rows(lambda: self._read(tasks)), number)
         self._point(f"before commits/{number}")
         if self.files.query_id != self.id or number in self.files.commits:

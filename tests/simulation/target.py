@@ -57,8 +57,14 @@ class TargetLog:
 
     @property
     def record(self) -> SinkRecord | None:
-        """The newest commit's record."""
-        return SinkRecord.parse(self.versions[-1].text) if self.versions else None
+        """The record of the newest commit of the job that counts."""
+        number = len(self.versions) - 1
+        while number >= 0:
+            version = self.versions[number]
+            if version.text is not None:
+                return SinkRecord.parse(version.text)
+            number = int(version.parameters["version"]) if version.operation == "RESTORE" else number - 1
+        return None
 
     def put(self, number: int, version: _Version) -> bool:
         if number < len(self.versions):
