@@ -124,6 +124,8 @@ class Scenario:
             self.world.send(broker_id, topic, partition_id, bad=bad)
 
     def _feed(self) -> None:
+        if self.operator.done:
+            return
         for _ in range(self.rng.choice((0, 1, 3, 8))):
             self._send()
         if self.world.hub.now < ACTIVE_SECONDS:

@@ -14,8 +14,8 @@ from tests.simulation.defences import DEFENCES
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SEEDS = 200
-"""About a hundred seconds of one core."""
+SEEDS = 150
+"""Seventy to a hundred seconds of one core."""
 LIMIT_SECONDS = 110
 """On a slow machine fewer seeds begin."""
 
