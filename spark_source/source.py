@@ -64,7 +64,8 @@ class TubeSource(SentToTasks, DataSource):
         check_schema(schema, options)
         options.check_batch()
         self._planned = True
-        return (PushingBatchReader if is_worker_of(PUSHING_MODULE) else TubeBatchReader)(options)
+        pushing = options.push_filters and is_worker_of(PUSHING_MODULE)
+        return (PushingBatchReader if pushing else TubeBatchReader)(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

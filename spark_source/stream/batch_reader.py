@@ -68,7 +68,10 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
 
 class PushingBatchReader(TubeBatchReader):
     """A reader for Spark's filters. Apart, because unless `spark.sql.python.filterPushdown.enabled` is set, Spark
-    ends a query whose reader has this method."""
+    ends a query whose reader has this method.
+
+    Only for the option `pushFilters`: Spark 4.1 and 4.2 keep the tasks of the last reader that was given filters with
+    the loaded DataFrame, and run them for each scan of it, whatever the filters of that scan."""
 
     @as_one_line()
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
