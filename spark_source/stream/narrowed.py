@@ -9,7 +9,7 @@ from spark_source.cluster.cluster import Lookup
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.pushed import Pushed
-from tubeclient.errors import NoMessageTime
+from tubeclient.errors import CorruptMessage, NoMessageTime
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 
@@ -42,6 +42,10 @@ def narrowed(
                 low[key] = max(low[key], -(-offsets.low // INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES)
             if offsets.high is not None:
                 high[key] = min(high[key], offsets.high // INDEX_ENTRY_BYTES * INDEX_ENTRY_BYTES + INDEX_ENTRY_BYTES)
+
+    def not_empty() -> list[PartitionKey]:
+        return [key for key in kept if low[key] < high[key]]
+
     disorder_us = None if options.message_time_disorder_ms is None else options.message_time_disorder_ms * 1_000
     if disorder_us is not None and not pushed.times_us.is_all:
         try:
@@ -49,13 +53,14 @@ def narrowed(
             if first is not None:
                 # Before the found place is a message older than this, and before that one none newer by the disorder.
                 minute = -(-(first - disorder_us) // _MINUTE_US)
-                found = _places(lookup, view, kept, minute * _MINUTE_US, options, bounds)
+                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds)
                 low.update({key: max(low[key], high[key] if at is None else at) for key, at in found.items()})
             if after is not None:
                 minute = (after + disorder_us) // _MINUTE_US + 1
-                found = _places(lookup, view, kept, minute * _MINUTE_US, options, bounds)
+                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds)
                 high.update({key: min(high[key], at) for key, at in found.items() if at is not None})
-        except NoMessageTime as error:
+        except (NoMessageTime, CorruptMessage) as error:
+            # It may be outside of what is read, and then ends no read.
             _log.info("a filter on messageTime does not narrow what is read: %s", error)
     # A partition with nothing to read stays: a store's partitions decide whether offsets are known.
     begins = {key: min(low[key], end[key]) if key in low else start[key] for key in start}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
@@ -16,7 +17,7 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from spark_source.plan.pushed import Interval, Pushed, pushed
 from spark_source.stream.narrowed import narrowed
-from tubeclient.errors import NoMessageTime
+from tubeclient.errors import CorruptMessage, NoMessageTime, TubeError
 from tubeclient.keys import PartitionKey
 
 KEY = PartitionKey(1, "clicks", 0)
@@ -86,15 +87,26 @@ def test_times_in_order_are_found_to_the_minute() -> None:
     assert [one[KEY] for one in both] == [20 * 28, 30 * 28]
 
 
-def test_without_a_known_disorder_or_times_all_is_read() -> None:
+@pytest.mark.parametrize("error", [NoMessageTime("no times", partition=str(KEY)), CorruptMessage("damaged")])
+def test_without_a_known_disorder_or_times_all_is_read(error: TubeError) -> None:
+    """A damaged message may be before the start, and then ends no read."""
+
     class Timeless:
         def offsets_at(self, *_: Any, **__: Any) -> Any:
-            raise NoMessageTime("no times", partition=str(KEY))
+            raise error
 
     wanted = Pushed(times_us=Interval(FIRST * MINUTE_US, FIRST * MINUTE_US))
     start, end, lookup = Offsets({KEY: 0}), Offsets({KEY: 2800}), Timeless()
     for asked in (options(), options(messageTimeDisorder="1m")):
         assert narrowed(start, end, wanted, (), asked, lookup, NOTHING, {}) == (start, end)  # type: ignore[arg-type]
+
+
+def test_no_time_is_looked_for_where_nothing_is_read() -> None:
+    wanted = Pushed(times_us=Interval(FIRST * MINUTE_US, FIRST * MINUTE_US))
+    nothing = Offsets({KEY: 2800})
+    lookup: Any = None
+    asked = options(messageTimeDisorder="1m")
+    assert narrowed(nothing, nothing, wanted, (), asked, lookup, NOTHING, {}) == (nothing, nothing)
 
 
 @given(st.integers(0, 400), st.integers(0, 400), st.booleans())
