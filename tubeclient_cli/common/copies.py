@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["as_messages", "read_options_of_copies", "write_options_of_copies"]
 
-_READ: Final = {"payload": "raw", "badMessages": "fail", "includeAttributes": "true"}
+_READ: Final = {
+    "payload": "raw",
+    "badMessages": "fail",
+    "includeAttributes": "true",
+    "columns": "topic,value,messageType,messageTime,attributes",
+}
 """With other values rows are not whole messages."""
 _TIME_ZONE: Final = "messagetimezone"
 _OWN_OF_SINK: Final = {

@@ -157,7 +157,9 @@ class IngestSettings:
         has_schema = self.records.schema is not None or self.records.schema_from_inlong is not None
         if not given.columns or not (has_schema or self.bad_records is not None):
             return
-        needed = ("topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw"))
+        needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
+        if self.bad_records is not None:  # a retry chooses bad records of what the job reads by their tags
+            needed += ["messageType"] * bool(given.filters) + ["inlongStreamId"] * bool(given.streams)
         present = {name.lower() for name in given.columns}
         missing = [name for name in needed if name.lower() not in present]
         if missing:
