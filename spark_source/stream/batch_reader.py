@@ -176,10 +176,13 @@ def _with_tags(options: SourceOptions, tags: frozenset[str] | None) -> SourceOpt
 
     if not tags or options.streams or options.filters or "offset" in spark_schema(options).names:
         return options
+    given = dict.fromkeys(options.topics, tags)
     try:
-        return replace(options, filters=checked_filters({topic: sorted(tags) for topic in options.topics}))
-    except ConfigurationError:  # no producer could write such a tag
+        filters = checked_filters(given)
+    except ConfigurationError:  # our producers cannot write such a tag
         return options
+    # The rule for tags takes surrounding blanks away. Producers of others may write them.
+    return replace(options, filters=filters) if filters == given else options
 
 
 def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:

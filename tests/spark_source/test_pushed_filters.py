@@ -81,6 +81,14 @@ def test_brokers_leave_out_other_tags_where_no_offset_is_asked_for(delta_spark: 
         assert read_rows(frame) == read
 
 
+def test_tags_with_blanks_are_told_from_others(delta_spark: SparkSession, plain_feed: Feed) -> None:
+    plain_feed.send(30, tags=["b", "b ", "c"])
+    frame = batch(delta_spark, plain_feed.options(pushFilters="true", columns="messageType"))
+    assert [
+        row.messageType for row in frame.where("messageType IN ('b ', 'c')").distinct().orderBy("messageType").collect()
+    ] == ["b ", "c"]
+
+
 def test_an_unknown_disorder_reads_all(delta_spark: SparkSession, minutes: Feed) -> None:
     frame = batch(delta_spark, minutes.options(pushFilters="true")).where("messageTime = '2026-11-21 10:05:00'")
     assert len(frame.collect()) == EACH
