@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-__all__ = ["as_one_line", "is_worker_of", "main_module", "passed_on"]
+__all__ = ["as_one_line", "main_module", "passed_on"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +55,6 @@ def passed_on(items: Iterable[_Item]) -> Iterator[_Item]:
     """The same items; an error while they are made leaves as from `as_one_line`."""
     with as_one_line():
         yield from items
-
-
-def is_worker_of(module: str) -> bool:
-    """Whether this process is Spark's for `module`: it runs that, or is a child of the daemon that was started for
-    it."""
-    return module in (main_module(), *sys.argv[1:])
 
 
 def main_module() -> str:

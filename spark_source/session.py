@@ -53,8 +53,6 @@ _PYTHON_VARIABLES: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 
 _CONFS: Final = {
     "spark.redaction.regex": REDACTION_REGEX,
-    # Spark 4.1 and newer offer filters to Python sources only with this.
-    "spark.sql.python.filterPushdown.enabled": "true",
     # A stop that hangs in the query's thread must not hang the job.
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.ui.enabled": "false",

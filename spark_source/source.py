@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from spark_source.boundary import as_one_line, is_worker_of
+from spark_source.boundary import as_one_line
 from spark_source.sent import SentToTasks
 
 if TYPE_CHECKING:
@@ -58,14 +58,13 @@ class TubeSource(SentToTasks, DataSource):
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
-        from spark_source.stream.batch_reader import PUSHING_MODULE, PushingBatchReader, TubeBatchReader
+        from spark_source.stream.batch_reader import PushingBatchReader, TubeBatchReader
 
         options = self._read_options()
         check_schema(schema, options)
         options.check_batch()
         self._planned = True
-        pushing = options.push_filters and is_worker_of(PUSHING_MODULE)
-        return (PushingBatchReader if pushing else TubeBatchReader)(options)
+        return (PushingBatchReader if options.push_filters else TubeBatchReader)(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

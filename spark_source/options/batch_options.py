@@ -52,9 +52,9 @@ class BatchOptions:
         "pushFilters",
         to.boolean,
         "false",
-        "Whether filters of the query leave out what is read. Only for a `load()` that is used once: Spark 4.1 and 4.2 "
-        "give what one filter left to all uses of the loaded DataFrame or view, also to those with another filter or "
-        "none, and rows would be missing.",
+        "Whether filters of the query leave out what is read; needs `spark.sql.python.filterPushdown.enabled`. Only "
+        "for a `load()` that is used once: Spark 4.1 and 4.2 give what one filter left to all uses of the loaded "
+        "DataFrame or view, also to those with another filter or none, and rows would be missing.",
         only="batch",
     )
     message_time_disorder_ms: int | None = optional(

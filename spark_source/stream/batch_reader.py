@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
 
-__all__ = ["PUSHING_MODULE", "PushingBatchReader", "TubeBatchReader", "plan_batch"]
-
-PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module of the process in which Spark asks a reader for `pushFilters`, if that is switched on."""
+__all__ = ["PushingBatchReader", "TubeBatchReader", "plan_batch"]
 
 _log = logging.getLogger(__name__)
 

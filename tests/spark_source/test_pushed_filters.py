@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from tests.spark_confs import spark_confs
 from tests.spark_source.feed import Feed
@@ -20,6 +22,13 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 BEGAN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 MINUTES, EACH = 20, 10
 ALL = MINUTES * EACH
+
+
+@pytest.fixture(autouse=True)
+def offered(delta_spark: SparkSession) -> Iterator[None]:
+    """Spark offers filters."""
+    with spark_confs(delta_spark, {PUSHDOWN: "true"}):
+        yield
 
 
 @pytest.fixture
@@ -63,12 +72,11 @@ def test_the_result_is_as_without(
 ) -> None:
     found = {}
     for enabled in ("true", "false"):
-        with spark_confs(delta_spark, {PUSHDOWN: enabled}):
-            frame = batch(delta_spark, minutes.options(pushFilters="true", messageTimeDisorder="0s")).where(where)
-            found[enabled] = sorted(bytes(row.value) for row in frame.collect())
-            if enabled == "true":
-                frame.explain("formatted")
-            assert read_rows(frame) == (read if enabled == "true" else ALL)
+        frame = batch(delta_spark, minutes.options(pushFilters=enabled, messageTimeDisorder="0s")).where(where)
+        found[enabled] = sorted(bytes(row.value) for row in frame.collect())
+        if enabled == "true":
+            frame.explain("formatted")
+        assert read_rows(frame) == (read if enabled == "true" else ALL)
     assert shown is None or shown in capsys.readouterr().out
     assert found["true"] == found["false"]
     assert result in (None, len(found["true"]))
@@ -97,11 +105,18 @@ def test_an_unknown_disorder_reads_all(delta_spark: SparkSession, minutes: Feed)
 
 def test_a_read_may_be_used_with_several_filters_and_none(delta_spark: SparkSession, minutes: Feed) -> None:
     """Spark 4.1 and 4.2 give what one filter left to all uses of a loaded DataFrame."""
-    with spark_confs(delta_spark, {PUSHDOWN: "true"}):
-        frame = batch(delta_spark, minutes.options())
-        both = frame.where("partition = 0").union(frame.where("partition = 10000 AND messageType = 'a'"))
-        assert [row["count"] for row in both.groupBy("partition").count().orderBy("partition").collect()] == [
-            ALL // 2,
-            sum(1 for row in frame.collect() if row.partition == 10000 and row.messageType == "a"),
-        ]
-        assert frame.count() == ALL
+    frame = batch(delta_spark, minutes.options())
+    both = frame.where("partition = 0").union(frame.where("partition = 10000 AND messageType = 'a'"))
+    assert [row["count"] for row in both.groupBy("partition").count().orderBy("partition").collect()] == [
+        ALL // 2,
+        sum(1 for row in frame.collect() if row.partition == 10000 and row.messageType == "a"),
+    ]
+    assert frame.count() == ALL
+
+
+def test_spark_says_which_setting_it_needs(delta_spark: SparkSession, minutes: Feed) -> None:
+    with (
+        spark_confs(delta_spark, {PUSHDOWN: "false"}),
+        pytest.raises(PySparkException, match=rf"DATA_SOURCE_PUSHDOWN_DISABLED.*{PUSHDOWN}"),
+    ):
+        batch(delta_spark, minutes.options(pushFilters="true")).where("partition = 0").collect()

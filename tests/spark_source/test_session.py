@@ -48,7 +48,6 @@ heard = {
     "count": spark.read.format("delta").load(table).count(),
     "name": spark.sparkContext.appName,
     "redaction": spark.conf.get("spark.redaction.regex"),
-    "pushdown": spark.conf.get("spark.sql.python.filterPushdown.enabled"),
     "same": session() is spark and session(master="local[2]", app_name="other") is spark,
 }
 session(conf={"spark.sql.shuffle.partitions": 3})
@@ -152,7 +151,6 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
         "count": 20,
         "name": "own",
         "redaction": "(?i)secret|password|passwd|token|access.?key|credential|storageoption",
-        "pushdown": "true",
         "same": True,
         "set": "3",
         "condition": "SESSION_DOES_NOT_FIT",
