@@ -47,7 +47,7 @@ test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs
 test-fast: $(STAMPS)/packages $(STAMPS)/protoc $(STAMPS)/prometheus ## Run the tests that need neither Spark, Apache's servers nor a browser, with fewer generated examples
 	$(BIN)/python -m pytest $(PARALLEL) -n 6 --hypothesis-profile fast --durations 20 -m "not spark and not apache and not browser" $(PYTEST_ARGS)
 
-lint: $(STAMPS)/packages ## Check for likely mistakes and holes, and for the common style
+lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -103,7 +103,7 @@ $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "packages into .venv; what is not in pip's cache is fetched:"
 	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock)
-	@set -o pipefail; $(BIN)/python -m pip install --no-color -e '.[all]' | sed -un 's/^ *Downloading \([^ ]*\) \((.*)\).*/  \1 \2/p'
+	@set -o pipefail; $(BIN)/python -m pip install --no-color $(if $(LOCKED),--no-build-isolation --no-deps) -e '.[all]' | sed -un 's/^ *Downloading \([^ ]*\) \((.*)\).*/  \1 \2/p'
 	@mkdir -p $(STAMPS) && touch $@
 
 # The oldest supported Spark, installed as by a user. Its wheel is built here and not kept: packing it

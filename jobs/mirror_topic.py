@@ -214,10 +214,16 @@ def mirror_topic(
         stop = threading.Event()
         if json:
             shown.say(STARTING_SPARK)
-        with on_spark(name, failed=shown.failed) as spark, shown as display:
+        batches: list[int] = []
+
+        def on_batch(event: BatchEvent) -> None:
+            batches.append(event.batch_id)
+            display.show(event)
+
+        with on_spark(name, failed=shown.failed, begun=lambda: bool(batches)) as spark, shown as display:
             # Not before: the session puts its own handler of Ctrl-C in place.
             stop_on_signals(stop)
-            summary = run_mirror(spark, job, stop, display.show, display.first)
+            summary = run_mirror(spark, job, stop, on_batch, display.first)
         display.end(summary)
 
 

@@ -88,9 +88,9 @@ def session(
 
     A new one runs its workers with this process's Python; on a cluster with that of PYSPARK_PYTHON if it is set. It has
     Delta if the package delta-spark is installed: the first start on a machine downloads its jars, unless they lie
-    beside Spark's own. It hides secrets and
-    has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's output this process shows the warnings of the
-    source; the rest is in a file that goes with it. Under spark-submit, master, jars and output are spark-submit's.
+    beside Spark's own. It hides secrets and has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's
+    output this process shows the warnings of the source; the rest is in a file that goes with it. Under spark-submit,
+    master, jars and output are spark-submit's.
     `show_start` says whether standard error tells that Spark starts, and after how many seconds it is up; None: on a
     terminal and in IPython's shells and notebooks.
 

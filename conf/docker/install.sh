@@ -26,4 +26,5 @@ grep -Ev '^spark\.(jars\.packages|driver\.extraJavaOptions)' "$(find_file conf/s
 cp "$(find_file conf/log4j2.properties)" "$prefix/conf/"
 cp "$here/entrypoint.sh" "$prefix/"
 
-"$python" "$(find_file tools/fetch_jars.py)" --into "$prefix/spark/jars"
+ls "$prefix"/spark/jars/delta-spark_*.jar >/dev/null 2>&1 ||
+    "$python" "$(find_file tools/fetch_jars.py)" --into "$prefix/spark/jars"

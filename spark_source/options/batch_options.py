@@ -62,7 +62,8 @@ class BatchOptions:
         to.duration_ms(0),
         None,
         "unknown",
-        "How much older, by `messageTime`, a message may be than any before it in its partition. With it and "
+        "How much older, by `messageTime`, a message may be than any before it in its partition; at least an hour if "
+        "`messageTimeZone` has summer time, whose end repeats an hour. With it and "
         "`pushFilters` a filter on `messageTime` reads only the range of offsets where such messages can be; a message "
         "that is older still may be missing then. Without it all is read.",
         only="batch",

@@ -22,6 +22,7 @@ from tubeclient.flows.effects import Flow, Receive, Send, checked
 from tubeclient.flows.throttling import NO_RULES, FlowRules
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
+from tubeclient.wire.framing import SPEAKS_HTTP
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.strings import (
@@ -286,21 +287,21 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
 
 
 def _say_whose_port(error: TransportError | ProtocolError | RemoteError) -> None:
-    """Add to the error of a port that is not a master's where masters listen; `lasting` then."""
+    """Add to the error of a port that is not a master's where masters listen. A server without their service never has
+    it, so that error is `lasting`."""
     if isinstance(error, RemoteError) and error.text.startswith(_NO_SERVICE):
         whose = "It is not a master's port but a broker's"
-    elif isinstance(error, ProtocolError) and _HTTP in str(error):
+        error.lasting = True
+    elif isinstance(error, ProtocolError) and SPEAKS_HTTP in str(error):
         whose = "It is not where masters answer clients"
     else:
         return
     if _MASTERS_LISTEN not in str(error):
         error.args = (f"{error}. {whose}, and {_MASTERS_LISTEN}",)
-    error.lasting = True
 
 
 _NO_SERVICE = "No service "
 """Of a server whose protocol lacks the service of masters (Apache's RpcProtocol)."""
-_HTTP = "protocol but HTTP"
 _MASTERS_LISTEN = f"masters usually listen on {DEFAULT_MASTER_PORT}, over TLS on {DEFAULT_MASTER_TLS_PORT}"
 
 

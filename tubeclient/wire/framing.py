@@ -17,6 +17,7 @@ __all__ = [
     "BLOCK_BYTES",
     "MAX_BLOCKS",
     "MAX_STREAM_BYTES",
+    "SPEAKS_HTTP",
     "Frame",
     "FrameDecoder",
     "encode_block_length",
@@ -29,6 +30,8 @@ MAX_BLOCKS = 3584  # Apache's bound: (20 MiB + 8 MiB) / 8 KiB
 MAX_STREAM_BYTES = BLOCK_BYTES * MAX_BLOCKS
 BEGIN_TOKEN = 0xFF7FF4FE
 _HTTP_TOKEN = int.from_bytes(b"HTTP")
+SPEAKS_HTTP = "the peer does not speak TubeMQ's protocol but HTTP"
+"""How the error of an HTTP server begins."""
 
 _HEADER = struct.Struct(">IiI")
 _BLOCK_LENGTH = struct.Struct(">I")
@@ -137,9 +140,7 @@ class FrameDecoder:
             return None
         token, _serial, blocks = _HEADER.unpack_from(self._buffer, start)
         if token == _HTTP_TOKEN:
-            raise ProtocolError(
-                "the peer does not speak TubeMQ's protocol but HTTP: it is an HTTP port, perhaps a web port"
-            )
+            raise ProtocolError(f"{SPEAKS_HTTP}: it is an HTTP port, perhaps a web port")
         if token != BEGIN_TOKEN:
             raise ProtocolError(f"the peer does not speak TubeMQ's protocol: begin token {token:#010x}")
         if not 1 <= blocks <= MAX_BLOCKS:

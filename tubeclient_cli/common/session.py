@@ -45,7 +45,7 @@ def make_session(
         import pyspark
 
     check_spark(pyspark.__version__)
-    if (what := asks_for_connect(master, confs)) is not None:
+    if (what := asks_for_connect(master or confs.get("spark.master"), confs)) is not None:
         raise _needs_classic(f"{what} asks for Spark Connect")
     builder = session_builder(app_name, master or "local[*]", confs, with_delta=True)
     if not is_submitted():

@@ -89,8 +89,18 @@ def exit_code_of(cause: str, *, begun: bool = False) -> ExitCode:
 
 
 _USAGE = tuple(
-    f"[{name}] " for name in ("TOPIC_NOT_FOUND", "PARTITION_NOT_FOUND", "AUTHENTICATION_FAILED", "GROUP_FORBIDDEN")
+    f"[{name}] "
+    for name in (
+        "TOPIC_NOT_FOUND",
+        "PARTITION_NOT_FOUND",
+        "AUTHENTICATION_FAILED",
+        "GROUP_FORBIDDEN",
+        "FILE_NOT_READABLE",
+        "INVALID_OPTION_VALUE",
+        "OTHER_CHECKPOINT",
+    )
 )
+"""Those of the errors for which `common.terminal.exit_code` gives the same: Spark passes on their text alone."""
 _UNREACHABLE = tuple(
     f"[{name}] "
     for name in (

@@ -171,6 +171,7 @@ class BatchWriter:
             self._sink.where,
             evolve=self._settings.evolve,
         )
+        unread = letters.letters(target_id, options, reason, unread=True).count()
         parsed = self._format.parse(chosen).persist()
         try:
             counted = _count(parsed)
@@ -186,7 +187,7 @@ class BatchWriter:
                 self._finish(self._sink.append(rows, replace(state.record, bad=bad)), bad, letters)
         finally:
             parsed.unpersist()
-        return Retried(good, counted.bad, letters.letters(target_id, options, reason, unread=True).count())
+        return Retried(good, counted.bad, unread)
 
     def _write(self, rows: DataFrame, record: SinkRecord, before: SinkState) -> None:
         letters = self._letters

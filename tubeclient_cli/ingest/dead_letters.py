@@ -11,7 +11,7 @@ earlier from overruling one that looked later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -158,12 +158,16 @@ class DeadLetters:
         all."""
         from pyspark.sql import functions as F
 
+        def picks(column: str, names: Iterable[str]) -> Column:
+            # Of a message that the source could not read, neither stream nor tag is known.
+            return F.coalesce(F.col(column).isin(*names), F.lit(unread))
+
         rows = self._rows().where(self._own(target_id) & (F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
         rows = rows.where(F.col("topic").isin(*options.topics))
         if options.streams:
-            rows = rows.where(F.col("inlongStreamId").isin(*options.streams))
+            rows = rows.where(picks("inlongStreamId", options.streams))
         for topic, tags in options.filters.items():
-            rows = rows.where((F.col("topic") != topic) | F.col("messageType").isin(*tags))
+            rows = rows.where((F.col("topic") != topic) | picks("messageType", tags))
         if reason is not None:
             rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,8 @@ from tubeclient_cli.common.deadline import within
 from tubeclient_cli.ingest.settings import IngestSettings
 
 __all__ = ["look_first"]
+
+_log = logging.getLogger(__name__)
 
 _SECONDS: Final = 9.0
 _PATIENCE_MS: Final = 2_000
@@ -48,8 +51,8 @@ def look_first(settings: IngestSettings, within_s: float = _SECONDS) -> None:
     except TubeError as error:
         if error.condition in (_OF_NEW_RUNS if is_new else _OF_ANY_RUN):
             raise
-    except TimeoutError:
-        return
+    except Exception as error:
+        _log.debug("the look before Spark starts came to nothing: %s", error)
 
 
 def _is_new(checkpoint: str) -> bool:

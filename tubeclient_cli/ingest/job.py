@@ -47,9 +47,9 @@ def run_ingest(
 
     `on_start` gets a text that says where a new checkpoint begins; it is not called for an old one. `on_batch` gets
     each completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again.
-    `on_first` is called once, when the first batch runs. All run in this thread. After `stop` the job waits for the
-    running batch, at most `settings.stop_timeout_s`. Raises Spark's error for a failed query, OffsetsTableError,
-    ConfigurationError; also for a session of Spark Connect.
+    `on_first` is called at most once: when the first batch is seen to run, or to be complete. All run in this thread.
+    After `stop` the job waits for the running batch, at most `settings.stop_timeout_s`. Raises Spark's error for a
+    failed query, OffsetsTableError, ConfigurationError; also for a session of Spark Connect.
     """
     check_classic(spark)
     stop = stop or threading.Event()

@@ -29,11 +29,13 @@ def on_spark(
     master: str | None = None,
     confs: Mapping[str, str] | None = None,
     failed: Callable[[str], object] = lambda _: None,
+    begun: Callable[[], bool] = lambda: False,
 ) -> Iterator[SparkSession]:
     """The session of `make_session`, which ends with the block. A terminal shows that Spark starts.
 
     Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
-    exit code 1, or that of `exit_code_of`; `failed` gets its cause before. Then the file of Spark's output is left, and
+    exit code 1, or that of `exit_code_of`, to which `begun` says whether a batch is complete; `failed` gets its cause
+    before. Then the file of Spark's output is left, and
     named.
     """
     with brought_by("spark"):
@@ -57,7 +59,7 @@ def on_spark(
             cause = short_cause(said(error))
             failed(cause)
             tell(f"{name}: {cause}")
-            raise typer.Exit(exit_code_of(cause)) from None
+            raise typer.Exit(exit_code_of(cause, begun=begun())) from None
         finally:
             end_session(spark)
 

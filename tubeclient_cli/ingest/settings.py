@@ -164,8 +164,8 @@ class IngestSettings:
         missing = [name for name in needed if name.lower() not in present]
         if missing:
             raise ConfigurationError(
-                f"the source's option columns lacks {', '.join(missing)}, which records are read by, and bad ones named"
-                " by; add them"
+                f"the source's option columns lacks {', '.join(missing)}. The job needs them to parse records and to"
+                " name bad ones; add them"
             )
 
     @property

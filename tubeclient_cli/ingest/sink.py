@@ -26,6 +26,9 @@ __all__ = ["DeltaSink", "OvertakenRun"]
 # How many commits to look through for our newest one, step by step: maintenance may have added its own.
 _HISTORY_STEPS = (20, 1_000, 100_000)
 
+_LOOKS = 10
+"""How often to look at a table that changes meanwhile."""
+
 
 class OvertakenRun(ConfigurationError):
     """Another run of the group wrote to the table during this run's batch."""
@@ -69,8 +72,7 @@ class DeltaSink:
             self._seen = None
             return SinkState()
         if self._seen is None or self._seen.version != version:
-            state = self._read()
-            self._seen = state if state.is_whole else self._completed(state)
+            self._seen = self._read_whole()
         return self._seen
 
     def table_id(self) -> str | None:
@@ -120,6 +122,20 @@ class DeltaSink:
             f" {record.batch_id} of query {record.query_id}, which was not written. Only one job may write a group's"
             " rows: this one ends, and the other continues. To keep this one instead, stop the other and start this one"
             " again with a new checkpoint"
+        )
+
+    def _read_whole(self) -> SinkState:
+        for _ in range(_LOOKS):
+            state = self._read()
+            if state.is_whole:
+                return state
+            whole = self._completed(state)
+            # A commit of the group between the two looks would have a number, and no record: it would count as undone.
+            if self._table.version() == state.version:
+                return whole
+        raise ConfigurationError(
+            f"{self.where} changed between two looks at it, {_LOOKS} times in turn, and its history no longer has a"
+            f" commit of group {self._consumer_group}. Let other writers of the table rest for a moment"
         )
 
     def _completed(self, state: SinkState) -> SinkState:

@@ -48,7 +48,7 @@ class Watch:
         stop_timeout_s: float,
         on_first: Callable[[], object] = lambda: None,
     ) -> None:
-        """`on_first` is called once, when the first batch runs."""
+        """`on_first` is called at most once: when the first batch is seen to run, or to be complete."""
         self._query = query
         self._on_batch = on_batch
         self._on_idle = on_idle

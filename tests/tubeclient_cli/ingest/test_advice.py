@@ -123,6 +123,8 @@ def test_a_python_of_sparks_that_does_not_find_the_source_is_named(monkeypatch: 
         ("[MASTER_UNREACHABLE] no master answered", ExitCode.UNREACHABLE),
         ("[BROKER_UNREACHABLE] broker 1 did not answer", ExitCode.UNREACHABLE),
         ("[TOPIC_NOT_FOUND] no broker has it", ExitCode.USAGE),
+        ("[FILE_NOT_READABLE] option authPasswordFile", ExitCode.USAGE),
+        ("[OTHER_CHECKPOINT] the checkpoint is of another query", ExitCode.USAGE),
         ("ValueError: x", ExitCode.FAILED),
     ],
 )

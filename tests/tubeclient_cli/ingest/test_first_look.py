@@ -113,3 +113,19 @@ def test_masters_that_take_too_long_are_left_to_the_query(
         look_first(settings(tube, tmp_path), within_s=0.01)
     finally:
         let_go.set()
+
+
+def test_what_no_error_of_ours_says_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("tubeclient_cli.ingest.first_look.within", fail)
+    look_first(
+        IngestSettings(
+            master_servers=NOWHERE,
+            consumer_group="etl",
+            topics=("clicks",),
+            target=str(tmp_path / "table"),
+            checkpoint=str(tmp_path / "checkpoint"),
+        )
+    )

@@ -126,6 +126,13 @@ def test_spark_connect_is_refused_before_spark_starts(
     )
     assert "hush" not in done.stderr
     assert done.stderr.count("\n") == 1
+    monkeypatch.delenv("SPARK_REMOTE")
+    done = run(
+        tube, monkeypatch, tmp_path, no_java, "--conf", "spark.master=sc://h:1/;token=hush", session=make_session
+    )
+    assert done.exit_code == 2, done
+    assert "[NEEDS_CLASSIC_SPARK] master sc://h:1 asks for Spark Connect" in done.stderr
+    assert "hush" not in done.stderr
 
 
 def test_sparks_setting_of_the_time_zone_is_not_a_second_way(

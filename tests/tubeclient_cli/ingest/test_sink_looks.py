@@ -1,0 +1,76 @@
+"""What the sink sees of a table that changes between two looks, where Delta's history is cut. Without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.sink_history import Commit
+from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.target_table import Transactions
+
+KEY = PartitionKey(1, "clicks", 0)
+KEPT = 3
+"""Commits that the history has."""
+
+
+class Cut:
+    """A table of a group's commits, of which the history has lost all but maintenance. `late` commits of the group come
+    between the look at the history and the one at the transactions, one at each look."""
+
+    def __init__(self, late: int) -> None:
+        self._late = late
+        self.sequence = 7
+        self._commits = [Commit(number, "OPTIMIZE", {}, {}, None) for number in range(10, 10 + KEPT)]
+
+    def version(self) -> int:
+        return self._commits[-1].version
+
+    def history(self, limit: int) -> list[Commit]:
+        return self._commits[::-1][:limit]
+
+    def transactions(self, transaction_id: str) -> Transactions:
+        if self._late:
+            self._late -= 1
+            self.sequence += 1
+            record = SinkRecord("g", "other", 0, Offsets({KEY: 280}), self.sequence, self.version())
+            self._commits.append(Commit(self.version() + 1, "WRITE", {"mode": "Append"}, {}, record))
+        return Transactions(self.sequence, may_forget=False)
+
+
+def look(table: Any) -> Any:
+    spark: Any = None
+    return DeltaSink(spark, "/target", "g", table=table).look()
+
+
+def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
+    table = Cut(late=1)
+    state = look(table)
+    assert state.record is not None
+    assert (state.record.query_id, state.sequence, state.version) == ("other", 8, 13)
+    again = state.numbered(state.record)
+    assert (again.sequence, again.undone) == (9, state.record.undone)
+
+
+def test_a_quiet_table_is_looked_at_once() -> None:
+    state = look(Cut(late=0))
+    assert (state.record, state.sequence, state.version) == (None, 7, 12)
+
+
+def test_a_table_that_never_rests_is_an_error() -> None:
+    class Restless(Cut):
+        def history(self, limit: int) -> list[Commit]:
+            self._commits.append(Commit(self.version() + 1, "OPTIMIZE", {}, {}, None))
+            return super().history(limit)
+
+        def transactions(self, transaction_id: str) -> Transactions:
+            self._commits.append(Commit(self.version() + 1, "OPTIMIZE", {}, {}, None))
+            return super().transactions(transaction_id)
+
+    with pytest.raises(ConfigurationError, match="changed between two looks at it, 10 times in turn"):
+        look(Restless(late=0))
