@@ -223,8 +223,8 @@ class PullConsumer(ClientBalanceConsumer):
         pause_ms: float = self._balance_interval_ms
         if self._attempt:
             pause_ms = min(pause_ms, backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
-        if self._sharing is not None and self._sharing.settling_ms:
-            pause_ms = min(pause_ms, self._sharing.settling_ms)
+        elif self._sharing is not None and (again_in_ms := self._sharing.again_in_ms) is not None:
+            pause_ms = min(pause_ms, again_in_ms)
         return pause_ms
 
     def _balance_once(self) -> Mapping[PartitionKey, TubeError]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -19,12 +20,14 @@ from tubeclient import (
     Admin,
     ClientSettings,
     ConfigurationError,
+    PartitionKey,
     PullConsumer,
     SourceCountConflict,
     TransportError,
     assign,
 )
 from tubeclient.assignment import Hints
+from tubeclient.group import GroupMembership
 
 Start = Callable[..., PullConsumer]
 
@@ -149,11 +152,27 @@ def test_a_member_that_was_not_listed_soon_looks_again(
     wait_for(shared(stays), "the one that is left to have all")
 
 
+@pytest.mark.parametrize("balancing_seconds", [0, 0.7])
 def test_a_member_that_was_forgotten_looks_at_once_and_again_when_others_had_time_to_come_back(
-    cluster: EmbeddedTubeMQ, start: Start, no_heartbeat: None, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedTubeMQ,
+    settings: ClientSettings,
+    start: Start,
+    no_heartbeat: None,
+    monkeypatch: pytest.MonkeyPatch,
+    balancing_seconds: float,
 ) -> None:
+    """Also if balancing lasts longer than others have time: 1.5 heartbeats."""
+    report = GroupMembership.report
+
+    def reports_late(membership: GroupMembership, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+        time.sleep(balancing_seconds)
+        report(membership, held)
+
+    monkeypatch.setattr(GroupMembership, "report", reports_late)
     member = start(metadata_interval_ms=NEVER_MS, balance_interval_ms=NEVER_MS)
     wait_for(shared(member), "one to have all")
+    # A report that came after the restart would be the heartbeat by which it learns that it was forgotten.
+    wait_for(reported(settings, [member]), "the last report")
     cluster.restart_master()
     newcomer = start(metadata_interval_ms=NEVER_MS, balance_interval_ms=NEVER_MS)
     monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 300)

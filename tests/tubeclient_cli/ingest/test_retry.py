@@ -290,7 +290,7 @@ def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
     assert lake.start().writer.retry("no such reason") == Retried(0, 0)
     # Neither their stream nor their tag is known.
     some = {"payload": "inlong", "streams": "views"}
-    assert lake.start(source_options=some).writer.retry(None) == Retried(0, 0, unread=2)
+    assert lake.start(source_options=some, evolve=True).writer.retry(None) == Retried(0, 0, unread=2)
     tags = {"filters": '{"clicks": ["tag"]}'}
     assert lake.start(source_options=tags).writer.retry(None) == Retried(0, 0, unread=2)
 
