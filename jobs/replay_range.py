@@ -27,7 +27,7 @@ from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.terminal import clear_errors, print_json, script_app
-from tubeclient_cli.ingest.json_events import error_event
+from tubeclient_cli.ingest.json_events import JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
 
 if TYPE_CHECKING:
@@ -307,10 +307,8 @@ def replay_range(
     """
     script = "replay_range.py"
 
-    def failed(cause: str) -> None:
-        if as_json:
-            print_json(error_event(cause))
-
+    events = JsonEvents() if as_json else None
+    failed = events.failed if events is not None else lambda _: None
     with clear_errors(script, "", failed):
         overrides = {
             "name": name,
@@ -320,8 +318,8 @@ def replay_range(
             "append": append,
         }
         job = load_replay(settings, overrides)
-        if as_json:
-            print_json({"event": "starting", "text": STARTING_SPARK})
+        if events is not None:
+            events.say(STARTING_SPARK)
         with on_spark(script, failed=failed) as spark:
             with live_tasks(spark, f"replay {job.name}"):
                 done = replay(spark, job)

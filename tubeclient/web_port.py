@@ -67,7 +67,8 @@ def near_topics(settings: ClientSettings, topics: Iterable[str]) -> str:
 
 
 def add_near(error: TopicNotDeployed, near: str) -> None:
-    """Add what `near_names` or `near_topics` gave to the text of `error`."""
+    """Add what `near_names` or `near_topics` gave to `error` and its text."""
+    error.near = near
     if near:
         error.args = (f"{error}. {near[0].upper()}{near[1:]}",)
 

@@ -10,19 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from spark_source.plan.partition_columns import OF_PARTITIONS
 from tubeclient.keys import PartitionKey
 
 __all__ = ["EVERYTHING", "Interval", "Pushed", "pushed"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-_OF_PARTITIONS: Final[Mapping[str, Callable[[PartitionKey], Any]]] = {
-    "topic": lambda key: key.topic,
-    "partitionkey": str,
-    "brokerid": lambda key: key.broker_id,
-    "partition": lambda key: key.partition_id,
-}
-"""Columns that are the same for a whole partition, and never null; in lower case, as users may write them."""
+_OF_PARTITIONS: Final = {name.lower(): value for name, value in OF_PARTITIONS.items()}
+"""In lower case, as users may write them."""
 
 
 @dataclass(frozen=True, slots=True)

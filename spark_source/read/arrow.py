@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from spark_source.options.row_options import RowOptions
 from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.partition_columns import OF_PARTITIONS
 from spark_source.read.attribute_columns import AttributeColumns, split_alike
 from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
 from spark_source.read.schema import arrow_schema
@@ -143,10 +144,8 @@ class PackDecoder:
         if key != self._partition or rows > len(self._same[0]):
             self._partition = key
             self._same = [
-                pa.repeat(pa.scalar(key.topic, pa.string()), rows),
-                pa.repeat(pa.scalar(str(key), pa.string()), rows),
-                pa.repeat(pa.scalar(key.broker_id, pa.int32()), rows),
-                pa.repeat(pa.scalar(key.partition_id, pa.int32()), rows),
+                pa.repeat(pa.scalar(value(key), self.schema.field(name).type), rows)
+                for name, value in OF_PARTITIONS.items()
             ]
         return self._same
 

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.options.row_options import RowOptions
+from spark_source.plan.partition_columns import OF_PARTITIONS
 from spark_source.read.schema import arrow_schema
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import RecordColumns, RecordDecoder
 
 __all__ = ["RecordRows"]
 
-_OF_PARTITIONS: Final = ("topic", "partitionKey", "brokerId", "partition")
-"""Columns that are the same for a whole partition."""
 _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "attributes")
 """Columns that records have from their message."""
 
@@ -42,7 +41,7 @@ class RecordRows:
     def of(self, messages: pa.RecordBatch, same: Callable[[int], list[pa.Array]]) -> Iterator[pa.RecordBatch]:
         """Yield the records of messages, in order; bad messages apart from them.
 
-        `same` returns the columns `_OF_PARTITIONS` for so many rows. CorruptMessage, with the row in `number`: a
+        `same` returns the columns `OF_PARTITIONS` for so many rows. CorruptMessage, with the row in `number`: a
         message cannot be parsed, and bad ones are not kept.
         """
         good = messages
@@ -92,7 +91,7 @@ class RecordRows:
         self, messages: pa.RecordBatch, own: dict[str, pa.Array], count: int, same: Callable[[int], list[pa.Array]]
     ) -> pa.RecordBatch:
         """Columns of the partition, of `own`, of the messages; null where none of these has them."""
-        of_partition = dict(zip(_OF_PARTITIONS, same(count), strict=True))
+        of_partition = dict(zip(OF_PARTITIONS, same(count), strict=True))
         arrays = []
         for field in self.schema:
             if field.name in of_partition:

@@ -16,8 +16,8 @@ from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
-from tests.spark_confs import spark_confs
 from tubeclient.keys import PartitionKey
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,7 +122,7 @@ def test_delta_spark_cleans_up(
     ) as caught:
         by_spark.maintain(0)
     assert "\n" not in str(caught.value)
-    with spark_confs(delta_spark, confs):
+    with session_confs(delta_spark, confs):
         assert by_spark.maintain(0) == 2
     assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
     assert list(Path(uri, "_delta_log").glob("*.checkpoint*.parquet"))

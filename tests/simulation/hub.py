@@ -26,23 +26,48 @@ class TooLong(Exception):
     """The run took more virtual time, or more steps, than any sound run does."""
 
 
-class Process:
-    """One operating system process: fibers, a wall clock, and a network address."""
+class Stoppable:
+    """What can stand still, as after SIGSTOP, and die; with a network address and a wall clock."""
 
-    def __init__(self, hub: Hub, name: str, host: str) -> None:
+    def __init__(self, hub: Hub, host: str) -> None:
         self.hub = hub
-        self.name = name
         self.host = host
         self.dead = False
         self.stopped = False
         self.skew_seconds = 0.0
         """How far its wall clock is ahead."""
+        self._missed: list[Callable[[], None]] = []
+
+    def resume(self, action: Callable[[], None]) -> None:
+        """Do `action` now, or once it goes on."""
+        if self.stopped:
+            self._missed.append(action)
+        elif not self.dead:
+            action()
+
+    def stop(self) -> None:
+        """Stand still."""
+        self.stopped = True
+
+    def go_on(self) -> None:
+        """Continue: what would have come meanwhile comes now."""
+        self.stopped = False
+        missed, self._missed = self._missed, []
+        for action in missed:
+            self.hub.at(0.0, lambda action=action: self.resume(action))  # type: ignore[misc]
+
+
+class Process(Stoppable):
+    """One operating system process, of fibers."""
+
+    def __init__(self, hub: Hub, name: str, host: str) -> None:
+        super().__init__(hub, host)
+        self.name = name
         self.fibers: dict[Fiber, None] = {}
         self.pools: dict[Any, Any] = {}
         """Its shared connection pools, by settings."""
         self.ends: list[Callable[[], None]] = []
         """Called once it is dead: the system closes its sockets."""
-        self._missed: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return self.name
@@ -54,24 +79,6 @@ class Process:
             self.fibers[fiber] = None
             self.hub.at(0.0, fiber.begin)
         return fiber
-
-    def resume(self, action: Callable[[], None]) -> None:
-        """Do `action` now, or once the process goes on."""
-        if self.stopped:
-            self._missed.append(action)
-        elif not self.dead:
-            action()
-
-    def stop(self) -> None:
-        """Stand still, as after SIGSTOP."""
-        self.stopped = True
-
-    def go_on(self) -> None:
-        """Continue: what would have come meanwhile comes now."""
-        self.stopped = False
-        missed, self._missed = self._missed, []
-        for action in missed:
-            self.hub.at(0.0, lambda action=action: self.resume(action))  # type: ignore[misc]
 
     def kill(self) -> None:
         """End at once, as after SIGKILL: nothing that its code still does has an effect."""

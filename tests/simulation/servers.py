@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from embedded_tubemq.master.master import Master
 from embedded_tubemq.net.rpc import Endpoint
 from embedded_tubemq.storage.store import Store
 from embedded_tubemq.storage.stores import StoreDirectory
-from tests.simulation.hub import EPOCH_SECONDS, Hub
+from tests.simulation.hub import EPOCH_SECONDS, Hub, Stoppable
 from tests.simulation.network import Network
 from tubeclient.keys import BrokerInfo
 from tubeclient.wire.web_json import write_json
@@ -30,16 +29,12 @@ MASTER_PORT, MASTER_WEB_PORT, BROKER_PORT, BROKER_WEB_PORT = 8715, 8080, 8123, 8
 TICK_SECONDS = 1.0
 
 
-class _Machine:
+class _Machine(Stoppable):
     """What masters and brokers have in common: lives, and standing still."""
 
     def __init__(self, hub: Hub, host: str) -> None:
-        self.hub = hub
-        self.host = host
+        super().__init__(hub, host)
         self.life = 0
-        self.skew_seconds = 0.0
-        self.stopped = False
-        self._missed: list[Callable[[], None]] = []
         self._endpoint: Endpoint | None = None
         self._admin: Any = None
 
@@ -49,21 +44,6 @@ class _Machine:
 
     def now_ms(self) -> int:
         return int((EPOCH_SECONDS + self.hub.now + self.skew_seconds) * 1000)
-
-    def resume(self, action: Callable[[], None]) -> None:
-        if self.stopped:
-            self._missed.append(action)
-        else:
-            action()
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def go_on(self) -> None:
-        self.stopped = False
-        missed, self._missed = self._missed, []
-        for action in missed:
-            self.hub.at(0.0, lambda action=action: self.resume(action))  # type: ignore[misc]
 
     def answer(self, stream: bytes, peer: str) -> bytes | None:
         assert self._endpoint is not None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_source.offsets.offsets import Offsets
-from tests.spark_confs import spark_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream
 from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
 from tests.waiting import wait_for
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -159,7 +159,7 @@ def test_a_batch_waits_for_the_fewest_rows(delta_spark: SparkSession, feed: Feed
     feed.send(50)
     sink = Batches()
     frame = stream(delta_spark, feed.options(startingOffsets="earliest", minOffsetsPerTrigger=100))
-    with spark_confs(delta_spark, {report_each: "100"}), running(frame, tmp_path / "checkpoint", sink) as query:
+    with session_confs(delta_spark, {report_each: "100"}), running(frame, tmp_path / "checkpoint", sink) as query:
 
         def left() -> int:
             """Rows that the last idle trigger saw and left."""

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from embedded_tubemq import EmbeddedTubeMQ
-from tests.spark_confs import spark_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,7 +177,7 @@ def test_a_sink_slower_than_the_lease(delta_spark: SparkSession, impatient: Feed
                 time.sleep(1.5 * LEASE_MS / 1000)
             yield pd.DataFrame({"value": [bytes(value[:6]) for value in frame["value"]]})
 
-    with spark_confs(delta_spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}):
+    with session_confs(delta_spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}):
         frame = stream(delta_spark, impatient.options(startingOffsets="earliest", sourceCount=1))
         sink = Batches()
         run_available(frame.select("value").mapInPandas(slowly, "value binary"), tmp_path / "checkpoint", sink)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from tests.spark_confs import spark_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ BY_NAME = {
 
 @pytest.fixture
 def spark(delta_spark: SparkSession) -> Iterator[SparkSession]:
-    with spark_confs(delta_spark, BY_NAME):
+    with session_confs(delta_spark, BY_NAME):
         yield delta_spark
 
 

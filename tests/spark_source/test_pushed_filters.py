@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from tests.spark_confs import spark_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import batch
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ ALL = MINUTES * EACH
 @pytest.fixture(autouse=True)
 def offered(delta_spark: SparkSession) -> Iterator[None]:
     """Spark offers filters."""
-    with spark_confs(delta_spark, {PUSHDOWN: "true"}):
+    with session_confs(delta_spark, {PUSHDOWN: "true"}):
         yield
 
 
@@ -116,7 +116,7 @@ def test_a_read_may_be_used_with_several_filters_and_none(delta_spark: SparkSess
 
 def test_spark_says_which_setting_it_needs(delta_spark: SparkSession, minutes: Feed) -> None:
     with (
-        spark_confs(delta_spark, {PUSHDOWN: "false"}),
+        session_confs(delta_spark, {PUSHDOWN: "false"}),
         pytest.raises(PySparkException, match=rf"DATA_SOURCE_PUSHDOWN_DISABLED.*{PUSHDOWN}"),
     ):
         batch(delta_spark, minutes.options(pushFilters="true")).where("partition = 0").collect()

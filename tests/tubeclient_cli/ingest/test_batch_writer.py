@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.spark_confs import spark_confs
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.bad_share import TooManyBadRecords
 from tubeclient_cli.ingest.dead_letters import DeadLetters, MissingDeadLetters
 from tubeclient_cli.ingest.letter_states import UNDONE
@@ -78,7 +78,7 @@ def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
 
 def test_vacuum_leaves_what_is_staged(lake: Lake) -> None:
     killed_at(DeltaSink, "append", after=True, run=lambda: lake.run(6))
-    with spark_confs(lake.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+    with session_confs(lake.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
         lake.spark.sql(f"VACUUM delta.`{lake.letters}` RETAIN 0 HOURS").collect()
     DeltaTable(str(lake.letters)).vacuum(0, enforce_retention_duration=False, dry_run=False)
     assert lake.bad() == []

@@ -15,9 +15,9 @@ from embedded_tubemq import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
-from tests.spark_confs import spark_confs
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient.wire.payload import encode_payload
+from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.job import IngestSettings, run_ingest
 from tubeclient_cli.ingest.progress import BatchEvent
 from tubeclient_cli.ingest.sink import DeltaSink
@@ -115,14 +115,14 @@ def test_sparks_logs_may_have_their_second_version(bench: Bench) -> None:
         logs = [bench.folder / checkpoint / name / str(batch_id) for name in ("offsets", "commits")]
         return [path.read_text().partition("\n")[0] for path in logs]
 
-    with spark_confs(bench.spark, {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}):
+    with session_confs(bench.spark, {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}):
         for number in range(3):
             bench.send(20)
             bench.run()
             assert versions("checkpoint", number) == ["v1", "v2"]
             for name in (f"{number}", f".{number}.crc"):
                 (bench.folder / "checkpoint" / "commits" / name).unlink()
-    with spark_confs(bench.spark, {"spark.sql.streaming.offsetLog.formatVersion": "2"}):
+    with session_confs(bench.spark, {"spark.sql.streaming.offsetLog.formatVersion": "2"}):
         for number in range(2):
             bench.send(20)
             bench.run("checkpoint-2")
