@@ -1,8 +1,9 @@
 """Adds to the planner's process what Spark does not: a clean end, a log, and fewer garbage collections.
 
 Spark ends that process with SIGTERM, without any call before. By default Python dies at once; the group's nodes then
-stay held until the master's lease ends, and the next start must wait. Also, no user code runs in it that could set up
-logging, so Python would show only warnings.
+stay held until the master's lease ends, and the next start must wait. A driver that is killed sends no signal at all:
+Spark's runner would notice only after its present call, and hold the group until then. Also, no user code runs in it
+that could set up logging, so Python would show only warnings.
 """
 
 from __future__ import annotations
@@ -12,34 +13,49 @@ import logging
 import os
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Final
 
 from spark_source.boundary import main_module
 
-__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "set_up_planner_process"]
+__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "let_end_in_peace", "set_up_planner_process"]
 
 PLANNER_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
 LOG_LEVEL_VARIABLE: Final = "TUBECLIENT_LOG_LEVEL"
 """Environment variable of the driver: the planner's log level on standard error, a name of Python's logging."""
 
+_LOOK_SECONDS = 1.0
+"""Between two looks whether the driver is still there."""
+
+_END_SECONDS = 15.0
+"""How long the planner may take to release its group after its driver has died."""
+
 _PACKAGES: Final = ("spark_source", "tubeclient", "offsets_store")
 
 
 def set_up_planner_process() -> bool:
-    """In Spark's planner process: let SIGTERM raise SystemExit, so that the runner calls the reader's stop(); show this
-    project's logs; collect garbage rarely.
+    """In Spark's planner process: let SIGTERM raise SystemExit, so that the runner calls the reader's stop(); do the
+    same when the driver has died; show this project's logs; collect garbage rarely.
 
     Does nothing in other processes, and returns False.
     """
     if main_module() != PLANNER_MODULE or threading.current_thread() is not threading.main_thread():
         return False
     signal.signal(signal.SIGTERM, _leave)
+    # Spark's driver starts this process itself, so a driver that dies leaves it to another parent.
+    threading.Thread(target=_follow, args=(os.getppid(),), name="tubeclient-driver-watch", daemon=True).start()
     collect_seldom()
     if not logging.getLogger().handlers:
         _show_log(os.environ.get(LOG_LEVEL_VARIABLE, "INFO"))
     return True
+
+
+def let_end_in_peace() -> None:
+    """Let no signal interrupt the planner while it releases its group. Does nothing in other processes."""
+    if signal.getsignal(signal.SIGTERM) is _leave:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def collect_seldom() -> None:
@@ -65,5 +81,14 @@ def _show_log(level: str) -> None:
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the first one's cleanup
+    let_end_in_peace()  # a second signal must not interrupt the first one's cleanup
     raise SystemExit(0)
+
+
+def _follow(driver: int) -> None:
+    """End this process after its driver, whatever it is waiting for."""
+    while os.getppid() == driver:
+        time.sleep(_LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_END_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)  # its heartbeats would hold the group forever

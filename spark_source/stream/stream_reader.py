@@ -84,6 +84,9 @@ class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvail
 
     def stop(self) -> None:
         if self._planner is not None:
+            from spark_source.stream.planner_process import let_end_in_peace
+
+            let_end_in_peace()
             self._planner.close()
 
     def _planning(self) -> StreamPlanner:

@@ -101,8 +101,11 @@ class Job:
         self.runs.append(Child(name, command, self.folder / f"{name}.log", self._mark))
 
     def check(self) -> None:
-        """AssertionError if the job has ended."""
-        assert self.run.running, f"the job has ended\n{self.run.tail()}"
+        """AssertionError if the job has ended. It shows what is left of runs before, which may hold the group."""
+        assert self.run.running, (
+            f"the job has ended; of processes beside the driver there are {self.planners()}\n"
+            + "\n".join(run.tail() for run in self.runs[-2:])
+        )
 
     def stop(self) -> None:
         """SIGTERM, and the job's own end after the running batch; AssertionError if that is not a clean one."""

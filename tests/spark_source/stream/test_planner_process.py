@@ -1,0 +1,87 @@
+"""The planner's process does not outlive its driver, which may be killed while it waits for a slow call."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_source.stream.planner_process import PLANNER_MODULE
+from tests.waiting import wait_for
+
+PLANNER = f"""
+import os, pathlib, sys, time, types
+from spark_source.stream import planner_process
+sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
+planner_process._LOOK_SECONDS, planner_process._END_SECONDS = 0.02, float(sys.argv[2])
+assert planner_process.set_up_planner_process()
+told = pathlib.Path(sys.argv[1])
+(told / "planner").write_text(str(os.getpid()))
+try:
+    time.sleep(60)  # a call that the driver made
+finally:
+    (told / "releasing").touch()
+    time.sleep(float(sys.argv[3]))
+    (told / "released").touch()
+"""
+
+DRIVER = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", *sys.argv[1:]])
+"""
+
+
+def is_there(process: int) -> bool:
+    """Whether a process runs. One that has ended, and that nobody has waited for, does not."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.parametrize(
+    ("end_seconds", "release_seconds", "released"),
+    [
+        pytest.param(30.0, 0.1, True, id="in its own time"),
+        pytest.param(0.5, 60.0, False, id="that hangs"),
+    ],
+)
+def test_a_planner_in_a_call_ends_after_its_driver(
+    tmp_path: Path, end_seconds: float, release_seconds: float, released: bool
+) -> None:
+    arguments = [PLANNER, str(tmp_path), str(end_seconds), str(release_seconds)]
+    with subprocess.Popen([sys.executable, "-c", DRIVER, *arguments]) as driver:
+        try:
+            wait_for(lambda: (tmp_path / "planner").exists() and (tmp_path / "planner").read_text(), "the planner")
+            planner = int((tmp_path / "planner").read_text())
+            assert is_there(planner)
+            assert not (tmp_path / "releasing").exists()
+        finally:
+            driver.send_signal(signal.SIGKILL)
+    wait_for(lambda: not is_there(planner), "the planner's end", seconds=20)
+    assert (tmp_path / "releasing").exists()
+    assert (tmp_path / "released").exists() == released
+
+
+def test_a_planner_that_releases_its_group_is_not_interrupted() -> None:
+    """Spark sends SIGTERM to a planner that has met the end of its input just before."""
+    code = f"""
+import os, signal, sys, types
+from spark_source.stream.planner_process import let_end_in_peace, set_up_planner_process
+from spark_source.stream.stream_reader import TubeStreamReader
+let_end_in_peace()
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # no planner, so nothing of ours
+sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
+assert set_up_planner_process()
+def close():
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("released")
+reader = TubeStreamReader(None)
+reader._planner = types.SimpleNamespace(close=close)
+reader.stop()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "released\n"), done.stderr
