@@ -1,9 +1,10 @@
 """Adds to the planner's process what Spark does not: a clean end, a log, and fewer garbage collections.
 
 Spark ends that process with SIGTERM, without any call before. By default Python dies at once; the group's nodes then
-stay held until the master's lease ends, and the next start must wait. A driver that is killed sends no signal at all:
-Spark's runner would notice only after its present call, and hold the group until then. Also, no user code runs in it
-that could set up logging, so Python would show only warnings.
+stay held until the master's lease ends, and the next start must wait. A driver that is killed sends no signal at all.
+Spark's runner notices the end of its input, but only after its present call, and never if the driver was killed while
+it started another process: Java's half-started one (jspawnhelper) lives on and keeps the input open. Also, no user code
+runs in it that could set up logging, so Python would show only warnings.
 """
 
 from __future__ import annotations
