@@ -21,6 +21,7 @@ from spark_source.session import (
 )
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
+from tubeclient_cli.common.jvm_watch import end_after_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +52,7 @@ def make_session(
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()
+    end_after_jvm()
     check_classic(spark)
     check_delta(spark)
     return spark

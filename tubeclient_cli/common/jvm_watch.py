@@ -1,0 +1,58 @@
+"""Ends a command whose Spark has died.
+
+Python's calls into a JVM that was killed fail at once, as a rule. They wait for ever if it was killed while it started
+another process: Java's half-started one (jspawnhelper) lives on and keeps their sockets open.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from spark_source.session import is_submitted
+
+__all__ = ["end_after_jvm"]
+
+_LOOK_SECONDS = 1.0
+_END_SECONDS = 20.0
+"""How long the command may take to say by itself what failed, and to end."""
+_FAILED: Final = 1
+
+
+def end_after_jvm() -> None:
+    """From now on, end this process some seconds after Spark's JVM, if it does not end by itself. Call it while Spark
+    runs. Does nothing where the JVM is neither this process's child nor, under spark-submit, its parent."""
+    is_there = _jvm()
+    if is_there is not None:
+        threading.Thread(target=_follow, args=(is_there,), name="tubeclient-jvm-watch", daemon=True).start()
+
+
+def _jvm() -> Callable[[], bool] | None:
+    """Says whether the JVM runs; None if its process is unknown."""
+    from pyspark import SparkContext
+
+    if is_submitted():
+        parent = os.getppid()
+        return (lambda: os.getppid() == parent) if _is_java(parent) else None
+    process = getattr(SparkContext._gateway, "proc", None)
+    return None if process is None else lambda: process.poll() is None
+
+
+def _is_java(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip() == "java"
+    except OSError:
+        return False
+
+
+def _follow(is_there: Callable[[], bool]) -> None:
+    while is_there():
+        time.sleep(_LOOK_SECONDS)
+    time.sleep(_END_SECONDS)
+    print("Spark's JVM has died, and a call into it never ended. Start the command again.", file=sys.stderr, flush=True)
+    os._exit(_FAILED)  # the main thread cannot be interrupted in that call
