@@ -23,7 +23,7 @@ def draw(report: Report, path: Path) -> None:
     for axis, part in zip(axes, _PANELS, strict=True):
         for name, values in report.figures.items():
             if part in name:
-                axis.plot(minutes, values, label=name.removesuffix(part), linewidth=1)
+                axis.plot(minutes, values, label=name.removesuffix(part) or name, linewidth=1)
         axis.set_title(part.removeprefix(": "), loc="left")
         axis.set_ylim(bottom=0)
         axis.legend(loc="upper left", fontsize="small", ncols=3)
