@@ -43,6 +43,15 @@ def licences_page() -> str:
     )
 
 
+# Versions of a package may differ only in how they say it.
+_SPDX: Final = {
+    "Apache Software License": "Apache-2.0",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+}
+
+
 def licence_of(name: str) -> str:
     """An SPDX expression where the package gives one, otherwise the names that it gives; "not said" if none."""
     told = importlib.metadata.metadata(name)
@@ -51,7 +60,7 @@ def licence_of(name: str) -> str:
     told_so = [line for line in told.get_all("Classifier") or [] if line.startswith(_CLASSIFIER)]
     names = [text for text in (line.rpartition(" :: ")[2] for line in told_so) if text != "OSI Approved"]
     if names:
-        return ", ".join(sorted(set(names)))
+        return ", ".join(sorted({_SPDX.get(name, name) for name in names}))
     first = told["License"].strip().partition("\n")[0] if "License" in told else ""
     return first[:_LONGEST] or "not said"
 
