@@ -15,8 +15,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from tubeclient.counts import Sample, SendCounts
-from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError
-from tubeclient.flows.effects import backoff_ms, checked
+from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError, status_error
+from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.keys import PartitionKey
@@ -402,7 +402,8 @@ def _result_of(stream: bytes, key: PartitionKey) -> SendResult:
     response = parse_message(
         broker_pb2.SendMessageResponseB2P, decode_response(stream, Method.SEND_MESSAGE.spec.method_id)
     )
-    checked(response, f"sending to {key}", partition=str(key))
+    if response.errCode != 200:
+        raise status_error(response.errCode, response.errMsg, context=f"sending to {key}", partition=str(key))
     offset = response.appendOffset if response.HasField("appendOffset") else None
     if response.HasField("messageId"):
         return SendResult(key, offset, response.messageId)

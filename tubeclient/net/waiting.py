@@ -14,6 +14,7 @@ from _thread import RLock
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures._base import PENDING
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -136,8 +137,13 @@ class Outcome(Future[T]):
     """A future that is settled even if threads that check it or wait for it are interrupted."""
 
     def __init__(self) -> None:
-        super().__init__()
+        # Not by Future's own, which makes a Condition: a third of a producer's time went there.
         self._condition = _Guard()  # type: ignore[assignment]  # all of it that a Future uses but for waiting
+        self._state = PENDING
+        self._result = None
+        self._exception = None
+        self._waiters = []
+        self._done_callbacks = []
         self._over = Gate()
 
     def result(self, timeout: float | None = None) -> T:
