@@ -143,7 +143,7 @@ class Outcome(Future[T]):
         self._result = None
         self._exception = None
         self._waiters = []
-        self._done_callbacks = []
+        self._done_callbacks: list[Callable[[Future[T]], object]] = []
         self._over = Gate()
 
     def result(self, timeout: float | None = None) -> T:
