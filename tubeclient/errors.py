@@ -7,7 +7,8 @@
     │   ├── ConnectionLost
     │   └── DeadlineExceeded      (also a TimeoutError)
     ├── ProtocolError             bytes that are not TubeMQ's
-    │   └── CorruptMessage        a message that does not match its checksum
+    │   ├── CorruptMessage        a message that does not match its checksum
+    │   └── ContradictoryAnswers  messages that do not fit their offsets
     ├── RemoteError               the server could not run the call
     │   └── StandbyMaster         this master is a standby: ask the next one
     ├── StatusError               the server ran the call and answered a code other than 200
@@ -48,6 +49,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectError",
     "ConnectionLost",
+    "ContradictoryAnswers",
     "CorruptMessage",
     "DataLoss",
     "DeadlineExceeded",
@@ -162,6 +164,20 @@ class CorruptMessage(ProtocolError):
     def __init__(self, message: str, *, number: int | None = None) -> None:
         super().__init__(message)
         self.number = number
+
+
+class ContradictoryAnswers(ProtocolError):
+    """A broker gave more messages than their offsets have room for, or others in each reading of the same offsets.
+
+    `partition` is "brokerId:topic:partitionId".
+    """
+
+    condition = "CONTRADICTORY_ANSWERS"
+    retriable = False  # it was tried often enough
+
+    def __init__(self, message: str, *, partition: str) -> None:
+        super().__init__(message)
+        self.partition = partition
 
 
 class RemoteError(TubeError):

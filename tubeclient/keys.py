@@ -40,10 +40,14 @@ MAX_STORES = ((1 << 31) - 1) // MAX_STORE_PARTITIONS
 """Partition ids are 32-bit numbers."""
 
 
+_BLANKS = " \t\n\r\f\v"
+"""What int() passes over; strip() also takes separators such as U+001E away, which int() refuses."""
+
+
 def is_int32(text: str) -> bool:
     """Whether `text` is a number from 0 to 2^31 - 1 in plain digits, like TubeMQ's ids; surrounding blanks are
     allowed."""
-    digits = text.strip()
+    digits = text.strip(_BLANKS)
     return len(digits) <= 10 and digits.isascii() and digits.isdecimal() and int(digits) < 1 << 31
 
 

@@ -103,8 +103,8 @@ class RangeReader(ProcessBound):
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
     ) -> Generator[Pack, None, None]:
-        """Yield the range's packs, in order and without gaps. Raises DataLoss, DeadlineExceeded or the StatusError
-        of a refusal.
+        """Yield the range's packs, in order and without gaps. Raises DataLoss, ContradictoryAnswers, DeadlineExceeded
+        or the StatusError of a refusal.
 
         With `filters`, brokers compare only a 32-bit hash of tags, so the result may have messages of other tags with
         the same hash.
@@ -236,6 +236,7 @@ class RangeReader(ProcessBound):
             self._authority,
             bad_messages=self._bad_messages,
             counts=self._counts,
+            alone=self._store_sizes.get((wanted.broker.broker_id, wanted.range.partition.topic)) == 1,
         )
 
     def _check_open(self) -> None:

@@ -75,7 +75,7 @@ class Parameters:
     def numbers(self, name: str) -> list[int]:
         """A list of whole numbers."""
         texts = self.texts(name)
-        if not all(text.isdecimal() for text in texts):
+        if not all(text.isdecimal() and len(text) < 20 for text in texts):
             raise AdminError(f"the parameter {name} is {','.join(texts)!r}, which is not a list of numbers")
         return [int(text) for text in texts]
 

@@ -52,7 +52,7 @@ class TopicConfig:
     def parse(cls, text: str) -> TopicConfig:
         """Read "name", "name:stores" or "name:stores:partitions"."""
         name, *numbers = text.split(":")
-        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        if len(numbers) > 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
             raise ConfigurationError(f"{text!r} is not a topic; write name:stores:partitions, such as flights:2:4")
         stores, partitions = [*map(int, numbers), 1, 1][:2]
         return cls(name, stores, partitions)

@@ -52,11 +52,23 @@ class HttpServer:
 
     async def _answer(self, request: web.Request) -> web.Response:
         values = dict(request.query)
-        if request.method == "POST":
-            values.update({key: value for key, value in (await request.post()).items() if isinstance(value, str)})
         try:
+            if request.method == "POST":
+                values.update(await _form(request))
             answer = self._call(Parameters(values))
+        except web.HTTPException:  # a body over aiohttp's limit
+            raise
+        except AdminError as error:
+            answer = failed(error)
         except Exception as error:
             _LOG.exception("%s failed", request.path)
             answer = failed(AdminError(f"internal error: {error}", 500))
         return web.Response(body=write_json(answer), content_type="application/json", charset="utf-8")
+
+
+async def _form(request: web.Request) -> dict[str, str]:
+    """The texts of a posted form. AdminError if it is none."""
+    try:
+        return {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
+    except (ValueError, LookupError, ConnectionError) as error:  # no boundary, an unknown charset, nobody there
+        raise AdminError(f"the posted form cannot be read: {error}") from error

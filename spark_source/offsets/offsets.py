@@ -276,9 +276,13 @@ def _run_text(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 10
+
+
 def _parse_store(text: object) -> StoreKey:
     parts = text.split(":") if isinstance(text, str) else []
-    if len(parts) != 3 or not (parts[0].isdecimal() and parts[1] and parts[2].isdecimal()):
+    if len(parts) != 3 or not (_is_id(parts[0]) and parts[1] and _is_id(parts[2])):
         raise ConfigurationError(
             f"{text!r} is not a store; offsets are keyed by brokerId:topic:storeId, as in 1:clicks:0"
         )
@@ -288,7 +292,7 @@ def _parse_store(text: object) -> StoreKey:
 def _parse_run(store: StoreKey, text: object) -> tuple[int, int]:
     """Return the first and last partition id of a run, "3" or "0-3"."""
     first, dash, last = text.partition("-") if isinstance(text, str) else ("", "", "")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
+    if not _is_id(first) or (dash and not _is_id(last)):
         raise ConfigurationError(
             f'{text!r} in store {store} is not a run of partition ids; write "3", or "0-3" for 0 to 3'
         )

@@ -153,7 +153,7 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     """Return a parser of whole numbers from `low` to `high`."""
 
     def parse(value: str) -> int:
-        number = int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else None
+        number = int(value.strip()) if re.fullmatch(r"[+-]?\d{1,30}", value.strip()) else None
         if number is None or number < low or (high is not None and number > high):
             limits = f"from {low} on" if high is None else f"from {low} to {high}"
             raise ValueError(f"is {value!r}; write a whole number {limits}")

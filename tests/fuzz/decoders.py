@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC
+from typing import get_args
 
 from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets
@@ -16,7 +17,7 @@ from tests.tubeclient.web_answers import PARSERS
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.errors import ConfigurationError, CorruptMessage, ProtocolError, RemoteError, TubeError
 from tubeclient.flows.read_range import Pack
-from tubeclient.inlong import Limits, RecordDecoder
+from tubeclient.inlong import Limits, Payload, RecordDecoder
 from tubeclient.keys import PartitionKey
 from tubeclient.net.http import parse_answer
 from tubeclient.wire import strings
@@ -40,7 +41,7 @@ _NAMES = [option.name for option in OPTIONS]
 def frames(data: bytes) -> None:
     """The bytes of a connection, in pieces."""
     given = Input(data)
-    step = 1 + given.number()
+    step = max(1 + given.number(), len(data) // 200)
     decoder = FrameDecoder()
 
     def feed() -> None:
@@ -117,9 +118,9 @@ def inlong(data: bytes) -> None:
         json.dumps(attributes, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return  # a payload's attributes are decoded from UTF-8
-    for payload in ("inlong", "auto"):
+    for payload in get_args(Payload):
         size = 0
-        for columns in RecordDecoder(payload, limits=_LIMITS).decode([body], [attributes], [10]):  # type: ignore[arg-type]
+        for columns in RecordDecoder(payload, limits=_LIMITS).decode([body], [attributes], [10]):
             columns.attribute_maps()
             records = columns.records()
             size += columns.bodies.nbytes + columns.group_ids.nbytes

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Literal
 
+from spark_source.options.table import OPTIONS
 from tests.tubeclient.web_answers import ANSWERS, PARSERS
 from tubeclient.inlong import OwnRecord, RecordGroup, encode_bin_pack, encode_message_objs, encode_pack
 from tubeclient.wire.envelope import encode_error, encode_request, encode_response
@@ -29,7 +31,11 @@ __all__ = [
     "web_requests",
 ]
 
-_WHO = {"clientId": "c", "groupName": "g"}
+_COMPRESSIONS: tuple[Literal["none", "gzip", "snappy"], ...] = ("none", "gzip", "snappy")
+_MANY_DIGITS = b"9" * 5000
+"""Python refuses to read more than 4300."""
+
+_WHO: dict[str, object] = {"clientId": "c", "groupName": "g"}
 _JOIN = {**_WHO, "topicList": ["clicks"], "hostName": "h", "sourceCount": 1, "nodeId": 0}
 _PART = {**_WHO, "topicName": "clicks", "partitionId": 0}
 _CALLS: dict[Method, dict[str, object]] = {
@@ -102,6 +108,7 @@ def texts() -> Iterator[bytes]:
     yield b"clicks#1:3:2#4194304"
     yield b"1:host: #clicks:0"
     yield b"clicks#red,blue"
+    yield b"clicks#1:" + _MANY_DIGITS
 
 
 def inlong() -> Iterator[bytes]:
@@ -115,7 +122,7 @@ def inlong() -> Iterator[bytes]:
         yield b"{}\n" + encode_bin_pack(own, common, data_time_s=0, snappy=snappy)
         yield b"{}\n" + encode_bin_pack([b"one"], common, data_time_s=0, numbers=(1, 2), snappy=snappy)
     outer = {"version": "1", "inlongGroupId": "g", "inlongStreamId": "s"}
-    for number, compression in enumerate(("none", "gzip", "snappy")):
+    for number, compression in enumerate(_COMPRESSIONS):
         head = json.dumps({**outer, "compressType": str(number)}).encode()
         yield head + b"\n" + encode_message_objs(own, [1, 2], compression, "10.0.0.1")
     yield json.dumps({"version": "0", "inlongGroupId": "g", "msgTime": "5"}).encode() + b"\nbody"
@@ -135,6 +142,8 @@ def offsets() -> Iterator[bytes]:
     yield b'{"1:clicks:0": 1700000000000, "default": "2026-01-31T12:59:00Z"}'
     yield f'v1\n{{"batchWatermarkMs":0}}\n{query}'.encode()
     yield f"v2\n{{}}\n0:{query}".encode()
+    yield b'{"version":1,"1:clicks":{"' + _MANY_DIGITS + b'":28}}'
+    yield b'{"' + _MANY_DIGITS + b':clicks:0":{"0":28}}'
 
 
 def options() -> Iterator[bytes]:
@@ -143,6 +152,7 @@ def options() -> Iterator[bytes]:
     yield b"\n".join(bytes([number]) + text.encode() for number, text in enumerate(texts * 7))
     for text in texts:
         yield b"\x01" + text.encode() + b"\n\x20" + text.encode()
+    yield from (bytes([number]) + _MANY_DIGITS for number in range(len(OPTIONS)))
 
 
 def _requests() -> Iterator[bytes]:
@@ -200,6 +210,8 @@ def queries() -> Iterator[bytes]:
         "admin_rmv_offset&groupName=g&onlyMemory=true",
         "admin_snapshot_message&topicName=clicks&partitionId=0&msgCount=5",
     )
+    of_broker += (f"admin_query_broker_all_store_info&brokerId={_MANY_DIGITS.decode()}",)
+    of_master += (f"admin_query_broker_run_status&brokerId={_MANY_DIGITS.decode()}",)
     every = [f"method={query}&modifyUser=u&createUser=u&confModAuthToken=t" for query in of_master + of_broker]
     yield from (query.encode() for query in every)
     yield "\n".join(every).encode()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tubeclient.errors import (
+    ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
     NotAvailable,
@@ -41,6 +42,7 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.flows.holding import Holding, OpenFetch, PackOut
 from tubeclient.flows.master import GroupOrders
+from tubeclient.flows.pack_check import READINGS
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
 from tubeclient.flows.throttling import minute_of_day
@@ -255,7 +257,7 @@ class Fetching:
         silence = wall - holding.updated_ms > _LONG_SILENCE_MS
         holding.reached(start, response.maxOffset, wall_ms=wall, after_silence=silence)
         try:
-            taken = self._checked(holding, response.messages)
+            taken = self._checked(holding, start, response.messages)
         except CorruptMessage as error:
             holding.rest(now + _TROUBLE_MS)
             raise CorruptMessage(
@@ -264,6 +266,9 @@ class Fetching:
                 "in its store and nothing is filtered; connect the partition after it to go on without it"
                 f"{_OR_KEEP if self._plan.bad_messages == 'fail' else ''}"
             ) from error
+        except ContradictoryAnswers:
+            holding.rest(now + _TROUBLE_MS)
+            raise
         if taken is None:
             holding.rest(now + _TROUBLE_MS)
             return None
@@ -303,11 +308,11 @@ class Fetching:
         return delivery
 
     def _checked(
-        self, holding: Holding, wire: broker_pb2.MessageColumns
+        self, holding: Holding, start: int, wire: broker_pb2.MessageColumns
     ) -> tuple[Columns, Columns, Mapping[int, str] | None] | None:
         """The messages of a fetch; those of them with the wanted tags; and which of these are bad, if such are kept.
 
-        None if the pack must be read again: it may have been damaged on its way.
+        None if the pack must be read again: it may have been changed on its way.
         """
         bad: dict[int, str] = {}
         if self._plan.bad_messages == "fail":
@@ -318,6 +323,18 @@ class Fetching:
                 return None
             bad |= bad_attributes(messages)
             messages = as_they_came(messages, bad)
+        doubt = holding.check.doubt(start, messages.ids)
+        if doubt and holding.check.doubts < READINGS:
+            return None
+        if doubt:
+            holding.check.doubts = 0
+            raise ContradictoryAnswers(
+                f"partition {holding.key}, in the pack from offset {start} on: broker {holding.line.info} gave other "
+                f"messages in each of {READINGS} readings: {doubt}. Look for what changes answers "
+                "between here and that broker, such as a proxy, and restart the broker if its log shows faults. The "
+                "consumer reads the pack again",
+                partition=str(holding.key),
+            )
         kept, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)
         return messages, kept, bad if self._plan.bad_messages == "keep" else None
 

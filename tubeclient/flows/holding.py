@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tubeclient.flows.delivery import Position
 from tubeclient.flows.effects import Ticket
 from tubeclient.flows.message_pack import DamageCheck
+from tubeclient.flows.pack_check import PackCheck
 from tubeclient.flows.throttling import PartitionPace
 from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -125,6 +126,7 @@ class Holding:
     """Refused fetches in a row."""
     pace: PartitionPace = field(default_factory=PartitionPace)
     damage: DamageCheck = field(default_factory=DamageCheck)
+    check: PackCheck = field(default_factory=PackCheck)
 
     @property
     def position(self) -> Position:

@@ -9,6 +9,8 @@ Where packs end depends on what the broker holds at that moment, so the last pac
 offset. If every index entry of the pack is one of its messages, they can be counted. Else it registers at `end` and
 fetches the first message from there on, whose id says where to cut.
 
+A pack that no store can hold, or hardly one, is read again: see `PackCheck`.
+
 If damaged messages are kept, a pack with one is read twice, as one that was damaged on its way would be another message
 to the next reader.
 
@@ -19,7 +21,7 @@ cannot come late in between: see `Stay`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +29,7 @@ from tubeclient.counts import FetchResult, ReadCounts
 from tubeclient.errors import (
     ConfigurationError,
     ConnectError,
+    ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
     DeadlineExceeded,
@@ -40,6 +43,7 @@ from tubeclient.flows.authority import Authority
 from tubeclient.flows.corrupt_place import corrupt_message, counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import BadMessages, DamageCheck, MessagePack
+from tubeclient.flows.pack_check import READINGS, PackCheck
 from tubeclient.flows.patience import FaultHistory, Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.flows.stay import Stay
@@ -115,6 +119,8 @@ class RangeTask:
     """What to do with messages that do not match their checksums."""
     counts: ReadCounts = field(default_factory=ReadCounts)
     """What was read so far."""
+    alone: bool = False
+    """The partition has its store for itself, so each index entry is a message of it."""
 
     def __post_init__(self) -> None:
         if not self.reader_groups:
@@ -139,6 +145,14 @@ class _LookAgain(TubeError):
     retriable = True
 
 
+class _Contradiction(_LookAgain):
+    """Messages from `start` on, up to `end` at the most, contradict their offsets, or another reading of them."""
+
+    def __init__(self, start: int, end: int, what: str) -> None:
+        super().__init__(what)
+        self.start, self.end = start, end
+
+
 class _ReadAgain(Exception):
     """A message does not match its checksum, and may have been damaged on its way. `DamageCheck` says how often this
     comes."""
@@ -148,7 +162,8 @@ class RangeRead:
     """One reading of a range. The flow `run()` emits `Pack` and `LostRange`, in order and without gaps.
 
     The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises DataLoss for what
-    the broker no longer holds, DeadlineExceeded after the task's limits without progress, StatusError for a refusal.
+    the broker no longer holds, ContradictoryAnswers, DeadlineExceeded after the task's limits without progress,
+    StatusError for a refusal.
     """
 
     def __init__(self, task: RangeTask, rng: random.Random) -> None:
@@ -162,6 +177,7 @@ class RangeRead:
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
         self._damage = DamageCheck()
+        self._check = PackCheck(alone=task.alone and not task.filters)
         self._end = task.range.end  # lowered if the broker lost its tail and the reader may continue without it
 
     @property
@@ -172,7 +188,7 @@ class RangeRead:
     def run(self) -> Flow[None]:
         self._patience.progress((yield Now()))
         faults = FaultHistory()
-        attempt = 0
+        attempt = contradictions = 0
         while True:
             before = self.position
             try:
@@ -184,9 +200,16 @@ class RangeRead:
             except TubeError as error:
                 if not isinstance(error, _LookAgain):
                     self.task.counts.failed(self.task.range.partition.topic, error)
-                attempt = 0 if self.position > before else attempt + 1
+                if self.position > before:
+                    attempt = contradictions = 0
+                else:
+                    attempt += 1
                 if isinstance(error, CorruptMessage):
                     raise  # a ProtocolError is retriable, but here the same bytes would come again
+                if isinstance(error, _Contradiction):
+                    contradictions += 1
+                    if contradictions == READINGS:
+                        raise self._contradictory(error) from None
                 if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
                     raise
                 now_ms = yield Now()
@@ -208,7 +231,12 @@ class RangeRead:
                         address=self.task.broker.address,
                         condition="BROKER_UNREACHABLE",
                     ) from error
-                pause = _SECOND_LOOK_MS if isinstance(error, _LookAgain) else backoff_ms(attempt, self._rng.random())
+                if isinstance(error, _Contradiction):
+                    pause = float((contradictions - 1) * _SECOND_LOOK_MS)
+                elif isinstance(error, _LookAgain):
+                    pause = _SECOND_LOOK_MS
+                else:
+                    pause = backoff_ms(attempt, self._rng.random())
                 yield Sleep(pause)
         if self._end < self.task.range.end:
             yield from self._hand_on(LostRange(self.task.range.partition, self._end, self.task.range.end))
@@ -317,21 +345,35 @@ class RangeRead:
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
         """Hand on a pack that has no message of ours from its end to `bound`. True if the range is done."""
         end = self._end
-        if bound < _least_end(held.start, held.messages):
-            raise _LookAgain(f"the broker ends a pack from {held.start} on at {bound}, before its messages end")
+        count, room = len(held.messages.messageId), (bound - held.start) // INDEX_ENTRY_BYTES
+        if count > room:
+            raise _Contradiction(held.start, bound, f"{count} messages came where {max(room, 0)} can be")
         ours = None
         if bound > end and held.messages.messageId:
             if bound == _least_end(held.start, held.messages):  # each index entry up to there is one of these messages
                 ours = (end - held.start) // INDEX_ENTRY_BYTES
             else:
-                ours = yield from self._cut(held.messages.messageId, bound)
+                ours = yield from self._cut(held, bound)
         try:
             columns, damaged = self._checked(held.messages, ours)
         except CorruptMessage as error:
             place = yield from self._place_of(held, error.number, bound)
             raise corrupt_message(place, error) from error
+        doubt = self._check.doubt(held.start, columns.ids, lacking=room - count)
+        if doubt:
+            raise _Contradiction(held.start, bound, doubt)
         yield from self._hand_on(Pack(self.task.range.partition, held.start, min(bound, end), columns, damaged))
         return bound >= end
+
+    def _contradictory(self, found: _Contradiction) -> ContradictoryAnswers:
+        partition = self.task.range.partition
+        return ContradictoryAnswers(
+            f"partition {partition}, offsets [{found.start}, {found.end}): the answers of broker {self.task.broker} "
+            f"contradict each other in each of {READINGS} readings, at last: {found}. No message from offset "
+            f"{found.start} on was handed out. Look for what changes answers between here and that broker, such as a "
+            "proxy, and restart the broker if its log shows faults; then read again from there",
+            partition=str(partition),
+        )
 
     def _checked(
         self, messages: broker_pb2.MessageColumns, ours: int | None
@@ -351,11 +393,11 @@ class RangeRead:
         counted = counted_place(self.task.range.partition, held.start, bound, len(ids), number)
         return (yield from find_place(self._stay, ids, number, counted, self._reading))
 
-    def _cut(self, ids: Sequence[int], bound: int) -> Flow[int]:
-        """How many of the messages with these `ids` lie before `end`; their pack may go up to `bound`. See the module's
+    def _cut(self, held: _Held, bound: int) -> Flow[int]:
+        """How many of the pack's messages lie before `end`; the pack may go up to `bound`. See the module's
         docstring.
         """
-        end = self._end
+        end, ids = self._end, held.messages.messageId
         answer = yield from self._seek(end)
         if answer.currOffset != end:
             raise _LookAgain(f"the broker went to {answer.currOffset} instead of {end}")
@@ -375,7 +417,12 @@ class RangeRead:
                 return len(ids)
             if response.messages.messageId:
                 first_beyond = response.messages.messageId[0]
-                return list(ids).index(first_beyond) if first_beyond in ids else len(ids)
+                ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
+                before, behind = (end - held.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
+                if ours > before or len(ids) - ours > behind:
+                    what = f"{ours} messages came before offset {end} and {len(ids) - ours} from there on"
+                    raise _Contradiction(held.start, bound, f"{what}, where {before} and {behind} can be")
+                return ours
             if start <= seen or response.errCode == _NOT_FOUND:
                 yield from self._wait(response, self._empty_pause_ms(empty_polls))
                 empty_polls += 1

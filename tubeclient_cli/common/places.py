@@ -27,7 +27,7 @@ def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> Offset
     bare = text.strip()
     if bare.startswith("{") or bare.lower() in ("earliest", "latest"):
         return OffsetSpec.parse(text, where)
-    if bare.isascii() and bare.isdecimal():
+    if bare.isascii() and bare.isdecimal() and len(bare) < 20:
         return OffsetSpec(where, checked_offset(int(bare), where))
     timestamp_ms = moment_ms(text, where, zone)
     if timestamp_ms is None:

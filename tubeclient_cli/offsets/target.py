@@ -48,7 +48,7 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
     """Parse the value of --to. Raises ConfigurationError."""
     word, colon, rest = text.strip().partition(":")
     if colon and word == "batch":
-        if not (rest.isascii() and rest.isdecimal() and int(rest) > 0):
+        if not (rest.isascii() and rest.isdecimal() and len(rest) < 20 and int(rest) > 0):
             raise ConfigurationError(
                 f"{_TO} is {text!r}; write batch: and a commit's number (1 or higher); `history` lists them"
             )

@@ -1,0 +1,235 @@
+"""Brokers, or something on the way to them, that double messages, leave some out or mix them up: what is noticed, and
+that nothing is called wrong that Apache's brokers do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from embedded_tubemq.broker.answer_bytes import Pieces
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient import consuming
+from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
+from tests.tubeclient.test_read_range_limits import instead
+from tubeclient import ClientSettings, ContradictoryAnswers, OffsetRange, PartitionKey, RangeReader, fetch_view
+from tubeclient.flows.pack_check import PackCheck
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, partitions=2, seed=1)
+
+
+def rearranged(answer: Any, change: Callable[[list[Any]], None]) -> None:
+    messages = [broker_pb2.TransferedMessage.FromString(one.SerializeToString()) for one in answer.messages]
+    change(messages)
+    del answer.messages[:]
+    answer.messages.extend(messages)
+
+
+def doubled(answer: Any, _: int = 0) -> None:
+    if answer.messages:
+        rearranged(answer, lambda messages: messages.insert(3, messages[0]))
+
+
+def doubled_once(answer: Any, seen: int) -> None:
+    if seen == 1:
+        doubled(answer)
+
+
+def doubled_anywhere(answer: Any, seen: int) -> None:
+    """Another message each time."""
+    if answer.messages:
+        rearranged(answer, lambda messages: messages.insert(0, messages[seen]))
+
+
+def one_left_out_once(answer: Any, seen: int) -> None:
+    if seen == 1:
+        rearranged(answer, lambda messages: messages.pop(3))
+
+
+def one_left_out_anywhere(answer: Any, seen: int) -> None:
+    if answer.messages:
+        rearranged(answer, lambda messages: messages.pop(seen))
+
+
+def one_of_the_pack_before(answer: Any, seen: int) -> None:
+    """The second answer begins with the first message of all, and the message that should be there is gone."""
+    if seen == 1:
+        FIRST.append(answer.messages[0].SerializeToString())
+    if seen == 2:
+        rearranged(answer, lambda messages: messages.__setitem__(0, broker_pb2.TransferedMessage.FromString(FIRST[0])))
+
+
+FIRST: list[bytes] = []
+
+
+@pytest.mark.parametrize(
+    ("change", "partitions"),
+    [(doubled_once, 1), (doubled_once, 2), (one_left_out_once, 1), (one_of_the_pack_before, 2)],
+)
+def test_what_was_changed_once_is_read_again(
+    tmp_path: Path, change: Callable[[Any, int], None], partitions: int
+) -> None:
+    FIRST.clear()
+    bench = Bench(tmp_path, partitions, seed=1)
+    bench.append(400, 30_000)
+    instead(bench.broker, Method.GET_MESSAGES, change)
+    piece = bench.range(0, 0, 400)
+    emitted = bench.read(piece, alone=partitions == 1)
+    assert payloads(emitted) == bench.expected(piece)
+    assert_no_gaps(emitted, piece)
+
+
+@pytest.mark.parametrize(
+    ("change", "partitions", "reason"),
+    [
+        (doubled, 1, r"51 messages came where 50 can be"),
+        (doubled_anywhere, 2, r"a message came twice in a pack"),
+        (one_left_out_anywhere, 1, r"1 index entries came without a message"),
+    ],
+)
+def test_what_is_changed_each_time_is_an_error_that_names_the_place(
+    tmp_path: Path, change: Callable[[Any, int], None], partitions: int, reason: str
+) -> None:
+    bench = Bench(tmp_path, partitions, seed=1)
+    bench.append(50)
+    instead(bench.broker, Method.GET_MESSAGES, change)
+    before = bench.simulation.now_ms
+    with pytest.raises(ContradictoryAnswers, match=reason) as caught:
+        bench.read(bench.range(0, 0, 50), alone=partitions == 1)
+    text = str(caught.value)
+    assert "partition 1:clicks:0, offsets [0, 1400): the answers of broker 1:127.0.0.1:8123" in text
+    assert "restart the broker" in text
+    assert caught.value.partition == "1:clicks:0"
+    assert bench.simulation.now_ms - before < 10_000  # not the retry limit
+
+
+def test_messages_that_do_not_fit_on_their_side_of_the_end_are_an_error(tmp_path: Path) -> None:
+    """Where a pack goes past the range, the first message behind its end has a place in the pack: here too late."""
+    bench = Bench(tmp_path, partitions=2, seed=1)
+    bench.append(60)
+    last = [one for one in bench.store.records(0, 60 * 28) if one.partition_id == 0][-1]
+
+    def last_first(answer: Any, _: int) -> None:
+        if answer.messages and answer.currOffset:
+            rearranged(answer, lambda messages: messages.sort(key=lambda one: one.messageId != last.message_id))
+
+    instead(bench.broker, Method.GET_MESSAGES, last_first)
+    with pytest.raises(ContradictoryAnswers, match=r"30 messages came before offset 112 and 1 from there on, where 4"):
+        bench.read(bench.range(0, 0, 4))
+
+
+def test_index_entries_without_a_message_are_read_twice_and_no_error(tmp_path: Path) -> None:
+    """A broker skips records that it finds damaged on its disk, and those that expired."""
+    bench = Bench(tmp_path, partitions=1, seed=1)
+    bench.append(50)
+    bench.store.expire_data(20 * 28)
+    piece = bench.range(0, 0, 50)
+    emitted = bench.read(piece, alone=True)
+    assert payloads(emitted) == bench.expected(piece)
+    assert_no_gaps(emitted, piece)
+    assert bench.simulation.calls.count(Method.PARTITION_REGISTER) == 3  # two readings, and the partition's release
+
+
+def test_so_are_two_messages_to_which_the_broker_gave_one_id(bench: Bench) -> None:
+    bench.append(50)
+    own = [one.message_id for one in bench.store.records(0, 50 * 28) if one.partition_id == 0]
+
+    def same_id(answer: Any, _: int) -> None:
+        for one in answer.messages:
+            if one.messageId == own[7]:
+                one.messageId = own[2]
+
+    instead(bench.broker, Method.GET_MESSAGES, same_id)
+    piece = bench.range(0, 0, 50)
+    assert payloads(bench.read(piece)) == bench.expected(piece)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_doubted_for_ever_while_messages_arrive(tmp_path: Path, seed: int) -> None:
+    """Packs then end elsewhere each time they are read."""
+    bench = Bench(tmp_path, partitions=1, seed=seed)
+    bench.append(50)
+    bench.store.expire_data(7 * 28)
+    bench.broker.faults.half_packs = True
+    chance = random.Random(seed)
+
+    def more(_: Any, seen: int) -> None:
+        bench.append(chance.randrange(20))
+
+    instead(bench.broker, Method.GET_MESSAGES, more)
+    piece = bench.range(0, 0, 50)
+    emitted = bench.read(piece, alone=True)
+    assert payloads(emitted) == bench.expected(piece)
+
+
+def test_a_pack_that_comes_again_is_not_doubted_for_the_one_before() -> None:
+    check = PackCheck()
+    assert not check.doubt(0, [1, 2])
+    assert not check.doubt(0, [1, 2, 3])  # it was not confirmed
+    assert check.doubt(84, [3, 4])
+    assert not check.doubt(84, [3, 4])
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> consuming.Bench:
+    bench = consuming.Bench(tmp_path)
+    bench.send(60)
+    return bench
+
+
+@pytest.mark.parametrize("bad_messages", ["fail", "keep"])
+def test_a_consumer_reads_again_too(group: consuming.Bench, bad_messages: str) -> None:
+    client, key = group.client(bad_messages=bad_messages), group.key()
+    instead(group.brokers[1], Method.GET_MESSAGES, doubled_once)
+    client.connect(key)
+    assert client.drain() == group.of(key)
+
+
+def test_a_consumer_says_that_a_pack_comes_differently_each_time(group: consuming.Bench) -> None:
+    client, key = group.client(), group.key()
+    instead(group.brokers[1], Method.GET_MESSAGES, doubled_anywhere)
+    client.connect(key)
+    with pytest.raises(ContradictoryAnswers, match=rf"partition {key}, in the pack from offset 0 on"):
+        client.poll(timeout_ms=10_000)
+
+
+@pytest.mark.parametrize("change", [doubled, doubled_anywhere, one_left_out_anywhere])
+def test_so_over_sockets(cluster: EmbeddedTubeMQ, settings: ClientSettings, change: Callable[[Any, int], None]) -> None:
+    cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(40)], broker_id=1)
+    cluster.inspect(lambda broker: _lie(broker, change), broker_id=1)
+    info = fetch_view(settings, ["single"], ("g-r0",)).brokers[1]
+    whole = OffsetRange(PartitionKey(1, "single", 0), 0, 40 * 28)
+    with (
+        RangeReader(settings, ("g-r0",), store_sizes={(1, "single"): 1}) as reader,
+        pytest.raises(ContradictoryAnswers, match=r"partition 1:single:0, offsets \[0, 1120\)"),
+    ):
+        list(reader.read(info, whole))
+
+
+def _lie(broker: Broker, change: Callable[[Any, int], None]) -> None:
+    """Change all its answers to fetches."""
+    serve, seen = broker.serve, 0
+
+    def lying(method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
+        nonlocal seen
+        answer = serve(method, request, now_ms, peer)
+        if not isinstance(answer, Pieces):
+            return answer
+        seen += 1
+        message = broker_pb2.GetMessageResponseB2C.FromString(answer.joined())
+        change(message, seen)
+        return message
+
+    broker.serve = lying  # type: ignore[method-assign]
