@@ -44,7 +44,7 @@ def names_this_process(text: str) -> bool:
 
     Process numbers come again, above all in containers, so ids that are older than this process do not count.
     """
-    made = re.findall(rf"_{re.escape(_this_process())}-(\d{1, 20})-", text)
+    made = re.findall(rf"_{re.escape(_this_process())}-(\d{{1,20}})-", text)
     return any(int(at_ns) >= _STARTED_NS for at_ns in made)
 
 

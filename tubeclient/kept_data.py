@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 
@@ -16,6 +17,8 @@ from tubeclient.settings import ClientSettings
 
 __all__ = ["KeptData"]
 
+_log = logging.getLogger(__name__)
+
 
 class _Doubt:
     """Ranges of one store that were read and had fewer messages than index entries."""
@@ -24,6 +27,8 @@ class _Doubt:
         self.broker = broker
         self.froms: dict[OffsetRange, int] = {}
         self.with_messages: set[PartitionKey] = set()
+        self.lacking: dict[OffsetRange, int] = {}
+        """Index entries without a message, of ranges that were read without a filter."""
 
 
 class KeptData:
@@ -47,7 +52,7 @@ class KeptData:
         self._doubts: dict[StoreKey, _Doubt] = {}
         self._sizes: dict[tuple[int, str], int] = {}
 
-    def note(self, broker: BrokerInfo, of: OffsetRange, pack: Pack) -> None:
+    def note(self, broker: BrokerInfo, of: OffsetRange, pack: Pack, *, filtered: bool = False) -> None:
         """Record a `pack` of this range."""
         missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - len(pack)
         doubt = self._doubts.get(pack.partition.store)
@@ -55,6 +60,8 @@ class KeptData:
             if doubt is None:
                 doubt = self._doubts[pack.partition.store] = _Doubt(broker)
             doubt.froms.setdefault(of, pack.start)
+            if not filtered:
+                doubt.lacking[of] = doubt.lacking.get(of, 0) + missing
         if doubt is not None and len(pack):
             doubt.with_messages.add(pack.partition)
 
@@ -62,6 +69,7 @@ class KeptData:
         """The parts of the noted ranges that have expired, perhaps after they were read. Forgets the ranges.
 
         `store_sizes` says how many partitions the stores of a broker's topic have; the master is asked for others.
+        In a store of one partition all messages are its own, so those that are missing and have not expired are logged.
         """
         doubts, self._doubts = self._doubts, {}
         lost = []
@@ -71,7 +79,18 @@ class KeptData:
             first = self._first(runner, store, doubt, size)
             # The sizes may be old, so a partition may have come since. That one is not what expired.
             if first > start_of_doubt and (now := self._asked_size(place)) > size:
-                first = self._first(runner, store, doubt, now)
+                size, first = now, self._first(runner, store, doubt, now)
+            for of, count in sorted(doubt.lacking.items() if size == 1 else ()):
+                if doubt.froms[of] >= first:
+                    _log.warning(
+                        "partition %s, offsets [%d, %d): the broker left out %d index entries, although their data has"
+                        " not expired. It skips messages that are damaged on its disk; or the topic had more partitions"
+                        " before",
+                        of.partition,
+                        doubt.froms[of],
+                        of.end,
+                        count,
+                    )
             lost += [
                 LostRange(of.partition, start, min(first, of.end), within_packs=True)
                 for of, start in sorted(doubt.froms.items())

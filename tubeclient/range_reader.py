@@ -160,7 +160,8 @@ class RangeReader(ProcessBound):
                 else:
                     topic, payloads = step.partition.topic, step.columns.payloads
                     self._counts.delivered(topic, len(step), sum(map(len, payloads)), len(step.damaged or ()))
-                    self._kept.note(wanted[number].broker, wanted[number].range, step)
+                    filtered = bool(wanted[number].filters)
+                    self._kept.note(wanted[number].broker, wanted[number].range, step, filtered=filtered)
                     if step.damaged and number not in told:
                         told.add(number)
                         _tell_damaged(step, step.damaged)

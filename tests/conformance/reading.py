@@ -20,7 +20,8 @@ def ends(settings: ClientSettings, view: ClusterView) -> dict[StoreKey, int]:
 
 def read(tube: Cluster, view: ClusterView, piece: OffsetRange) -> list[tuple[int, bytes, str]]:
     """(message id, body, attribute text) of a range."""
-    with RangeReader(tube.settings, GROUPS, visit_token=tube.visit_token()) as reader:
+    sizes = {(one.broker_id, one.topic): one.partitions_per_store for one in view.layouts}
+    with RangeReader(tube.settings, GROUPS, visit_token=tube.visit_token(), store_sizes=sizes) as reader:
         return [
             (number, *decode_payload(payload, flag))
             for pack in reader.read(view.broker_of(piece.partition), piece)

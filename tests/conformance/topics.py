@@ -27,6 +27,7 @@ TOPICS: Final = (
     TopicSpec("ranges_shared", num_partitions=3, num_stores=1),
     # One partition per index: the case in which every offset is a message's own.
     TopicSpec("ranges_late", num_partitions=1, num_stores=1),
+    TopicSpec("ranges_cut", num_partitions=1, num_stores=1),
     TopicSpec("ranges_single", num_partitions=1, num_stores=2),
     TopicSpec("grown", num_partitions=1, num_stores=1),
     TopicSpec("members", num_partitions=2, num_stores=2),

@@ -6,6 +6,7 @@ import json
 from datetime import UTC
 from typing import get_args
 
+from embedded_tubemq.common.catalogue import TopicConfig
 from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import parse_timestamps
@@ -17,6 +18,7 @@ from tests.tubeclient.web_answers import PARSERS
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.errors import ConfigurationError, CorruptMessage, ProtocolError, RemoteError, TubeError
 from tubeclient.flows.read_range import Pack
+from tubeclient.identity import maker_of, new_client_id
 from tubeclient.inlong import Limits, Payload, RecordDecoder
 from tubeclient.keys import PartitionKey
 from tubeclient.net.http import parse_answer
@@ -28,11 +30,15 @@ from tubeclient.wire.messages import bad_attributes, bodies_of, checked_columns,
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
+from tubeclient_cli.common.places import parse_place
 from tubeclient_cli.ingest.checkpoint import parse_offset_log
+from tubeclient_cli.offsets.target import parse_target
 
 __all__ = ["DECODERS"]
 
 _KEY = PartitionKey(1, "clicks", 0)
+_OWN_ID = "-".join(new_client_id("g", "one").split("-")[:2]) + "-"
+"""How the client ids of this process begin."""
 _METHODS = list(Method)
 _LIMITS = Limits(max_bytes=1 << 20, max_records=10_000, max_repeated_bytes=1 << 20)
 _NAMES = [option.name for option in OPTIONS]
@@ -93,6 +99,8 @@ def texts(data: bytes) -> None:
     text = data.decode(errors="replace")
     allowed(lambda: strings.parse_broker(text), ProtocolError)
     allowed(lambda: strings.parse_subscription(text), ProtocolError)
+    allowed(lambda: TopicConfig.parse(text), ConfigurationError)
+    maker_of(text.replace("%", _OWN_ID), "g")
     lists = text.split("\n")
     for parse in (strings.parse_filters, strings.parse_report):
         allowed(lambda parse=parse: parse(lists), ProtocolError)  # type: ignore[misc]
@@ -153,6 +161,8 @@ def offsets(data: bytes) -> None:
     allowed(lambda: OffsetSpec.parse(text, "startingOffsets"), ConfigurationError)
     allowed(lambda: parse_timestamps(text, "startingOffsetsByTimestamp"), ConfigurationError)
     allowed(lambda: parse_offset_log(text), ConfigurationError)
+    allowed(lambda: parse_place(text, "--from", UTC), ConfigurationError)
+    allowed(lambda: parse_target(text), ConfigurationError)
 
 
 def options(data: bytes) -> None:

@@ -109,6 +109,8 @@ def texts() -> Iterator[bytes]:
     yield b"1:host: #clicks:0"
     yield b"clicks#red,blue"
     yield b"clicks#1:" + _MANY_DIGITS
+    yield b"clicks:2:" + _MANY_DIGITS
+    yield b"%" + _MANY_DIGITS + b"-1"
 
 
 def inlong() -> Iterator[bytes]:
@@ -142,7 +144,10 @@ def offsets() -> Iterator[bytes]:
     yield b'{"1:clicks:0": 1700000000000, "default": "2026-01-31T12:59:00Z"}'
     yield f'v1\n{{"batchWatermarkMs":0}}\n{query}'.encode()
     yield f"v2\n{{}}\n0:{query}".encode()
-    yield b'{"version":1,"1:clicks":{"' + _MANY_DIGITS + b'":28}}'
+    yield b"2026-11-21T10:31Z"
+    yield b"batch:7"
+    yield from (word + _MANY_DIGITS for word in (b"", b"batch:", b"time:"))
+    yield b'{"version":1,"1:clicks:0":{"' + _MANY_DIGITS + b'":28}}'
     yield b'{"' + _MANY_DIGITS + b':clicks:0":{"0":28}}'
 
 
@@ -210,9 +215,10 @@ def queries() -> Iterator[bytes]:
         "admin_rmv_offset&groupName=g&onlyMemory=true",
         "admin_snapshot_message&topicName=clicks&partitionId=0&msgCount=5",
     )
-    of_broker += (f"admin_query_broker_all_store_info&brokerId={_MANY_DIGITS.decode()}",)
-    of_master += (f"admin_query_broker_run_status&brokerId={_MANY_DIGITS.decode()}",)
-    every = [f"method={query}&modifyUser=u&createUser=u&confModAuthToken=t" for query in of_master + of_broker]
+    too_long = [f"{query}&brokerId={_MANY_DIGITS.decode()}" for query in (of_master[0], of_broker[0])]
+    every = [
+        f"method={query}&modifyUser=u&createUser=u&confModAuthToken=t" for query in [*of_master, *of_broker, *too_long]
+    ]
     yield from (query.encode() for query in every)
     yield "\n".join(every).encode()
 

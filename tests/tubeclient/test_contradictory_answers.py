@@ -218,6 +218,42 @@ def test_so_over_sockets(cluster: EmbeddedTubeMQ, settings: ClientSettings, chan
         list(reader.read(info, whole))
 
 
+def test_what_is_left_out_the_same_way_each_time_is_logged(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An honest broker does so with messages that are damaged on its disk. No error: it can go on for ever."""
+    sent = cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(40)])
+    left_out = sent[7].message_id
+
+    def one_left_out(answer: Any, _: int) -> None:
+        for number in [number for number, one in enumerate(answer.messages) if one.messageId == left_out]:
+            del answer.messages[number]
+
+    cluster.inspect(lambda broker: _lie(broker, one_left_out), broker_id=1)
+    info = fetch_view(settings, ["single"], ("g-r0",)).brokers[1]
+    whole = OffsetRange(PartitionKey(1, "single", 0), 0, 40 * 28)
+    with RangeReader(settings, ("g-r0",), store_sizes={(1, "single"): 1}) as reader:
+        (pack,) = reader.read(info, whole)
+        assert len(pack) == 39
+        assert "partition 1:single:0, offsets [0, 1120): the broker left out 1 index entries" in caplog.text
+        caplog.clear()
+        list(reader.read(info, whole, frozenset({"red"})))
+    assert "left out" not in caplog.text
+
+
+def test_what_has_expired_is_not_called_left_out(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(40)])
+    cluster.inspect(lambda broker: broker.stores.get("single", 0).expire_data(20 * 28), broker_id=1)
+    info = fetch_view(settings, ["single"], ("g-r0",)).brokers[1]
+    whole = OffsetRange(PartitionKey(1, "single", 0), 0, 40 * 28)
+    with RangeReader(settings, ("g-r0",), fail_on_data_loss=False, store_sizes={(1, "single"): 1}) as reader:
+        assert sum(map(len, reader.read(info, whole))) == 20
+        assert [lost.max_messages for lost in reader.losses] == [20]
+    assert "left out" not in caplog.text
+
+
 def _lie(broker: Broker, change: Callable[[Any, int], None]) -> None:
     """Change all its answers to fetches."""
     serve, seen = broker.serve, 0

@@ -59,7 +59,7 @@ def test_a_client_that_goes_away_within_its_form_is_no_failure(caplog: pytest.Lo
         head = (
             "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 99\r\n\r\n"
         )
-        writer.write(head.encode() + b"--x\r\n")
+        writer.write(head.encode() + b"Content-Length: 99\r\n\r\n--x\r\n")
         await writer.drain()
         await asyncio.sleep(0.05)
         writer.close()
