@@ -38,7 +38,7 @@ def sample(kind: type[TubeError]) -> TubeError:
         return kind("org.example.SomeException", "it broke", address="10.0.0.1:8123")
     if issubclass(kind, errors.PartitionUnavailable):
         return kind("closed", code=423, context="sending", partition="1:clicks:0")
-    if issubclass(kind, errors.NoMessageTime):
+    if issubclass(kind, errors.NoMessageTime | errors.ContradictoryAnswers):
         return kind("without a time", partition="1:clicks:0")
     if issubclass(kind, errors.StalePack):
         return kind(partition="1:clicks:0")
