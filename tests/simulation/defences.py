@@ -284,7 +284,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        9,
+        15,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
