@@ -377,6 +377,7 @@ LAYERS = {
 FOLDERS = {
     "spark_source": {
         "boundary": set(),
+        "java_parent": set(),
         "sent": {"boundary"},
         "engine": set(),
         "spark_log": set(),
@@ -388,7 +389,18 @@ FOLDERS = {
         "progress": {"offsets", "options", "cluster", "plan"},
         "read": {"options", "plan"},
         "write": {"boundary", "sent", "engine", "options"},
-        "stream": {"boundary", "sent", "engine", "offsets", "options", "cluster", "plan", "progress", "read"},
+        "stream": {
+            "boundary",
+            "java_parent",
+            "sent",
+            "engine",
+            "offsets",
+            "options",
+            "cluster",
+            "plan",
+            "progress",
+            "read",
+        },
         "source": {"boundary", "sent", "engine", "options", "read", "write", "stream"},
     },
     "embedded_tubemq": {

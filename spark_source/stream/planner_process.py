@@ -15,10 +15,12 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
 from spark_source.boundary import main_module
+from spark_source.java_parent import java_parent
 
 __all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "let_end_in_peace", "set_up_planner_process"]
 
@@ -45,8 +47,9 @@ def set_up_planner_process() -> bool:
     if main_module() != PLANNER_MODULE or threading.current_thread() is not threading.main_thread():
         return False
     signal.signal(signal.SIGTERM, _leave)
-    # Spark's driver starts this process itself, so a driver that dies leaves it to another parent.
-    threading.Thread(target=_follow, args=(os.getppid(),), name="tubeclient-driver-watch", daemon=True).start()
+    driver_runs = java_parent()
+    if driver_runs is not None:
+        threading.Thread(target=_follow, args=(driver_runs,), name="tubeclient-driver-watch", daemon=True).start()
     collect_seldom()
     if not logging.getLogger().handlers:
         _show_log(os.environ.get(LOG_LEVEL_VARIABLE, "INFO"))
@@ -86,9 +89,9 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _follow(driver: int) -> None:
+def _follow(driver_runs: Callable[[], bool]) -> None:
     """End this process after its driver, whatever it is waiting for."""
-    while os.getppid() == driver:
+    while driver_runs():
         time.sleep(_LOOK_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_END_SECONDS)

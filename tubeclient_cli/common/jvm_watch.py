@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
+from spark_source.java_parent import java_parent
 from spark_source.session import is_submitted
 
 __all__ = ["end_after_jvm"]
@@ -37,17 +37,9 @@ def _jvm() -> Callable[[], bool] | None:
     from pyspark import SparkContext
 
     if is_submitted():
-        parent = os.getppid()
-        return (lambda: os.getppid() == parent) if _is_java(parent) else None
+        return java_parent()
     process = getattr(SparkContext._gateway, "proc", None)
     return None if process is None else lambda: process.poll() is None
-
-
-def _is_java(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/comm").read_text().strip() == "java"
-    except OSError:
-        return False
 
 
 def _follow(is_there: Callable[[], bool]) -> None:

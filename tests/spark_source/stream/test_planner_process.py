@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,9 +31,11 @@ finally:
     (told / "released").touch()
 """
 
+# Stands for Spark's JVM: a process of a name.
 DRIVER = """
 import subprocess, sys
-subprocess.run([sys.executable, "-c", *sys.argv[1:]])
+open("/proc/self/comm", "w").write(sys.argv[1])
+subprocess.run([sys.executable, "-c", *sys.argv[2:]])
 """
 
 
@@ -53,17 +57,31 @@ def test_a_planner_in_a_call_ends_after_its_driver(
     tmp_path: Path, end_seconds: float, release_seconds: float, released: bool
 ) -> None:
     arguments = [PLANNER, str(tmp_path), str(end_seconds), str(release_seconds)]
-    with subprocess.Popen([sys.executable, "-c", DRIVER, *arguments]) as driver:
-        try:
-            wait_for(lambda: (tmp_path / "planner").exists() and (tmp_path / "planner").read_text(), "the planner")
-            planner = int((tmp_path / "planner").read_text())
-            assert is_there(planner)
-            assert not (tmp_path / "releasing").exists()
-        finally:
-            driver.send_signal(signal.SIGKILL)
+    planner = left_by("java", arguments)
     wait_for(lambda: not is_there(planner), "the planner's end", seconds=20)
     assert (tmp_path / "releasing").exists()
     assert (tmp_path / "released").exists() == released
+
+
+def test_a_launcher_that_is_no_jvm_may_end(tmp_path: Path) -> None:
+    planner = left_by("launcher", [PLANNER, str(tmp_path), "0.5", "0"])
+    try:
+        time.sleep(2)  # a hundred looks
+        assert is_there(planner)
+        assert not (tmp_path / "releasing").exists()
+    finally:
+        os.kill(planner, signal.SIGKILL)
+
+
+def left_by(name: str, arguments: list[str]) -> int:
+    """The process id of a planner that is in a call, and whose parent of this name was killed."""
+    told = Path(arguments[1]) / "planner"
+    with subprocess.Popen([sys.executable, "-c", DRIVER, name, *arguments]) as driver:
+        try:
+            wait_for(lambda: told.exists() and told.read_text(), "the planner")
+        finally:
+            driver.send_signal(signal.SIGKILL)
+    return int(told.read_text())
 
 
 def test_a_planner_that_releases_its_group_is_not_interrupted() -> None:
