@@ -7,6 +7,7 @@ call's own checks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,8 @@ from tubeclient.wire.proto import broker_pb2
 from tubeclient.wire.strings import encode_subscription, parse_subscription
 
 __all__ = ["Broker", "BrokerSettings"]
+
+_LOG = logging.getLogger(__name__)
 
 OP_REGISTER = 31
 OP_UNREGISTER = 32
@@ -137,7 +140,11 @@ class Broker:
         message = NewMessage(
             request.partitionId, payload, request.flag, java_string_hash(tag) if tag else -1, request.sentAddr
         )
-        appended = self.stores.of_partition(topic.name, request.partitionId).append(message, now_ms)
+        try:
+            appended = self.stores.of_partition(topic.name, request.partitionId).append(message, now_ms)
+        except OSError as error:  # as Apache's broker answers (source: BrokerServiceServer.sendMessageP2B)
+            _LOG.error("a message to %s could not be written: %s", topic.name, error)
+            raise Refusal(Code.INTERNAL_SERVER_ERROR, f"Put message failed: {error}") from error
         return broker_pb2.SendMessageResponseB2P(
             success=True,
             errCode=Code.SUCCESS,

@@ -1,6 +1,7 @@
 """Makes a store's two files consistent after the process died during a write.
 
-A record without an index entry is indexed again. Incomplete data after that is cut off. Neither was acknowledged.
+A record without an index entry is indexed again. Incomplete data after that is cut off. Neither was acknowledged,
+unless the disk damaged the last records.
 """
 
 from __future__ import annotations

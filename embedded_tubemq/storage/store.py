@@ -208,8 +208,13 @@ class Store:
         return int(entries["position"][0]) if len(entries) else self.data_max
 
     def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
-        _write_fully(self._data_fd, b"".join(data))
-        _write_fully(self._index_fd, b"".join(index))
+        try:
+            _write_fully(self._data_fd, b"".join(data))
+            _write_fully(self._index_fd, b"".join(index))
+        except OSError:  # a full disk takes a part; the next messages must not come after it
+            os.ftruncate(self._index_fd, self.max_offset)
+            os.ftruncate(self._data_fd, self.data_max)
+            raise
         self.max_offset, self.data_max = offset, position
 
     def _mapped(self, end: int) -> mmap.mmap:

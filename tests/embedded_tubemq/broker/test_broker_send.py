@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from embedded_tubemq.common.catalogue import TopicConfig
@@ -42,3 +45,21 @@ def test_the_tag_is_stored_as_javas_hash_of_the_trimmed_text(broker: FakeBroker)
     broker.send(b"m")
     entries = broker.stores.get("flights", 0).entries(0, 56)
     assert entries["tag_hash"].tolist() == [java_string_hash("späti"), -1]
+
+
+def test_a_message_that_a_full_disk_does_not_take_is_a_500(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients try that again; and the next message has the offset."""
+    broker.send(b"m")
+
+    def full(_fd: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        answer = broker.send(b"m")
+    assert (answer.success, answer.errCode) == (False, Code.INTERNAL_SERVER_ERROR)
+    assert answer.errMsg == "Put message failed: [Errno 28] No space left on device"
+    assert "a message to flights could not be written" in caplog.text
+    assert broker.send(b"m").appendOffset == 28

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shutil
@@ -215,3 +216,32 @@ def test_any_pair_of_cuts_leaves_whole_messages_and_the_right_ones(
     assert payloads(store) == EXPECTED[: sum(end <= data_bytes for end in ends)]
     store.close()
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("full", ["data", "index"])
+def test_a_write_that_a_full_disk_cuts_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """The process lives on, and takes messages again when there is room."""
+    store = Store(folder, START_MS)
+    sizes = [(folder / name).stat().st_size for name in ("data", "index")]
+    fd, write, room = {"data": store._data_fd, "index": store._index_fd}[full], os.write, [10]
+
+    def cut(to: int, data: bytes | memoryview) -> int:
+        if to != fd:
+            return write(to, data)
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(to, data[: room.pop()])
+
+    monkeypatch.setattr(os, "write", cut)
+    with pytest.raises(OSError, match="No space left"):
+        store.append_all([NewMessage(0, b"lost"), NewMessage(1, b"lost too")], START_MS)
+    monkeypatch.undo()
+    assert [(folder / name).stat().st_size for name in ("data", "index")] == sizes
+    assert store.append(NewMessage(0, b"next"), START_MS).index_offset == 10 * UNIT
+    assert payloads(store) == [*EXPECTED, b"next"]
+    store.close()
+    again = Store(folder, START_MS)
+    assert payloads(again) == [*EXPECTED, b"next"]
+    again.close()
