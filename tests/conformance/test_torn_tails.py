@@ -30,7 +30,7 @@ WRITERS = 3
 KILLS = int(os.environ.get("TORN_TAILS_KILLS", "4"))
 """Fifty take some two minutes."""
 
-GROUPS = ["torn-r0"]
+GROUPS = ("torn-r0",)
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(60 + 20 * KILLS)]
 

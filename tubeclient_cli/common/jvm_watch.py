@@ -6,6 +6,7 @@ another process: Java's half-started one (jspawnhelper) lives on and keeps their
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -21,6 +22,7 @@ __all__ = ["end_after_jvm"]
 _LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
 """How long the command may take to say by itself what failed, and to end."""
+_TELL_SECONDS = 1.0
 _FAILED: Final = 1
 
 
@@ -46,5 +48,17 @@ def _follow(is_there: Callable[[], bool]) -> None:
     while is_there():
         time.sleep(_LOOK_SECONDS)
     time.sleep(_END_SECONDS)
-    print("Spark's JVM has died, and a call into it never ended. Start the command again.", file=sys.stderr, flush=True)
+    # Nobody may read standard error, and it may be full.
+    telling = threading.Thread(target=_tell, daemon=True)
+    telling.start()
+    telling.join(_TELL_SECONDS)
     os._exit(_FAILED)  # the main thread cannot be interrupted in that call
+
+
+def _tell() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        print(
+            "Spark's JVM has died, and a call into it never ended. Start the command again.",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_for
 
 HANGS = """
 import signal, sys, time
@@ -58,3 +63,37 @@ def test_under_spark_submit_it_ends_after_its_parent(parent: str, seconds: str, 
         [sys.executable, "-c", SUBMITTED, parent, seconds], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stderr == told
+
+
+@pytest.mark.parametrize("stderr", ["full", "nobody reads", "nobody is there"])
+def test_a_command_ends_even_if_it_cannot_say_why(stderr: str, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    if stderr == "full":
+        os.close(writing)
+        writing = os.open("/dev/full", os.O_WRONLY)
+    elif stderr == "nobody reads":
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writing, bytes(4096))
+        os.set_blocking(writing, True)
+    else:
+        os.close(reading)
+    command = [sys.executable, "-c", SUBMITTED, "java", "90"]
+    with (tmp_path / "out").open("w+b") as output:
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        subprocess.run(command, stdout=output, stderr=writing, env=environment, timeout=60, check=False)
+    os.close(writing)
+    wait_for(lambda: not commands_of(tmp_path), "the command's end", seconds=20)
+    if stderr != "nobody is there":
+        os.close(reading)
+
+
+def commands_of(folder: Path) -> list[str]:
+    """The processes that were started with this folder as their temporary one."""
+    found = []
+    for one in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if one.name.isdigit() and f"TMPDIR={folder}".encode() in (one / "environ").read_bytes().split(b"\0"):
+                found.append(one.name)
+    return found
