@@ -19,6 +19,7 @@ from spark_source.session import is_submitted
 
 __all__ = ["end_after_jvm"]
 
+_NAME: Final = "spark-jvm-watch"
 _LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
 """How long the command may take to say by itself what failed, and to end."""
@@ -27,11 +28,14 @@ _FAILED: Final = 1
 
 
 def end_after_jvm() -> None:
-    """From now on, end this process some seconds after Spark's JVM, if it does not end by itself. Call it while Spark
-    runs. Does nothing where the JVM is neither this process's child nor, under spark-submit, its parent."""
+    """From now on, end this process some seconds after Spark's JVM, if it does not end by itself.
+
+    Call it while Spark runs, as often as you like: a process has one JVM. Does nothing where that is neither this
+    process's child nor, under spark-submit, its parent.
+    """
     is_there = _jvm()
-    if is_there is not None:
-        threading.Thread(target=_follow, args=(is_there,), name="tubeclient-jvm-watch", daemon=True).start()
+    if is_there is not None and not any(thread.name == _NAME for thread in threading.enumerate()):
+        threading.Thread(target=_follow, args=(is_there,), name=_NAME, daemon=True).start()
 
 
 def _jvm() -> Callable[[], bool] | None:

@@ -28,10 +28,12 @@ time.sleep(90)  # a call that never ends
 SUBMITTED = """
 import os, subprocess, sys
 code = '''
-import sys, time
+import sys, threading, time
 from tubeclient_cli.common import jvm_watch
 jvm_watch._LOOK_SECONDS, jvm_watch._END_SECONDS = 0.05, 0.5
 jvm_watch.end_after_jvm()
+jvm_watch.end_after_jvm()
+assert threading.active_count() <= 2
 print("up", flush=True)
 time.sleep(float(sys.argv[1]))
 print("ended by itself", file=sys.stderr)
