@@ -48,7 +48,7 @@ os._exit(0)
 
 @pytest.mark.spark
 def test_a_command_does_not_wait_for_a_jvm_that_was_killed() -> None:
-    done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=80, check=False)
+    done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (1, "up\n"), done.stderr
     assert "Spark's JVM has died, and a call into it never ended. Start the command again." in done.stderr
 
