@@ -44,6 +44,11 @@ _BLANKS = " \t\n\r\f\v"
 """What int() passes over; strip() also takes separators such as U+001E away, which int() refuses."""
 
 
+def is_plain_number(text: str) -> bool:
+    """Whether `text` is 1 to 19 ASCII digits: int() takes other digits too, and refuses thousands of them."""
+    return text.isascii() and text.isdecimal() and len(text) < 20
+
+
 def is_int32(text: str) -> bool:
     """Whether `text` is a number from 0 to 2^31 - 1 in plain digits, like TubeMQ's ids; surrounding blanks are
     allowed."""

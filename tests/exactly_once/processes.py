@@ -19,10 +19,11 @@ from tests.apache.jvm import tail
 from tests.spark_home import SPARK_HOME
 from tests.waiting import wait_for
 
-__all__ = ["Child", "Found", "marked", "none_left", "send_signal"]
+__all__ = ["MARK", "Child", "Found", "marked", "none_left", "send_signal"]
 
 ROOT = Path(__file__).resolve().parents[2]
-_MARK = "TUBECLIENT_TEST_MARK"
+MARK = "TUBECLIENT_TEST_MARK"
+"""The environment variable that has a process's mark."""
 
 
 class Child:
@@ -51,7 +52,7 @@ class Child:
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             **(more or {}),
-            _MARK: mark,
+            MARK: mark,
         }
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -108,7 +109,7 @@ class Found:
 
 def marked(mark: str) -> list[Found]:
     """All running processes that carry the mark, in the order of their ids; those that have ended are left out."""
-    wanted = f"{_MARK}={mark}".encode()
+    wanted = f"{MARK}={mark}".encode()
     found = []
     for folder in sorted(Path("/proc").iterdir(), key=lambda path: path.name.rjust(12)):
         if not folder.name.isdigit():

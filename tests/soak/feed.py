@@ -57,9 +57,9 @@ class Feed:
     def _run(self, stop: threading.Event) -> None:
         with Producer(self._settings) as producer:
             producer.publish([self._topic])
-            began, first = time.monotonic(), self.sent
+            began = time.monotonic()
             while not stop.wait(_TICK_SECONDS):
-                due = first + int((time.monotonic() - began) * self._per_second) - self.sent
+                due = int((time.monotonic() - began) * self._per_second) - self.sent
                 for _ in range(due):
                     self._send(producer)
             with self._answers:

@@ -41,7 +41,6 @@ _OFFSETS_MB: Final = "offsets table MB"
 class Report:
     """Samples by figure, and the verdict."""
 
-    say: Callable[[str], None]
     seconds: list[float] = field(default_factory=list)
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """By name, one value for each of `seconds`; NaN where a role had no process."""
@@ -77,7 +76,7 @@ class Report:
 def soak(folder: Path, minutes: float, per_second: float, say: Callable[[str], None]) -> Report:
     """Feed `per_second` messages for so long; then wait for the job to catch up, stop it, and count."""
     mark = uuid.uuid4().hex
-    report, letters = Report(say), folder / "bad_records"
+    report, letters = Report(), folder / "bad_records"
     with (
         none_left(f"{mark}-spark", f"{mark}-job", f"{mark}-tube"),
         _server(folder, f"{mark}-tube") as settings,
@@ -89,7 +88,13 @@ def soak(folder: Path, minutes: float, per_second: float, say: Callable[[str], N
         try:
             with feed.running():
                 _watch(
-                    report, job, feed, [f"{mark}-{part}" for part in ("spark", "job", "tube")], minutes * 60, letters
+                    report,
+                    job,
+                    feed,
+                    [f"{mark}-{part}" for part in ("spark", "job", "tube")],
+                    minutes * 60,
+                    letters,
+                    say,
                 )
             report.sent, report.failed = feed.sent, feed.failed
             say(f"the feed has ended, {feed.sent:,} messages sent")
@@ -139,7 +144,9 @@ def _job(folder: Path, mark: str, settings: ClientSettings, spark_url: str, lett
     return Job(folder / "job", mark, spark_url, given, source)
 
 
-def _watch(report: Report, job: Job, feed: Feed, marks: list[str], seconds: float, letters: Path) -> None:
+def _watch(
+    report: Report, job: Job, feed: Feed, marks: list[str], seconds: float, letters: Path, say: Callable[[str], None]
+) -> None:
     """Take samples for so long. The first comes with the first rows."""
     job.wait_for(lambda: row_count(job.table) > 0, "the first rows", poll_seconds=1.0)
     began = told = time.monotonic()
@@ -162,7 +169,7 @@ def _watch(report: Report, job: Job, feed: Feed, marks: list[str], seconds: floa
         if now - told >= _TELL_SECONDS or now == began:
             told = now
             memory = ", ".join(f"{role} {use.memory_mb:,.0f}" for role, use in uses.items())
-            report.say(
+            say(
                 f"{(now - began) / 60:5.1f} of {seconds / 60:.0f} min: {feed.sent:,} messages, "
                 f"{behind:,} records behind; MB: {memory}"
             )

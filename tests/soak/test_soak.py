@@ -63,9 +63,9 @@ def test_processes_are_summed_by_role() -> None:
 
 
 def test_a_run_is_whole_if_all_came_and_all_was_taken() -> None:
-    report = Report(print, counts=Counts(0, 0, 0))
+    report = Report(counts=Counts(0, 0, 0))
     assert report.whole
     report.failed.append("refused")
     assert not report.whole
-    assert not Report(print, counts=Counts(1, 0, 0)).whole
-    assert not Report(print).whole
+    assert not Report(counts=Counts(1, 0, 0)).whole
+    assert not Report().whole

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote_plus
 
 from tubeclient.errors import ProtocolError
+from tubeclient.keys import is_plain_number
 
 __all__ = ["MAX_NONCE", "Signed", "parse_joined", "sign"]
 
@@ -45,6 +46,6 @@ def sign(user: str, password: str, timestamp_ms: int, nonce: int) -> Signed:
 def parse_joined(text: str) -> Signed:
     """Parse the text of `Signed.joined`; ProtocolError for anything else."""
     parts = text.split(" ")
-    if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts[1:3]):
+    if len(parts) != 4 or not all(map(is_plain_number, parts[1:3])):
         raise ProtocolError("a credential is 'user timestamp nonce signature'")
     return Signed(parts[0], int(parts[1]), int(parts[2]), parts[3])

@@ -22,12 +22,12 @@ def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> Offset
     """`where` is the option's name, `zone` that of times without one, `others` what else the option takes.
     ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
-    from tubeclient.keys import checked_offset
+    from tubeclient.keys import checked_offset, is_plain_number
 
     bare = text.strip()
     if bare.startswith("{") or bare.lower() in ("earliest", "latest"):
         return OffsetSpec.parse(text, where)
-    if bare.isascii() and bare.isdecimal() and len(bare) < 20:
+    if is_plain_number(bare):
         return OffsetSpec(where, checked_offset(int(bare), where))
     timestamp_ms = moment_ms(text, where, zone)
     if timestamp_ms is None:

@@ -10,6 +10,7 @@ from typing import Final
 from offsets_store import GroupKey, GroupProgress
 from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import is_plain_number
 from tubeclient.time_zones import zone_named
 from tubeclient_cli.common.places import parse_place
 
@@ -48,7 +49,7 @@ def parse_target(text: str, time_zone: str = "UTC") -> Target:
     """Parse the value of --to. Raises ConfigurationError."""
     word, colon, rest = text.strip().partition(":")
     if colon and word == "batch":
-        if not (rest.isascii() and rest.isdecimal() and len(rest) < 20 and int(rest) > 0):
+        if not (is_plain_number(rest) and int(rest) > 0):
             raise ConfigurationError(
                 f"{_TO} is {text!r}; write batch: and a commit's number (1 or higher); `history` lists them"
             )

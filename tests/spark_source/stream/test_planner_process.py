@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_source.stream.planner_process import PLANNER_MODULE
+from tests.exactly_once.processes import MARK, marked
 from tests.waiting import wait_for
 
 PLANNER = f"""
@@ -39,13 +39,6 @@ subprocess.run([sys.executable, "-c", *sys.argv[2:]])
 """
 
 
-def is_there(process: int) -> bool:
-    """Whether a process runs. One that has ended, and that nobody has waited for, does not."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
 @pytest.mark.parametrize(
     ("end_seconds", "release_seconds", "released"),
     [
@@ -57,8 +50,8 @@ def test_a_planner_in_a_call_ends_after_its_driver(
     tmp_path: Path, end_seconds: float, release_seconds: float, released: bool
 ) -> None:
     arguments = [PLANNER, str(tmp_path), str(end_seconds), str(release_seconds)]
-    planner = left_by("java", arguments)
-    wait_for(lambda: not is_there(planner), "the planner's end", seconds=20)
+    left_by("java", arguments)
+    wait_for(lambda: not marked(str(tmp_path)), "the planner's end", seconds=20)
     assert (tmp_path / "releasing").exists()
     assert (tmp_path / "released").exists() == released
 
@@ -67,7 +60,7 @@ def test_a_launcher_that_is_no_jvm_may_end(tmp_path: Path) -> None:
     planner = left_by("launcher", [PLANNER, str(tmp_path), "0.5", "0"])
     try:
         time.sleep(2)  # a hundred looks
-        assert is_there(planner)
+        assert [process.pid for process in marked(str(tmp_path))] == [planner]
         assert not (tmp_path / "releasing").exists()
     finally:
         os.kill(planner, signal.SIGKILL)
@@ -76,7 +69,8 @@ def test_a_launcher_that_is_no_jvm_may_end(tmp_path: Path) -> None:
 def left_by(name: str, arguments: list[str]) -> int:
     """The process id of a planner that is in a call, and whose parent of this name was killed."""
     told = Path(arguments[1]) / "planner"
-    with subprocess.Popen([sys.executable, "-c", DRIVER, name, *arguments]) as driver:
+    environment = {**os.environ, MARK: arguments[1]}
+    with subprocess.Popen([sys.executable, "-c", DRIVER, name, *arguments], env=environment) as driver:
         try:
             wait_for(lambda: told.exists() and told.read_text(), "the planner")
         finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.exactly_once.processes import MARK, marked
 from tests.waiting import wait_for
 
 HANGS = """
@@ -83,19 +84,9 @@ def test_a_command_ends_even_if_it_cannot_say_why(stderr: str, tmp_path: Path) -
         os.close(reading)
     command = [sys.executable, "-c", SUBMITTED, "java", "90"]
     with (tmp_path / "out").open("w+b") as output:
-        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        environment = {**os.environ, MARK: str(tmp_path)}
         subprocess.run(command, stdout=output, stderr=writing, env=environment, timeout=60, check=False)
     os.close(writing)
-    wait_for(lambda: not commands_of(tmp_path), "the command's end", seconds=20)
+    wait_for(lambda: not marked(str(tmp_path)), "the command's end", seconds=20)
     if stderr != "nobody is there":
         os.close(reading)
-
-
-def commands_of(folder: Path) -> list[str]:
-    """The processes that were started with this folder as their temporary one."""
-    found = []
-    for one in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if one.name.isdigit() and f"TMPDIR={folder}".encode() in (one / "environ").read_bytes().split(b"\0"):
-                found.append(one.name)
-    return found
