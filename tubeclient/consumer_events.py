@@ -14,6 +14,7 @@ from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.registrar import Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost
 from tubeclient.keys import PartitionKey
+from tubeclient.net.callbacks import call_back
 from tubeclient.net.forgotten import weakly
 from tubeclient.running_consumer import Running
 
@@ -65,10 +66,7 @@ class ConsumerEvents:
             running.report()
         for kind, callback in self._callbacks:
             if isinstance(event, kind):
-                try:
-                    callback(event)
-                except Exception:
-                    _log.exception("a callback for %r failed", event)
+                call_back(callback, event)
 
     def jump(self, running: Running) -> None:
         """Continue after the last message of every partition, on a separate thread."""

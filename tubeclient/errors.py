@@ -319,7 +319,10 @@ class GroupConflict(StatusError):
     """424 to 428: live clients of the group use another mode, other topics, other filters or another sessionKey."""
 
     condition = "GROUP_CONFLICT"
-    advice = "All live clients of a group must agree; stop the others or use another consumerGroup"
+    advice = (
+        "All live clients of a group must agree, another source of this query too; stop the others or use another "
+        "consumerGroup"
+    )
 
 
 class SourceCountConflict(StatusError):

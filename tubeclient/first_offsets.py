@@ -78,9 +78,9 @@ class FirstOffsets:
                 del self._known[store]
             elif known is not None:
                 self._known[store] = known._replace(end=files[store].index_bounds.max_offset)
-        self._find(
-            broker, [(stores[store], files[store]) for store in stores if self._is_due(store, files[store], now)]
-        )
+        due = [(stores[store], files[store]) for store in stores if self._is_due(store, files[store], now)]
+        if due:
+            self._find(broker, due)
         return {store: self._bounds(store, files[store]) for store in stores}
 
     def _is_due(self, store: StoreKey, files: StoreFiles, now: float) -> bool:

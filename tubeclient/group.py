@@ -35,7 +35,7 @@ from tubeclient.flows.master import (
     query_view,
 )
 from tubeclient.flows.visit_group import enter_any
-from tubeclient.identity import host_name, maker_of, new_client_id
+from tubeclient.identity import host_name, makers_of, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import checked_filters, checked_reader_groups, group_name, tag_name, topic_names
@@ -52,7 +52,6 @@ _log = logging.getLogger(__name__)
 
 _LEAVE_SECONDS = 5.0
 _VIEW_TIMEOUT_MS = 30_000.0
-_SHOWN = 5
 
 
 class GroupMembership(ProcessBound):
@@ -298,9 +297,8 @@ class GroupMembership(ProcessBound):
         except TubeError as error:
             return f"The holders of the nodes are unknown, because the master's web port does not answer: {error}"
         ours = {*self.client_ids}
-        makers = sorted({maker_of(one.client_id, group) for one in members if one.client_id not in ours})
-        more = ", ..." if len(makers) > _SHOWN else ""
-        return f"The group's nodes are held by {', '.join(makers[:_SHOWN]) or 'nobody any more'}{more}"
+        makers = makers_of((one.client_id for one in members if one.client_id not in ours), group)
+        return f"The group's nodes are held by {makers or 'nobody any more'}"
 
     def _end(self, failure: TubeError) -> None:
         with self._changed:

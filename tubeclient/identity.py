@@ -7,11 +7,13 @@ import random
 import re
 import socket
 import time
+from collections.abc import Iterable
 
 from tubeclient._version import __version__
 
-__all__ = ["host_name", "maker_of", "names_this_process", "new_client_id"]
+__all__ = ["host_name", "maker_of", "makers_of", "names_this_process", "new_client_id"]
 
+_SHOWN = 5
 _STARTED_NS = time.time_ns()
 
 
@@ -56,6 +58,12 @@ def maker_of(client_id: str, group: str) -> str:
     if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
         return client_id
     return f"{'this process,' if names_this_process(client_id) else 'process'} {process} on {host}"
+
+
+def makers_of(client_ids: Iterable[str], group: str) -> str:
+    """The processes of these clients, some by name; "" without clients."""
+    makers = sorted({maker_of(client_id, group) for client_id in client_ids})
+    return ", ".join(makers[:_SHOWN]) + ", ..." * (len(makers) > _SHOWN)
 
 
 def _this_process() -> str:

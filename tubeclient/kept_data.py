@@ -55,6 +55,8 @@ class KeptData:
     def note(self, broker: BrokerInfo, of: OffsetRange, pack: Pack, *, filtered: bool = False) -> None:
         """Record a `pack` of this range."""
         missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - len(pack)
+        if not missing and not self._doubts:
+            return
         doubt = self._doubts.get(pack.partition.store)
         if missing:
             if doubt is None:

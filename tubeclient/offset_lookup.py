@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
@@ -28,7 +28,7 @@ from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.probe_store import probe_store
-from tubeclient.flows.time_search import FirstMinute, MinuteSearch
+from tubeclient.flows.time_search import FirstMinute, MinuteSearch, RoughSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -172,6 +172,7 @@ class OffsetLookup(ProcessBound):
         *,
         time_zone: str = "UTC",
         bounds: Mapping[StoreKey, StoreBounds] | None = None,
+        roughly: Literal["before", "after"] | None = None,
     ) -> dict[PartitionKey, int | None]:
         """Return the offset of each partition from which its messages are of the timestamp's minute or later.
 
@@ -185,9 +186,13 @@ class OffsetLookup(ProcessBound):
         the timestamp arrives.
 
         Fetches about log2(number of the store's messages) packs per partition, and more if long parts of the store have
-        none of the partition's messages. Raises NoMessageTime for a message without a time, ConfigurationError for a
-        datetime without a zone and for an unknown time zone or partition, DeadlineExceeded after `retry_limit_ms`
-        without progress, and the StatusError of a refusal.
+        none of the partition's messages. `roughly` leaves the last looks out: the first message at a place "before" is
+        older, or the bounds begin there, and the first one at a place "after" is not. About two fetches read what is
+        between that place and the exact one.
+
+        Raises NoMessageTime for a message without a time, ConfigurationError for a datetime without a zone and for an
+        unknown time zone or partition, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of
+        a refusal.
         """
         self.check_process()
         unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
@@ -201,7 +206,11 @@ class OffsetLookup(ProcessBound):
             self._time_task(view, key, held[key.store], timestamp_ms // MINUTE_MS, zone)
             for key, timestamp_ms in sorted(moments.items())
         ]
-        found = self._workers.map(self._searched, tasks)
+        searches = [
+            None if roughly is None else RoughSearch(task.bounds, task.minute, after=roughly == "after")
+            for task in tasks
+        ]
+        found = self._workers.map(self._searched, tasks, searches)
         return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}
 
     def first_times(

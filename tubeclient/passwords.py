@@ -38,7 +38,8 @@ def read_password(name: str, given: str | None, file: str | None, variable: str 
     if variable is not None:
         found = os.environ.get(variable, "")
         if not found:
-            raise ConfigurationError(f"the environment variable {variable}, named by {name}_env, is not set or empty")
+            # Its name is not shown: it may be the password, given in the wrong place.
+            raise ConfigurationError(f"the environment variable that {name}_env names is not set or empty")
         return found
     assert file is not None  # checked by check_password_sources
     try:

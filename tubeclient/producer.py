@@ -22,7 +22,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient.names import near_names, topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.outbox import Answer, Sending, SendResult
+from tubeclient.net.sending import Answer, Sending, SendResult
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings
@@ -144,7 +144,11 @@ class Producer(ProcessBound):
                 self._settings.master_web_port, admin.brokers(), self._publishing.session.brokers.values()
             )
         except TubeError:  # no web port there, so the reason is unknown
-            return unsure
+            port = self._settings.master_web_port
+            return (
+                f"{unsure}, and master_web_port, in Spark masterWebPort: web port {port}, which would say which of the "
+                "two, does not answer"
+            )
         if fault is not None:
             return f"{unsure}, and master_web_port, in Spark masterWebPort: web port {fault}"
         if unknown := sorted({*topics}.difference(there)):

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tubeclient.access import masters_of
 from tubeclient.errors import ClientClosed, TubeError
@@ -15,9 +16,10 @@ from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.produce import ProducerSession
 from tubeclient.identity import host_name, new_client_id, own_address
 from tubeclient.keys import PartitionKey
-from tubeclient.net.outbox import Outbox, Sending
+from tubeclient.net.outbox import Outbox
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
+from tubeclient.net.sending import Sending
 from tubeclient.net.waiting import Gate, OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.envelope import encode_request
@@ -31,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 5.0
 _FIRST_BEAT_RETRY_MS = 1_000
+_SHARED_KEPT = 1_000
 _SEND = Method.SEND_MESSAGE.spec
 
 
@@ -53,6 +56,7 @@ class Publishing:
         self._registered = False
         self._thread = OneThread(self._beat, "tubeclient-producer")
         self._sent_from = own_address()
+        self._shared = lru_cache(maxsize=_SHARED_KEPT)(self._shared_fields)
 
     def check_open(self) -> None:
         if self.closed.is_open:
@@ -96,20 +100,25 @@ class Publishing:
         self._thread.join(_JOIN_SECONDS)
 
     def _encode(self, sending: Sending, key: PartitionKey) -> bytes:
+        own = broker_pb2.SendMessageRequestP2B(data=sending.payload, checkSum=checksum(sending.payload))
+        self._authority.to_broker(own)
+        shared = self._shared(sending.topic, key.partition_id, sending.flag, sending.tag, sending.time)
+        # Messages of protobuf, one behind the other, are one message with the fields of both.
+        body = shared + own.SerializePartialToString()
+        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
+
+    def _shared_fields(self, topic: str, partition_id: int, flag: int, tag: str, time: str) -> bytes:
+        """What many messages have in common."""
         request = broker_pb2.SendMessageRequestP2B(
             clientId=self.client_id,
-            topicName=sending.topic,
-            partitionId=key.partition_id,
-            data=sending.payload,
-            flag=sending.flag,
-            checkSum=checksum(sending.payload),
+            topicName=topic,
+            partitionId=partition_id,
+            flag=flag,
             sentAddr=self._sent_from,
-            msgType=sending.tag or None,
-            msgTime=sending.time or None,
+            msgType=tag or None,
+            msgTime=time or None,
         )
-        self._authority.to_broker(request)
-        body = request.SerializeToString()
-        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
+        return request.SerializePartialToString()
 
     def _beat(self) -> None:
         """Send heartbeats until closed; after a failed one the next comes sooner."""

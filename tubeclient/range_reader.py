@@ -158,8 +158,7 @@ class RangeReader(ProcessBound):
                 if step is None:
                     self._keeper.drop(readings.pop(number))
                 else:
-                    topic, payloads = step.partition.topic, step.columns.payloads
-                    self._counts.delivered(topic, len(step), sum(map(len, payloads)), len(step.damaged or ()))
+                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, len(step.damaged or ()))
                     filtered = bool(wanted[number].filters)
                     self._kept.note(wanted[number].broker, wanted[number].range, step, filtered=filtered)
                     if step.damaged and number not in told:

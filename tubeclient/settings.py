@@ -78,5 +78,6 @@ class ClientSettings:
         addresses = _addresses(given, self.tls is not None, "master_servers", "credentials")
         object.__setattr__(self, "master_servers", addresses)
         for name in ("connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"):
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
+            limit = getattr(self, name)
+            if not isinstance(limit, int | float) or not limit > 0:
+                raise ConfigurationError(f"{name} must be a number of milliseconds above 0, not {limit!r}")

@@ -58,7 +58,10 @@ def test_a_wrong_web_port_is_an_error_that_names_the_setting(
 ) -> None:
     """Whoever needs it says so: also consumers of a pattern, and those with dynamic membership."""
     wrong = replace(settings, master_web_port=1 if port == "closed" else int(cluster.master_address.split(":")[1]))
-    advice = r"check master_servers and master_web_port, in Spark masterServers and masterWebPort$"
+    advice = (
+        r"^no master answered at its web port: .*; check master_servers and master_web_port, in Spark masterServers "
+        r"and masterWebPort, in commands .*PORT$"
+    )
     with pytest.raises(TransportError, match=advice):
         Admin(wrong).topics()
     with pytest.raises(TransportError, match=advice):

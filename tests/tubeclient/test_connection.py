@@ -11,12 +11,13 @@ import pytest
 from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
 from tubeclient.net.connection import Connection, split_address
-from tubeclient.wire.framing import FrameDecoder, encode_frame
+from tubeclient.wire.envelope import decode_response, encode_response
+from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 
-def receive_frames(sock: socket.socket, count: int) -> list[tuple[int, bytes]]:
+def receive_frames(sock: socket.socket, count: int) -> list[Frame]:
     decoder = FrameDecoder()
-    frames: list[tuple[int, bytes]] = []
+    frames: list[Frame] = []
     while len(frames) < count:
         data = sock.recv(65536)
         assert data
@@ -27,26 +28,41 @@ def receive_frames(sock: socket.socket, count: int) -> list[tuple[int, bytes]]:
 def test_answers_in_any_order_reach_their_callers() -> None:
     def serve(sock: socket.socket) -> None:
         frames = receive_frames(sock, 20)
-        for serial, stream in reversed(frames):
+        for serial, stream, _ in reversed(frames):
             sock.sendall(encode_frame(serial, b"re:" + stream))
         wait_until_closed(sock)
 
     with peer(serve) as connection:
         futures = [connection.submit(b"question %d" % number) for number in range(20)]
-        answers = [future.result(WAIT_SECONDS) for future in futures]
+        answers = [future.result(WAIT_SECONDS).stream for future in futures]
     assert answers == [b"re:question %d" % number for number in range(20)]
+
+
+def test_a_long_answer_comes_cut_before_its_message() -> None:
+    body = bytes(range(256)) * 200
+
+    def serve(sock: socket.socket) -> None:
+        ((serial, *_),) = receive_frames(sock, 1)
+        sock.sendall(encode_frame(serial, encode_response(20, body)))
+        wait_until_closed(sock)
+
+    with peer(serve) as connection:
+        answer = connection.submit(b"question").result(WAIT_SECONDS)
+    assert answer.rest == body
+    assert answer.stream + answer.rest == encode_response(20, body)
+    assert decode_response(answer.stream, 20, answer.rest) is answer.rest
 
 
 def test_an_answer_nobody_asked_for_is_dropped() -> None:
     def serve(sock: socket.socket) -> None:
-        ((serial, _),) = receive_frames(sock, 1)
+        ((serial, *_),) = receive_frames(sock, 1)
         sock.sendall(
             encode_frame(serial + 77, b"late") + encode_frame(serial, b"right") + encode_frame(serial, b"twice")
         )
         wait_until_closed(sock)
 
     with peer(serve) as connection:
-        assert connection.submit(b"hello").result(WAIT_SECONDS) == b"right"
+        assert connection.submit(b"hello").result(WAIT_SECONDS).stream == b"right"
         assert not connection.closed
 
 
@@ -77,7 +93,7 @@ def test_a_broken_answer_fails_every_waiting_call(
         wait_until_closed(sock)
 
     with peer(serve) as connection:
-        futures: list[Future[bytes]] = [connection.submit(b"one"), connection.submit(b"two")]
+        futures: list[Future[Frame]] = [connection.submit(b"one"), connection.submit(b"two")]
         for future in futures:
             with pytest.raises(error, match=text) as caught:
                 future.result(WAIT_SECONDS)
@@ -89,14 +105,14 @@ def test_a_broken_answer_fails_every_waiting_call(
 
 def test_a_server_that_answered_once_is_tried_again_after_what_is_no_answer() -> None:
     def serve(sock: socket.socket) -> None:
-        ((serial, stream),) = receive_frames(sock, 1)
+        ((serial, stream, _),) = receive_frames(sock, 1)
         sock.sendall(encode_frame(serial, stream))
         receive_frames(sock, 1)
         sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         wait_until_closed(sock)
 
     with peer(serve) as connection:
-        assert connection.submit(b"one").result(WAIT_SECONDS) == b"one"
+        assert connection.submit(b"one").result(WAIT_SECONDS).stream == b"one"
         with pytest.raises(ProtocolError, match="does not speak TubeMQ") as caught:
             connection.submit(b"two").result(WAIT_SECONDS)
         assert not caught.value.lasting

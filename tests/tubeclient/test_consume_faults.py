@@ -55,6 +55,11 @@ def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
     assert client.get(timeout_ms=200).start == 0
 
 
+def test_a_broker_cannot_put_a_partition_to_rest_for_weeks(bench: Bench, client: Client) -> None:
+    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=(1 << 31) - 1)
+    assert client.get(timeout_ms=601_000).start == 0
+
+
 def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time(bench: Bench, client: Client) -> None:
     handle = bench.brokers[1].handle
 

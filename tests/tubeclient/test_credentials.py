@@ -58,8 +58,9 @@ def test_a_file_that_is_no_text_does_not_show_in_the_error(tmp_path: Path) -> No
 def test_a_variable_is_read_when_the_password_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     credentials = Credentials("alice", password_env="TUBEMQ_PASSWORD")
     monkeypatch.delenv("TUBEMQ_PASSWORD", raising=False)
-    with pytest.raises(ConfigurationError, match=r"TUBEMQ_PASSWORD.* is not set or empty"):
+    with pytest.raises(ConfigurationError, match="that password_env names is not set or empty") as caught:
         credentials.read_password()
+    assert "TUBEMQ_PASSWORD" not in str(caught.value)  # somebody may give the password as the name
     monkeypatch.setenv("TUBEMQ_PASSWORD", SECRET)
     assert credentials.read_password() == SECRET
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -15,6 +17,7 @@ from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner, Pending
 from tubeclient.wire.envelope import encode_response
+from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -28,14 +31,14 @@ def runner() -> Iterator[FlowRunner]:
     pool.close()
 
 
-def pending(future: Future[bytes], seconds: float = 30.0) -> Ticket:
+def pending(future: Future[Frame], seconds: float = 30.0) -> Ticket:
     deadline = time.monotonic() + seconds
     return Ticket(Pending("127.0.0.1:1", METHOD, METHOD.spec.response, future, round(seconds * 1000), deadline))
 
 
-def settle(future: Future[bytes], offset: int) -> None:
+def settle(future: Future[Frame], offset: int) -> None:
     answer = broker_pb2.CommitOffsetResponseB2C(success=True, errCode=200, errMsg="", currOffset=offset)
-    future.set_result(encode_response(METHOD.spec.method_id, answer.SerializeToString()))
+    future.set_result(Frame(0, encode_response(METHOD.spec.method_id, answer.SerializeToString())))
 
 
 def waiting_for(ticket: Ticket) -> Flow[None]:
@@ -57,7 +60,7 @@ def nothing_more() -> None:
 
 
 def test_each_goes_on_when_its_own_answer_is_there(runner: FlowRunner) -> None:
-    futures: list[Future[bytes]] = [Future() for _ in range(3)]
+    futures: list[Future[Frame]] = [Future() for _ in range(3)]
     lanes: Lanes[int] = Lanes(runner, nothing_more)
     for number, future in enumerate(futures):
         lanes.add(number, waiting_for(pending(future)))
@@ -99,7 +102,7 @@ def test_an_answer_that_was_given_up_cuts_no_later_wait_short(runner: FlowRunner
 def test_one_that_slept_goes_on_however_much_the_others_have_to_do(runner: FlowRunner) -> None:
     def busy() -> Flow[None]:
         while True:
-            future: Future[bytes] = Future()
+            future: Future[Frame] = Future()
             settle(future, 0)
             yield Receive(pending(future))
             yield Emit("busy")
@@ -152,3 +155,20 @@ def test_flows_are_added_where_there_is_time(runner: FlowRunner) -> None:
     found = [value for _, value in lanes]
     assert sorted(found) == [f"{name}{number}" for name in "abc" for number in range(3)]
     assert found.index("c0") > min(found.index("a2"), found.index("b2"))
+
+
+def test_closed_lanes_leave_nothing_for_the_search_for_garbage(runner: FlowRunner) -> None:
+    def read() -> weakref.ref[Lanes[int]]:
+        def more() -> None:
+            assert not lanes.running
+
+        lanes: Lanes[int] = Lanes(runner, more)
+        assert list(lanes) == []
+        lanes.close()
+        return weakref.ref(lanes)
+
+    gc.disable()
+    try:
+        assert read()() is None
+    finally:
+        gc.enable()

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.front_door import FrontDoor, Manner
 from tests.group_page import group_page
-from tests.tubeclient.front_door import FrontDoor, Manner
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, ConnectError, GroupMembership, PartitionKey, Producer, fetch_view
 from tubeclient.knocking import knock_at_masters

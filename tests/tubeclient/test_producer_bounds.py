@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -148,9 +150,50 @@ def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: Cl
     assert bodies(cluster) == ({} if refused else {b"x": 1})
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_callback_that_ends_its_thread_does_no_harm(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, refused: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """sys.exit() in a callback is of the client's thread, and all other messages wait for that thread."""
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        refuse(cluster, refused)
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).answer_delay_ms = 200  # the callback is there first
+        producer.submit("clicks", b"x", timeout_ms=1_000).add_done_callback(lambda _: sys.exit(1))
+        wait_for(lambda: "SystemExit: 1" in caplog.text, "the callback")
+        refuse(cluster, False)
+        assert producer.submit("clicks", b"y", timeout_ms=20_000).result(30)
+
+
+def test_a_limit_may_be_infinite(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"], timeout_ms=inf)
+        assert producer.send("clicks", b"x", timeout_ms=inf)
+        producer.submit("clicks", b"y", timeout_ms=inf)
+        producer.flush(timeout_ms=inf)
+        producer.close(timeout_ms=inf)
+    assert bodies(cluster) == {b"x": 1, b"y": 1}
+
+
 def test_an_answered_message_is_not_held_any_longer(settings: ClientSettings) -> None:
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         for future in producer.submit_many("clicks", [b"%d" % n for n in range(300)]):
             future.result(30)
         assert not producer._outbox._awaited
+
+
+def test_a_message_whose_answer_never_came_in_time_is_not_held_any_longer(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).answer_delay_ms = 2_000
+        with pytest.raises(DeadlineExceeded, match="no answer in time to a message"):
+            producer.submit("clicks", b"x", timeout_ms=300).result(30)
+        connections = producer._publishing.pool._connections.values()
+        assert len(connections) > 1  # the master's and a broker's
+        assert not producer._outbox._awaited
+        assert not any(connection._waiting for connection in connections)

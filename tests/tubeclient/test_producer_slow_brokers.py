@@ -16,7 +16,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
 from tubeclient import ClientClosed, ClientSettings, ConnectError, DeadlineExceeded, Producer
-from tubeclient.net import outbox, pool
+from tubeclient.net import outbox, pool, sending
 from tubeclient.net.connection import Connection
 
 SENDS = 20
@@ -71,19 +71,58 @@ def test_a_broker_that_takes_no_connection_holds_up_no_other(cluster: EmbeddedTu
     assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
 
 
-def test_a_broker_that_stops_reading_holds_up_no_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_a_broker_that_reads_nothing_holds_up_no_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     with Producer(replace(settings, rpc_timeout_ms=LONGER_MS, retry_limit_ms=60_000)) as producer:
         producer.publish(["clicks", "single"])
-        separate(producer)
-        producer.send("clicks", b"x")
-        cluster.broker_faults(1).stop_reading = True
-        dead = producer.submit_many("clicks", [bytes(1 << 20)] * 20)
-        send_to_the_live_one(producer)
-        assert not any(future.done() for future in dead)
-        producer.close(timeout_ms=0)
-        cluster.broker_faults(1).stop_reading = False
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            separate(producer, silent.getsockname()[1])
+            dead = producer.submit_many("clicks", [bytes(1 << 20)] * 20)
+            send_to_the_live_one(producer)
+            assert not any(future.done() for future in dead)
+            producer.close(timeout_ms=0)
     assert all(isinstance(future.exception(0), ClientClosed) for future in dead)
     assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
+
+
+def test_messages_to_a_broker_that_reads_slowly_are_errors_in_time(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    """While some are being written, and others wait behind them. Then the connection is given up, as it has no place
+    for more."""
+    over = threading.Event()
+
+    def read_slowly() -> None:
+        accepted, _ = slow.accept()
+        with accepted, contextlib.suppress(OSError):
+            while accepted.recv(1_000) and not over.wait(0.01):
+                pass
+
+    with Producer(replace(settings, retry_limit_ms=60_000)) as producer, socket.socket() as slow:
+        producer.publish(["clicks", "single"])
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        slow.bind(("127.0.0.1", 0))
+        slow.listen()
+        reading = threading.Thread(target=read_slowly)
+        reading.start()
+        separate(producer, slow.getsockname()[1])
+        late = [
+            *producer.submit_many("clicks", [bytes(1 << 19)] * 20, timeout_ms=1_000),
+            *producer.submit_many("clicks", [bytes(1 << 19)] * 20, timeout_ms=1_500),
+        ]
+        connections = producer._outbox._pool
+        address = f"127.0.0.1:{slow.getsockname()[1]}"
+        wait_for(lambda: connections.live(address) is not None, "a connection")
+        connection = connections.live(address)
+        assert connection is not None
+        for future in late:
+            with pytest.raises(DeadlineExceeded, match=r"took too long to write it to|waited too long in the queue to"):
+                future.result(5)
+        wait_for(lambda: connection.closed, "the end of the connection")
+        assert producer.send("single", b"x")
+        over.set()
+        reading.join(30)
+        assert not reading.is_alive()
+    assert bodies(cluster, "single") == {b"x": 1}
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -139,10 +178,10 @@ def test_whatever_goes_wrong_on_the_way_costs_an_attempt_and_no_more(
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         if place == "writing":
-            fail = once(MemoryError(), Connection.submit_many, lambda *_: True, met)
-            monkeypatch.setattr(Connection, "submit_many", fail)
+            fail = once(MemoryError(), Connection.post, lambda *_: True, met)
+            monkeypatch.setattr(Connection, "post", fail)
         elif place == "answer":
-            monkeypatch.setattr(outbox, "_result_of", once(MemoryError(), outbox._result_of, lambda *_: True, met))
+            monkeypatch.setattr(outbox, "result_of", once(MemoryError(), sending.result_of, lambda *_: True, met))
         else:
             error = RuntimeError("can't start new thread")
             fail = once(error, threading.Thread.start, lambda thread: thread.name.startswith(place), met)
@@ -155,12 +194,12 @@ def test_whatever_goes_wrong_on_the_way_costs_an_attempt_and_no_more(
 
 
 def test_what_never_works_is_told_at_the_end(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    def submit_many(*_: Any) -> Any:
+    def post(*_: Any) -> Any:
         raise MemoryError("no room")
 
     with Producer(settings) as producer:
         producer.publish(["clicks"])
-        monkeypatch.setattr(Connection, "submit_many", submit_many)
+        monkeypatch.setattr(Connection, "post", post)
         with pytest.raises(DeadlineExceeded, match=r"attempts: .*sending to \S+ failed: MemoryError\('no room'"):
             producer.send("clicks", b"x", timeout_ms=500)
         monkeypatch.undo()

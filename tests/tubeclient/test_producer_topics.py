@@ -151,7 +151,9 @@ def test_any_other_topic_that_takes_no_messages_is(
     """Whether there is such a topic, nobody knows without a web port."""
     cluster.create_topic(TopicConfig("closed", accept_publish=False))
     topic, said = (
-        ("closed", "the topic takes no messages now.") if web else ("nosuch", "does not exist; check its spell")
+        ("closed", r"the topic takes no messages now\.")
+        if web
+        else ("nosuch", r"does not exist; check its spelling, .*masterWebPort: web port 1, .* does not answer\.")
     )
     asked = settings if web else replace(settings, master_web_port=1)
     with (
@@ -198,6 +200,31 @@ def test_what_is_no_message_is_refused(settings: ClientSettings, body: Any, text
         with pytest.raises(ConfigurationError, match=text):
             producer.submit_many("clicks", [b"x", body])
         producer.flush()
+
+
+@pytest.mark.parametrize("bodies", [b"one message", "a text"])
+def test_one_message_is_not_taken_for_a_list_of_bodies(settings: ClientSettings, bodies: Any) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        with pytest.raises(ConfigurationError, match=f"a list of bodies, not as one {type(bodies).__name__}"):
+            producer.submit_many("clicks", bodies)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [
+        ({"user": 7}, "'user'=7 cannot be sent: keys and values must be texts"),
+        ({7: "user"}, "7='user' cannot be sent: keys and values must be texts"),
+        ({"user": None}, "'user'=None cannot be sent"),
+        ([("user", b"7")], "a map of texts, as in {'user': '7'}; not a list"),
+        ({"user": "a,b"}, "must not hold ',', '=' or surrogates"),
+    ],
+)
+def test_attributes_that_are_no_map_of_texts_are_refused(settings: ClientSettings, attributes: Any, text: str) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        with pytest.raises(ConfigurationError, match=text):
+            producer.submit("clicks", b"x", attributes=attributes)
 
 
 def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

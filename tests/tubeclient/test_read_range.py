@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,8 @@ def test_an_expired_start_may_be_passed_over_and_is_counted(bench: Bench) -> Non
     emitted = bench.read(piece, fail_on_data_loss=False)
     assert emitted[0] == LostRange(piece.partition, 280, 840)
     assert emitted[0].max_messages == 20
+    assert str(emitted[0]) == "1:clicks:0[280, 840), at most 20 messages"
+    assert str(replace(emitted[0], within_packs=True)).endswith("messages. Those that were still there were read")
     assert payloads(emitted) == bench.expected(bench.range(0, 30, 80))
     assert_no_gaps(emitted, piece)
 

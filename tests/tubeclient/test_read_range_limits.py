@@ -70,6 +70,18 @@ def test_so_it_is_where_the_end_of_the_range_is_sought(bench: Bench, change: Cal
     assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
 
 
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_broker_that_asks_for_a_pause_of_weeks_is_given_up(bench: Bench, after: int) -> None:
+    def slow_down_for_weeks(answer: Any, number: int) -> None:
+        slow_down(answer, number)
+        answer.minLimitTime = (1 << 31) - 1
+
+    bench.append(50)
+    instead(bench.broker, Method.GET_MESSAGES, slow_down_for_weeks, after=after)
+    with pytest.raises(DeadlineExceeded, match=r"no progress for 600 s reading 1:clicks:0\[0, 840\) at 0 .*452"):
+        bench.read(bench.range(0, 0, 30), retry_limit_ms=5_000)
+
+
 def test_a_pack_does_not_end_before_its_messages_do(bench: Bench) -> None:
     """The same messages from the same position again: they are handed on once."""
     bench.append(200, 30_000)

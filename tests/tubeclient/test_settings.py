@@ -1,6 +1,8 @@
-"""Addresses of masters, as users write them."""
+"""Addresses of masters and time limits, as users write them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -16,3 +18,10 @@ def test_a_password_in_an_address_is_not_repeated(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"master_servers has an @; .* credentials") as caught:
         ClientSettings(text)
     assert "sec" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"])
+@pytest.mark.parametrize("limit", ["8s", None, 0, -1, float("nan")])
+def test_a_time_limit_that_is_none_is_refused(name: str, limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} must be a number of milliseconds above 0, not "):
+        ClientSettings("10.0.0.1", **{name: limit})

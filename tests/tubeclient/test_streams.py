@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import hashlib
 import socket
@@ -36,7 +37,7 @@ def echo(sock: ssl.SSLSocket) -> None:
     """Answer each frame with its stream's digest and the stream, until the other side ends."""
     decoder = FrameDecoder()
     while data := sock.recv(1 << 16):
-        for serial, stream in decoder.feed(data):
+        for serial, stream, _ in decoder.feed(data):
             sock.sendall(encode_frame(serial, hashlib.sha256(stream).digest() + stream))
 
 
@@ -85,7 +86,7 @@ def test_many_threads_send_while_one_receives(authority: CertificateAuthority, c
         for size in (1, 100, 16_384, 70_000, 600_000):
             stream = bytes([number]) * size
             for future in connection.submit_many([stream] * 4):
-                if future.result(WAIT_SECONDS) != hashlib.sha256(stream).digest() + stream:
+                if future.result(WAIT_SECONDS).stream != hashlib.sha256(stream).digest() + stream:
                     wrong.append(stream)
 
     with peer(serve, authority.ca_file) as connection:
@@ -110,7 +111,7 @@ def test_answers_come_in_while_a_send_is_held_up(authority: CertificateAuthority
     def serve(sock: socket.socket) -> None:
         with context.wrap_socket(sock, server_side=True) as secured:
             decoder = FrameDecoder()
-            ((serial, _),) = decoder.feed(secured.recv(1 << 16))
+            ((serial, *_),) = decoder.feed(secured.recv(1 << 16))
             # Nothing more is read for now, so that the long send below fills every buffer on the way and waits.
             wait_until_full(secured)
             secured.sendall(encode_frame(serial, b"answer"))
@@ -121,7 +122,7 @@ def test_answers_come_in_while_a_send_is_held_up(authority: CertificateAuthority
         future = connection.submit(b"question")
         sender = threading.Thread(target=lambda: connection.submit(bytes(25 << 20)))
         sender.start()
-        assert future.result(WAIT_SECONDS) == b"answer"
+        assert future.result(WAIT_SECONDS).stream == b"answer"
         assert sender.is_alive()
         answered.set()
         sender.join(WAIT_SECONDS)
@@ -149,6 +150,29 @@ def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: Certif
         peer(wait_until_closed, authority.ca_file, connect_timeout_ms=300),
     ):
         pass
+
+
+def test_a_handshake_that_never_comes_to_its_end_ends_at_the_deadline(authority: CertificateAuthority) -> None:
+    """In a handshake a client of TLS passes over each HelloRequest, however many come."""
+
+    def serve(sock: socket.socket) -> None:
+        sock.recv(1 << 16)
+        over = time.monotonic() + WAIT_SECONDS
+        with contextlib.suppress(OSError):
+            while time.monotonic() < over:
+                sock.sendall(_HELLO_REQUEST * 1_000)
+
+    begun = time.monotonic()
+    with (
+        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ over TLS: no answer to the TLS handshake"),
+        peer(serve, authority.ca_file, connect_timeout_ms=300),
+    ):
+        pass
+    assert time.monotonic() - begun < WAIT_SECONDS / 2
+
+
+_HELLO_REQUEST = bytes.fromhex("16 0303 0004 00 000000")
+"""A record of TLS 1.2."""
 
 
 def test_a_server_that_misses_a_client_certificate(authority: CertificateAuthority, context: ssl.SSLContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.flows.time_search import TimeSearch
+from tubeclient.flows.time_search import RoughSearch, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import StoreBounds
 
@@ -16,28 +16,30 @@ indexes = st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=80)
 minutes = st.integers(0, 10)
 
 
-def search(index: Index, minute: int, low: int = 0, walk: int = 1) -> tuple[int, int | None, int]:
+def search(
+    index: Index, minute: int, low: int = 0, walk: int = 1, looking: TimeSearch | None = None, messages: int = 1
+) -> tuple[int, int | None, int]:
     """What is found: entry and whether there is a message, and by how many looks.
 
     `walk`: how many entries without a message a broker passes over before it says where it stands.
     """
-    looking = TimeSearch(StoreBounds(low * ENTRY, len(index) * ENTRY), minute)
+    looking = looking or TimeSearch(StoreBounds(low * ENTRY, len(index) * ENTRY), minute)
     looks = 0
     while (offset := looking.to_look_at) is not None:
         looks += 1
         assert low * ENTRY <= offset < len(index) * ENTRY
         assert looks <= len(index) - low, "more looks than entries"
-        look(looking, index, offset, walk)
+        look(looking, index, offset, walk, messages)
     return looking.limit // ENTRY, looking.found, looks
 
 
-def look(looking: TimeSearch, index: Index, offset: int, walk: int) -> None:
+def look(looking: TimeSearch, index: Index, offset: int, walk: int, messages: int = 1) -> None:
     """As a broker does: its answer begins before the message, by less than `walk` entries."""
     at = offset // ENTRY
     while at < looking.limit // ENTRY:
         for minute in index[at : at + walk]:
             if minute is not None:
-                looking.saw(offset, at * ENTRY, minute)
+                looking.saw(offset, at * ENTRY, minute, messages)
                 return
         at += walk
     looking.saw_nothing(offset)
@@ -123,3 +125,36 @@ def test_what_expires_while_it_is_searched_counts_as_older(index: Index, minute:
     behind = first(index, place)
     assert behind is None or behind >= minute or place < low
     assert looking.found == (None if behind is None else place * ENTRY)
+
+
+@given(indexes, minutes, st.integers(1, 9), st.data())
+def test_a_rough_place_is_near_and_on_its_side(index: Index, minute: int, walk: int, data: st.DataObject) -> None:
+    low = data.draw(st.integers(0, len(index)))
+    bounds = StoreBounds(low * ENTRY, len(index) * ENTRY)
+    fetched = data.draw(st.integers(1, 6))
+    before, after = (
+        search(index, minute, low, walk, RoughSearch(bounds, minute, after=side), fetched)[1] for side in (False, True)
+    )
+    exact = search(index, minute, low, walk)[0]
+    assert before is not None
+    at = before // ENTRY
+    older = first(index, at)
+    assert low <= at <= exact
+    assert at == low or (older is not None and older < minute)
+    if after is None:
+        assert exact >= len(index) - 2 * fetched or first(index, exact) is None
+        return
+    not_older = first(index, after // ENTRY)
+    assert exact <= after // ENTRY <= at + 2 * fetched
+    assert not_older is not None
+    assert not_older >= minute
+
+
+def test_a_rough_place_is_found_by_twelve_looks_less() -> None:
+    index: Index = list(range(1 << 18))
+    bounds = StoreBounds(0, len(index) * ENTRY)
+    looks = [
+        search(index, 200_000, looking=looking, messages=2_048)[2]
+        for looking in (RoughSearch(bounds, 200_000, after=False), RoughSearch(bounds, 200_000, after=True), None)
+    ]
+    assert looks[0] == looks[1] == looks[2] - 12

@@ -74,7 +74,7 @@ def test_an_outcome_that_is_done_has_its_result_at_once(monkeypatch: pytest.Monk
 def test_an_outcome_has_all_that_a_future_of_this_python_has() -> None:
     """It is not made by Future's own __init__; a newer Python's may set more."""
     future, outcome = vars(Future()), vars(Outcome())
-    assert outcome.keys() - {"_over"} == future.keys()
+    assert outcome.keys() - {"_gates"} == future.keys()
     assert {name: outcome[name] for name in future if name != "_condition"} == {
         name: value for name, value in future.items() if name != "_condition"
     }

@@ -16,7 +16,10 @@ from tubeclient.settings import ClientSettings
 
 __all__ = ["WEB_ADVICE", "MasterWeb"]
 
-WEB_ADVICE: Final = "check master_servers and master_web_port, in Spark masterServers and masterWebPort"
+WEB_ADVICE: Final = (
+    "check master_servers and master_web_port, in Spark masterServers and masterWebPort, in commands --master-servers "
+    "and --option masterWebPort=PORT"
+)
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,7 +52,7 @@ class MasterWeb:
         if len(failures) == 1 and not isinstance(failures[0], TransportError):
             raise failures[0]
         raise TransportError(
-            f"no master answered {method}: {'; '.join(map(str, failures))}; {WEB_ADVICE}",
+            f"no master answered at its web port: {'; '.join(map(str, failures))}; {WEB_ADVICE}",
             condition="MASTER_UNREACHABLE",
         ) from failures[0]
 

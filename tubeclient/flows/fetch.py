@@ -57,6 +57,8 @@ _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _OR_KEEP = ', or set bad_messages="keep" to get it with the reason'
 _TROUBLE_MS = 300.0
 _CLOSED_MS = 2_000.0
+_LONGEST_REST_MS = 600_000.0
+"""Twice what Apache's rules for groups can ask for."""
 _LONG_SILENCE_MS = 60_000.0
 """Shorter than any retention of a broker."""
 
@@ -364,7 +366,7 @@ class Fetching:
             pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
             holding.found_nothing(now, now + pause, commit_next=True)
         elif isinstance(error, SpeedLimited):
-            holding.lost_track(now + max(wait_ms, 1))
+            holding.lost_track(now + min(max(wait_ms, 1), _LONGEST_REST_MS))
         else:
             closed = isinstance(error, NotAvailable)
             first = _CLOSED_MS if closed else _TROUBLE_MS

@@ -145,7 +145,7 @@ class TimedLook:
                 if response.messages.messageId:
                     good = self._good_one(response.messages)
                     if good is not None:
-                        search.saw(offset, passed, self._minute_of(good))
+                        search.saw(offset, passed, self._minute_of(good), len(response.messages.messageId))
                         return
                     only_bad = True
                 empty_from = passed

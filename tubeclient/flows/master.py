@@ -274,11 +274,11 @@ def knock(masters: MasterList, address: str, stranger: GroupNode) -> Flow[None]:
 
 
 def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
-    """Take the nodes out of their group.
+    """Take the nodes out of their group, the first one last: whoever joins takes that one first, and so finds all free.
 
     The master forgets them when their leases end, so a failure is not an error.
     """
-    for node in nodes:
+    for node in reversed(nodes):
         request = master_pb2.CloseRequestC2M(clientId=node.client_id, groupName=node.group)
         try:
             yield from call_master(masters, Method.CONSUMER_CLOSE, request)

@@ -63,7 +63,7 @@ class PartitionChoice:
         fallback = None
         for step in range(count):
             key = self._partitions[(self._next + step) % count]
-            if max(self._resting_until_ms.get(key, 0), self._resting_until_ms.get(key.broker_id, 0)) > now_ms:
+            if self._rests(key, now_ms):
                 continue
             if key != avoid:
                 self._next += step + 1
@@ -74,10 +74,15 @@ class PartitionChoice:
         self._next += 1
         return fallback or self._partitions[(self._next - 1) % count]
 
+    def _rests(self, key: PartitionKey, now_ms: float) -> bool:
+        resting = self._resting_until_ms
+        return bool(resting) and max(resting.get(key, 0), resting.get(key.broker_id, 0)) > now_ms
+
     def succeeded(self, key: PartitionKey) -> None:
         """A partition took a message: reset its failures, and its broker's rest."""
-        self._failures.pop(key, None)
-        self._resting_until_ms.pop(key.broker_id, None)
+        if self._failures or self._resting_until_ms:  # seldom, and this runs for each message
+            self._failures.pop(key, None)
+            self._resting_until_ms.pop(key.broker_id, None)
 
     def failed(self, key: PartitionKey, now_ms: float) -> None:
         """Count a failure: the partition rests after more than three in a row."""

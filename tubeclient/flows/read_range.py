@@ -78,6 +78,10 @@ class Pack(MessagePack):
     end: int
     columns: Columns
     damaged: Mapping[int, str] | None = None
+    payload_bytes: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "payload_bytes", sum(map(len, self.columns.payloads)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,10 @@ class LostRange:
     def max_messages(self) -> int:
         """The most messages that can have been there."""
         return OffsetRange(self.partition, self.start, self.end).max_messages
+
+    def __str__(self) -> str:
+        rest = ". Those that were still there were read" if self.within_packs else ""
+        return f"{OffsetRange(self.partition, self.start, self.end)}, at most {self.max_messages} messages{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +179,7 @@ class RangeRead:
         self.position = task.range.start
         """End of what has been handed out."""
         self._rng = rng
+        self._reading = f"reading {task.range}"
         self._stay = Stay(
             task.broker, task.range.partition, task.reader_groups, task.new_client_id, task.authority, task.filters
         )
@@ -247,10 +256,6 @@ class RangeRead:
 
     def _seek(self, offset: int) -> Flow[Any]:
         return (yield from self._stay.seek(offset, self._reading))
-
-    @property
-    def _reading(self) -> str:
-        return f"reading {self.task.range}"
 
     def _check_bounds(self, answer: Any) -> Flow[None]:
         """Compare the position and the end of the broker's data with what the range needs."""
@@ -436,12 +441,14 @@ class RangeRead:
             self._patience.progress((yield Now()))
 
     def _wait(self, response: Any, pause_ms: float) -> Flow[None]:
-        """Wait before the next fetch, as `response` brought nothing. Raises when the patience is over."""
-        if self._patience.is_over((yield Now())):
+        """Wait before the next fetch, as `response` brought nothing. Not longer than the patience lasts, whatever
+        the broker says; raises when it is over."""
+        now_ms = yield Now()
+        if self._patience.is_over(now_ms):
             code = response.errCode
             what = response.errMsg if code != 200 else "repeatedly no message and no end"
             raise status_error(code if code != 200 else _NOT_FOUND, what, context=self._reading)
-        yield Sleep(max(pause_ms, 1))
+        yield Sleep(max(min(pause_ms, self._patience.longest_ms(now_ms)), 1))
 
     def _empty_pause_ms(self, empty_polls: int) -> float:
         return backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS)

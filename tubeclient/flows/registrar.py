@@ -289,7 +289,7 @@ class Registrar:
 
     def _unregister_for_good(self, holding: Holding) -> Flow[bool]:
         answer = yield from self._unregister(holding)
-        if answer.errCode not in (FREE, TAKEN):
+        if answer.errCode not in (200, FREE, TAKEN):  # Apache's 200 has the offset -1 here
             self._checked(holding, answer)
         self._lives[holding.key] = self._lives.get(holding.key, 0) + 1
         self.holdings.unanswered.discard(holding.key)

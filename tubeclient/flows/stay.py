@@ -47,11 +47,14 @@ class Stay:
         """The reader that has the partition now. None if none has it."""
         self._broker = broker
         self._partition = partition
+        self._name = str(partition)
         self._groups = reader_groups
         self._new_client_id = new_client_id
         self._authority = authority
         self._filters = filters
         self._client_id = new_client_id()
+        self._fetch: tuple[Reader, Send] | None = None
+        """The present reader's fetch, which is the same each time."""
         self._unanswered: list[Reader] = []
         self._former: list[Reader] = []
         """Readers that may still have the partition and must not be used again."""
@@ -75,11 +78,12 @@ class Stay:
     def send_fetch(self) -> Flow[Ticket]:
         """Ask for the next pack, and commit what the last fetch noted."""
         reader = self._present()
-        request = reader.fetch(self._partition, commit=True, unlimited=True)
+        if self._fetch is None or self._fetch[0] is not reader:
+            request = reader.fetch(self._partition, commit=True, unlimited=True)
+            answer = broker_pb2.GetMessageColumnsB2C
+            self._fetch = reader, Send(self._broker.address, Method.GET_MESSAGES, request, answer=answer)
         self._unanswered.append(reader)
-        ticket: Ticket = yield Send(
-            self._broker.address, Method.GET_MESSAGES, request, answer=broker_pb2.GetMessageColumnsB2C
-        )
+        ticket: Ticket = yield self._fetch[1]
         return ticket
 
     def receive(self, ticket: Ticket) -> Flow[Any]:
@@ -108,7 +112,7 @@ class Stay:
 
     def checked(self, answer: Any, context: str) -> Any:
         """Return the answer if its code is 200, else raise the error of its code."""
-        return checked(answer, context, address=self._broker.address, partition=str(self._partition))
+        return checked(answer, context, address=self._broker.address, partition=self._name)
 
     def _register(self, group: str, offset: int, context: str) -> Flow[Any]:
         reader = self._reader_in(group)

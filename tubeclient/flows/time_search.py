@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
-__all__ = ["FirstMinute", "MinuteSearch", "TimeSearch"]
+__all__ = ["FirstMinute", "MinuteSearch", "RoughSearch", "TimeSearch"]
 
 
 class MinuteSearch(Protocol):
@@ -35,8 +35,10 @@ class MinuteSearch(Protocol):
     def found(self) -> int | None:
         """The result, once the search is over."""
 
-    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
-        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
+    def saw(self, looked_at: int, seen_from: int, minute: int, messages: int = 1) -> None:
+        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`. The look
+        fetched so many of its `messages`.
+        """
 
     def saw_nothing(self, looked_at: int) -> None:
         """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
@@ -56,7 +58,7 @@ class FirstMinute:
     def to_look_at(self) -> int | None:
         return self._begin if self._begin < self.limit else None
 
-    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+    def saw(self, looked_at: int, seen_from: int, minute: int, messages: int = 1) -> None:
         self.found, self._begin = minute, self.limit
 
     def saw_nothing(self, looked_at: int) -> None:
@@ -76,12 +78,14 @@ class TimeSearch:
         self._older = min(bounds.min_offset // INDEX_ENTRY_BYTES, self._end - 1)
         self._rest = self._end
         self._matched = False
+        self._known_to = 1
+        """The search is over when the place is one of so many entries."""
 
     @property
     def to_look_at(self) -> int | None:
         """The offset to look at next. None if the search is over."""
         last = self._rest - 1
-        if last == self._older:
+        if last - self._older < self._known_to:
             return None
         bits = (self._older ^ last).bit_length() - 1
         return _offset(last >> bits << bits)
@@ -96,7 +100,7 @@ class TimeSearch:
         """The found offset, once the search is over. None if no message is of the minute or later."""
         return self.limit if self._matched else None
 
-    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+    def saw(self, looked_at: int, seen_from: int, minute: int, messages: int = 1) -> None:
         """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
         if minute < self._minute:
             self._older = min(_number(seen_from), self._rest - 1)
@@ -112,6 +116,30 @@ class TimeSearch:
         self._older = max(self._older, min(min_offset // INDEX_ENTRY_BYTES, self._end - 1))
         if self._rest <= self._older:  # the position found so far has expired, too
             self._rest, self._matched = self._end, False
+
+
+class RoughSearch(TimeSearch):
+    """A search without its last looks: it finds a place before the exact one, with `after` behind it. About two fetches
+    read what is between.
+
+    The first message at or behind the place before is older than the minute, unless `bounds` begin there. The first one
+    at or behind the place after is not.
+    """
+
+    def __init__(self, bounds: StoreBounds, minute: int, *, after: bool) -> None:
+        super().__init__(bounds, minute)
+        self._first = bounds.min_offset
+        self._after = after
+
+    def saw(self, looked_at: int, seen_from: int, minute: int, messages: int = 1) -> None:
+        """As of every search. One more look costs as much as to read what it fetches."""
+        self._known_to = 2 * messages
+        super().saw(looked_at, seen_from, minute)
+
+    @property
+    def found(self) -> int | None:
+        """The found offset. None with `after` if no message that is not older was seen."""
+        return super().found if self._after else max(self._first, _offset(self._older))
 
 
 def _offset(number: int) -> int:

@@ -38,7 +38,7 @@ class ProcessBound:
 
     def check_process(self) -> None:
         """Raise ClientClosed in a process that inherited the object."""
-        if self.inherited:
+        if self._owner != os.getpid():
             raise ClientClosed(
                 f"this {type(self).__name__} belongs to the process that made it, not to its forked child; "
                 "make a new one in the child (after a fork by C code, call tubeclient.after_fork() there first)"

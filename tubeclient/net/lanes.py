@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from math import inf
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +16,12 @@ from tubeclient.net.runner import FlowRunner, Pending
 __all__ = ["Lanes"]
 
 K = TypeVar("K")
+
+_UNTIL = attrgetter("until")
+
+
+def _nothing() -> None:
+    """What closed lanes call for more."""
 
 
 class _Lane(Generic[K]):
@@ -27,8 +35,8 @@ class _Lane(Generic[K]):
         self.awaited: Receive | None = None
         self.wait = 0
         """Counts its waits; notices of earlier waits are ignored."""
-        self.until: float | None = None
-        """When its wait ends at the latest, by time.monotonic(); None if it does not wait."""
+        self.until = inf
+        """When its wait ends at the latest, by time.monotonic(); infinite if it does not wait."""
 
 
 class Lanes(Generic[K]):
@@ -83,7 +91,7 @@ class Lanes(Generic[K]):
                 lane.failure = None
                 if isinstance(effect, Emit):
                     yield lane.key, effect.value
-                elif isinstance(effect, Receive | Sleep):
+                elif isinstance(effect, (Receive, Sleep)):
                     self._await(lane, effect)
                     break
                 elif effect is not None:
@@ -94,6 +102,7 @@ class Lanes(Generic[K]):
         for lane in self._running:
             self._runner.close(lane.flow)
         self._running.clear()
+        self._more = _nothing  # it refers to these lanes, and only the search for garbage would find both
 
     def _await(self, lane: _Lane[K], effect: Receive | Sleep) -> None:
         lane.wait += 1
@@ -107,24 +116,18 @@ class Lanes(Generic[K]):
 
     def _next(self) -> _Lane[K] | None:
         """Wait for a lane that can continue; None if the notice was outdated, or for `wake`."""
-        waiting = [lane for lane in self._running if lane.until is not None]
-        first = min(waiting, key=_until, default=None)
+        first = min(self._running, key=_UNTIL)
         lane: _Lane[K] | None
-        seconds = 0.0 if first is None else _until(first) - time.monotonic()
-        if first is not None and seconds <= 0:  # even if the others have work
+        seconds = first.until - time.monotonic()
+        if seconds <= 0:  # even if the others have work
             lane = first
         else:
             try:
-                lane, number = self._ready.get(timeout=seconds) if first is not None else self._ready.get_nowait()
+                lane, number = self._ready.get_nowait() if first.until == inf else self._ready.get(timeout=seconds)
             except Empty:
                 return None
             if lane is None or lane.wait != number:
                 return None
         lane.wait += 1
-        lane.until = None
+        lane.until = inf
         return lane
-
-
-def _until(lane: _Lane[Any]) -> float:
-    assert lane.until is not None
-    return lane.until

@@ -8,29 +8,24 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from time import monotonic
-from typing import NamedTuple
 
 from tubeclient.counts import Sample, SendCounts
-from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, ProtocolError, TubeError, status_error
+from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.keys import PartitionKey
 from tubeclient.net.connection import Connection
 from tubeclient.net.courier import Courier, fault_of
-from tubeclient.net.fork import ProcessBound
 from tubeclient.net.ledger import enter
 from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
-from tubeclient.wire.envelope import decode_response, parse_message
-from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
+from tubeclient.net.sending import Sending, result_of
+from tubeclient.net.waiting import Alarm, Bell, OneThread
+from tubeclient.wire.framing import Frame
 
-__all__ = ["Answer", "Outbox", "SendResult", "Sending"]
+__all__ = ["Outbox"]
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
@@ -40,55 +35,35 @@ _PAUSE_SECONDS = 1.0
 _MESSAGES_PER_WRITE = 200
 
 
-class SendResult(NamedTuple):
-    """Where a message was stored. `offset` is its index offset, or None if the broker did not return one."""
+@dataclass(slots=True, eq=False)
+class _Write:
+    """Parcels that are written together. It does not refer to them: what refers to itself is freed late."""
 
-    partition: PartitionKey
-    offset: int | None
-    message_id: int
-
-
-class Answer(Outcome[SendResult]):
-    """The producer's future for a message. In a forked child it raises ClientClosed: waiting there would never end."""
-
-    def __init__(self, maker: ProcessBound) -> None:
-        super().__init__()
-        self._maker = maker
-        self.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
-
-    def result(self, timeout: float | None = None) -> SendResult:
-        self._maker.check_process()
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        self._maker.check_process()
-        return super().exception(timeout)
+    connection: Connection
+    left: int = 0
+    """How many of them are not over."""
 
 
 @dataclass(slots=True, eq=False)
-class Sending:
-    """A message in flight."""
+class _Parcel:
+    """One attempt: a message, its partition, its request, and where its answer goes."""
 
-    topic: str
-    payload: bytes
-    flag: int
-    tag: str
-    time: str
-    result: Future[SendResult]
-    deadline: float  # by monotonic(), seconds
-    submitted: float = field(default_factory=monotonic)
-    attempts: int = 0
-    tried: PartitionKey | None = None  # by the last attempt
-    fault: TubeError | None = None  # of the last attempt
-    faults: FaultHistory = field(default_factory=FaultHistory)
-
-
-class _Parcel(NamedTuple):
-    """One attempt: a message, its partition, and its request."""
-
+    outbox: Outbox
     sending: Sending
     key: PartitionKey
     stream: bytes
+    over: bool = False
+    """The first of answer, failure and late sets it, under the outbox's lock; the others come to nothing."""
+    write: _Write | None = None
+    """With which others it was written, or is being written. None: it waits in the queue."""
+    serial: int | None = None
+    """The request's number on that connection, once it is written."""
+
+    def arrived(self, answer: Frame) -> None:
+        self.outbox._answered(self, answer)
+
+    def failed(self, error: TubeError) -> None:
+        self.outbox._undelivered(self, error)
 
 
 class Outbox:
@@ -115,7 +90,7 @@ class Outbox:
         self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
         self._handed_over: deque[Sending] = deque()  # to the thread, which has not seen them yet
         self._on_the_way: set[Sending] = set()
-        self._awaited: dict[Future[bytes], float] = {}  # answer to its due time
+        self._awaited: dict[_Parcel, float] = {}  # when each attempt is late: its answer, or already its write
         self._first_due = 0.0  # none is due earlier
         self._looked = monotonic()  # at the clock, for late answers
         self._stood_still = False  # before that look
@@ -224,11 +199,12 @@ class Outbox:
     def _attempt(self, sendings: Sequence[Sending]) -> None:
         """Give each message to the courier of its topic's next partition."""
         by_broker: dict[str, list[_Parcel]] = {}
-        for sending in sendings:
+        for sending, destination in zip(sendings, self._destinations(sendings), strict=True):
             sending.attempts += 1
             try:
-                with self.lock:
-                    key, broker = self._routes.choose(sending.topic, monotonic() * 1000, sending.tried)
+                if isinstance(destination, TubeError):
+                    raise destination
+                key, address = destination
                 stream = self._encode(sending, key)
             except TubeError as error:
                 sending.tried = None
@@ -239,59 +215,111 @@ class Outbox:
                     sending.result.set_exception(error)
                 continue
             sending.tried = key
-            by_broker.setdefault(broker.address, []).append(_Parcel(sending, key, stream))
+            by_broker.setdefault(address, []).append(_Parcel(self, sending, key, stream))
         for address, parcels in by_broker.items():
             courier = self._couriers.get(address)
             if courier is None:
                 courier = self._couriers[address] = Courier(address, self._pool.get, self._write, self._undelivered)
+            with self.lock:  # from now on, as a broker that reads slowly may hold up the courier for any time
+                for parcel in parcels:
+                    self._await(parcel, parcel.sending.deadline)
             try:
                 courier.put(parcels)
             except RuntimeError as error:
                 for parcel in parcels:
                     self._undelivered(parcel, fault_of(error, address))
 
+    def _destinations(self, sendings: Sequence[Sending]) -> list[tuple[PartitionKey, str] | TubeError]:
+        """The partition and the broker's address for each message's next attempt, or why there is none."""
+        found: list[tuple[PartitionKey, str] | TubeError] = []
+        with self.lock:
+            now_ms = monotonic() * 1000
+            for sending in sendings:
+                try:
+                    key, broker = self._routes.choose(sending.topic, now_ms, sending.tried)
+                    found.append((key, broker.address))
+                except TubeError as error:
+                    found.append(error)
+        return found
+
     def _write(self, connection: Connection, parcels: Sequence[_Parcel]) -> None:
         now = monotonic()
         with self.lock:
             parcels = [parcel for parcel in parcels if parcel.sending in self._on_the_way]  # not given up meanwhile
         timely = [parcel for parcel in parcels if parcel.sending.deadline > now]
-        for sending, key, _ in parcels:
-            if sending.deadline <= now:
-                before = "" if sending.fault is None else f"; the attempt before: {sending.fault}"
-                sending.fault = DeadlineExceeded(f"it waited too long in the queue to {key}{before}")
-                self._give_up(sending)
+        for parcel in parcels:
+            if parcel.sending.deadline <= now:
+                self._late(parcel)
         if not timely:
             return
-        answers = connection.submit_many([parcel.stream for parcel in timely])
+        write = _Write(connection)
+        with self.lock:
+            for parcel in timely:
+                if not parcel.over:
+                    parcel.write = write
+                    write.left += 1
+        serials = connection.post([parcel.stream for parcel in timely], timely)
         due = monotonic() + self._answer_seconds
         with self.lock:
-            for parcel, answer in zip(timely, answers, strict=True):
-                self._awaited[answer] = min(due, parcel.sending.deadline)
-                self._first_due = min(self._first_due, self._awaited[answer])
-        for parcel, answer in zip(timely, answers, strict=True):
-            answer.add_done_callback(partial(self._answered, parcel.sending, parcel.key))
+            for parcel, serial in zip(timely, serials, strict=True):
+                if parcel.over:
+                    connection.forget(serial)
+                else:
+                    parcel.serial = serial
+                    self._await(parcel, min(due, parcel.sending.deadline))
+
+    def _await(self, parcel: _Parcel, due: float) -> None:
+        """Count the attempt as late from `due` on; call with the lock held."""
+        self._awaited[parcel] = due
+        self._first_due = min(self._first_due, due)
+
+    def _ends(self, parcel: _Parcel) -> bool:
+        """End an attempt; False if it has ended before. Call with the lock held."""
+        if parcel.over:
+            return False
+        parcel.over = True
+        if parcel.write is not None:
+            parcel.write.left -= 1
+        self._awaited.pop(parcel, None)  # it refers to the message, which must be freed
+        return True
 
     def _undelivered(self, parcel: _Parcel, error: TubeError) -> None:
+        with self.lock:
+            if not self._ends(parcel):
+                return
         self._failed(parcel.sending, error)
 
-    def _answered(self, sending: Sending, key: PartitionKey, answer: Future[bytes]) -> None:
-        with self.lock:
-            self._awaited.pop(answer, None)  # it refers to the message, which must be freed
-        if answer.cancelled():
-            self._failed(sending, DeadlineExceeded(f"no answer in time to a message sent to {key}"))
-            return
+    def _late(self, parcel: _Parcel) -> None:
+        write, sending = parcel.write, parcel.sending
+        if write is None:
+            before = "" if sending.fault is None else f"; the attempt before: {sending.fault}"
+            self._undelivered(parcel, DeadlineExceeded(f"it waited too long in the queue to {parcel.key}{before}"))
+        elif parcel.serial is not None:
+            write.connection.forget(parcel.serial)
+            self._undelivered(parcel, DeadlineExceeded(f"no answer in time to a message sent to {parcel.key}"))
+        else:
+            self._undelivered(parcel, DeadlineExceeded(f"it took too long to write it to {parcel.key}"))
+            if not write.left:
+                # Nobody wants any of this any more. It would hold up all that comes after it.
+                write.connection.break_off("what was written to it took too long")
+
+    def _answered(self, parcel: _Parcel, answer: Frame) -> None:
+        sending, key = parcel.sending, parcel.key
         try:
-            result = _result_of(answer.result(0), key)
+            result = result_of(answer, key)
         except TubeError as error:
-            self._failed(sending, error)
+            self._undelivered(parcel, error)
             return
         except Exception as error:  # otherwise nobody would see the error
-            self._failed(sending, fault_of(error, str(key)))
+            self._undelivered(parcel, fault_of(error, str(key)))
             return
         with self.lock:
+            if not self._ends(parcel):
+                return
             self._routes.succeeded(key)
-        if self._leaves(sending):
-            sending.result.set_result(result)
+            if not self._leaves_now(sending):
+                return
+        sending.result.set_result(result)
 
     def _failed(self, sending: Sending, error: TubeError) -> None:
         sending.fault = error
@@ -300,6 +328,7 @@ class Outbox:
             now = monotonic()
             if sending.tried is not None:
                 self._routes.failed(sending.tried, error, now * 1000)
+            sending.faults = sending.faults or FaultHistory()
             lasts = sending.faults.lasts(error, now * 1000)
             comes_again = again and now < sending.deadline and not self._closed and not lasts
             self._counts.failed(sending.topic, error, again=comes_again)
@@ -326,15 +355,19 @@ class Outbox:
         """Free the message's place, and count it: acknowledged, or failed with `error`. False if it was settled
         already."""
         with self.lock:
-            if sending not in self._on_the_way:
-                return False
-            self._on_the_way.remove(sending)
-            if error is None:
-                self._counts.acknowledged(sending.topic, len(sending.payload), monotonic() - sending.submitted)
-            else:
-                self._counts.given_up(sending.topic, error)
-            self._room.ring()
-            return True
+            return self._leaves_now(sending, error)
+
+    def _leaves_now(self, sending: Sending, error: Exception | None = None) -> bool:
+        """As `_leaves`, with the lock held."""
+        if sending not in self._on_the_way:
+            return False
+        self._on_the_way.remove(sending)
+        if error is None:
+            self._counts.acknowledged(sending.topic, len(sending.payload), monotonic() - sending.submitted)
+        else:
+            self._counts.given_up(sending.topic, error)
+        self._room.ring()
+        return True
 
     def _deliver(self) -> None:
         """First attempts, retries, and late answers, until closed."""
@@ -350,8 +383,8 @@ class Outbox:
             if not first and not due and not late:
                 self._work.wait(min(next_attempt - now, _WATCH_SECONDS))
                 continue
-            for answer in late:
-                answer.cancel()  # its callback handles the message
+            for parcel in late:
+                self._late(parcel)
             for sending in due:
                 if sending.deadline <= now:
                     self._give_up(sending)
@@ -383,31 +416,16 @@ class Outbox:
             due.append(heapq.heappop(self._retries)[2])
         return due
 
-    def _take_late(self, now: float) -> list[Future[bytes]]:
+    def _take_late(self, now: float) -> list[_Parcel]:
         away, self._looked = now - self._looked, now
         # Not twice in a row: in a process that is slow for good, answers must be late one day.
         self._stood_still = away > _PAUSE_SECONDS and not self._stood_still
         if self._stood_still:
             # The answers may be here, only nobody has read them. Sent again, these messages would be there twice.
-            self._awaited = {answer: due + away for answer, due in self._awaited.items()}
+            self._awaited = {parcel: due + away for parcel, due in self._awaited.items()}
             self._first_due += away
         if now < self._first_due:
             return []
-        late = [answer for answer, due in self._awaited.items() if due <= now]
+        late = [parcel for parcel, due in self._awaited.items() if due <= now]
         self._first_due = min((due for due in self._awaited.values() if due > now), default=now + self._answer_seconds)
         return late
-
-
-def _result_of(stream: bytes, key: PartitionKey) -> SendResult:
-    response = parse_message(
-        broker_pb2.SendMessageResponseB2P, decode_response(stream, Method.SEND_MESSAGE.spec.method_id)
-    )
-    if response.errCode != 200:
-        raise status_error(response.errCode, response.errMsg, context=f"sending to {key}", partition=str(key))
-    offset = response.appendOffset if response.HasField("appendOffset") else None
-    if response.HasField("messageId"):
-        return SendResult(key, offset, response.messageId)
-    try:
-        return SendResult(key, offset, int(response.errMsg))  # brokers before 1.0 put the id there
-    except ValueError:
-        raise ProtocolError(f"the broker stored a message for {key} but returned no messageId") from None

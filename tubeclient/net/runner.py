@@ -28,7 +28,8 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell
-from tubeclient.wire.envelope import decode_response, encode_request, parse_message
+from tubeclient.wire.envelope import decode_response, parse_message
+from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 
 __all__ = ["FlowRunner", "Monitor", "Pending"]
@@ -37,13 +38,16 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 
+_ENDS_OF_STEPS = (Send, Receive, Emit, SendAll)  # and sleeps
+
+
 class Pending(NamedTuple):
     """A ticket of this runner: an answer that is due by `deadline`."""
 
     address: str
     method: Method
     answer: type[Message]
-    future: Future[bytes]
+    future: Future[Frame]
     timeout_ms: int
     deadline: float  # by time.monotonic(), seconds
 
@@ -137,7 +141,7 @@ class FlowRunner:
         self._pool.check_process()
         with self._monitor.lock:
             effect = flow.send(result) if failure is None else flow.throw(failure)
-            while True:
+            while not isinstance(effect, _ENDS_OF_STEPS):
                 answer: Any = None
                 if isinstance(effect, Now):
                     answer = time.monotonic() * 1000
@@ -151,11 +155,10 @@ class FlowRunner:
                 elif isinstance(effect, ConnectionTo):
                     connection = self._pool.live(effect.address)
                     answer = None if connection is None else connection.number
-                elif isinstance(effect, Sleep) and effect.signal:
-                    return effect, expect(self._monitor.bell(effect.signal))
                 else:
-                    return effect, None
+                    return effect, expect(self._monitor.bell(effect.signal)) if effect.signal else None
                 effect = flow.send(answer)
+            return effect, None
 
     def wake(self) -> None:
         """Cut the current sleep short, or the next one."""
@@ -183,7 +186,7 @@ class FlowRunner:
     def _send(self, sends: Sequence[Send]) -> list[Ticket]:
         address = sends[0].address
         limits_ms = [round(self._pool.settings.rpc_timeout_ms * send.time_share) for send in sends]
-        streams = [_stream(send, limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
+        streams = [send.stream(limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
         now = time.monotonic()  # after connecting
         futures = self._pool.get(address, min(limits_ms)).submit_many(streams)
         tickets: list[Ticket] = []
@@ -197,7 +200,7 @@ class FlowRunner:
     def _receive(self, ticket: Ticket) -> Message:
         pending = cast(Pending, ticket)
         try:
-            stream = pending.future.result(max(0.0, pending.deadline - time.monotonic()))
+            answer = pending.future.result(max(0.0, pending.deadline - time.monotonic()))
         except TimeoutError as error:
             if isinstance(error, TubeError):
                 raise
@@ -207,7 +210,8 @@ class FlowRunner:
                 address=pending.address,
             ) from None
         try:
-            return parse_message(pending.answer, decode_response(stream, pending.method.spec.method_id))
+            data = decode_response(answer.stream, pending.method.spec.method_id, answer.rest)
+            return parse_message(pending.answer, data)
         except RemoteError as error:
             raise type(error)(error.exception_name, error.text, address=pending.address) from None
         except ConnectionLost as error:
@@ -216,8 +220,3 @@ class FlowRunner:
             told = ProtocolError(f"{pending.address} answered {pending.method.name} with {error}")
             told.lasting = error.lasting
             raise told from error
-
-
-def _stream(send: Send, timeout_ms: int) -> bytes:
-    spec = send.method.spec
-    return encode_request(spec.service, spec.method_id, send.request.SerializeToString(), timeout_ms)

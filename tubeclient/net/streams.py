@@ -122,6 +122,8 @@ class TlsStream:
             self._say(deadline)
             if done:
                 return
+            if time.monotonic() >= deadline:  # however much there is to receive: it may never be enough
+                raise TimeoutError("timed out")
             self._take(self._socket.recv(_RECEIVE_BYTES))
 
     def _say(self, deadline: float) -> None:

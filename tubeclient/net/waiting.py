@@ -14,15 +14,25 @@ from _thread import RLock
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures._base import PENDING
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from tubeclient.net.callbacks import call_back
 
 __all__ = ["Alarm", "Bell", "Gate", "OneThread", "Outcome"]
 
 T = TypeVar("T")
+
+
+_LONGEST_SECONDS: Final = threading.TIMEOUT_MAX
+
+
+def _wait_seconds(seconds: float) -> float:
+    """As the system takes them: users may write infinity for "without an end"."""
+    return min(max(0.0, seconds), _LONGEST_SECONDS)
 
 
 class Alarm:
@@ -38,7 +48,7 @@ class Alarm:
         """Whether it was set, before or during the wait; resets it."""
         woken = False
         try:
-            self._queue.get(timeout=max(0.0, seconds))
+            self._queue.get(timeout=_wait_seconds(seconds))
             woken = True
             while True:
                 self._queue.get_nowait()
@@ -71,7 +81,7 @@ class Bell:
 
         def wait(seconds: float) -> bool:
             try:
-                waiter.get(timeout=max(0.0, seconds))
+                waiter.get(timeout=_wait_seconds(seconds))
             except Empty:
                 return False
             return True
@@ -117,7 +127,7 @@ class Gate:
         self._waiters.append(waiter)
         try:
             if not self._open:  # otherwise it opened in between, perhaps before the waiter was added
-                waiter.get(timeout=None if seconds is None else max(0.0, seconds))
+                waiter.get(timeout=None if seconds is None else _wait_seconds(seconds))
         except Empty:
             return self._open
         finally:
@@ -129,8 +139,13 @@ class _Guard(RLock):  # type: ignore[misc]  # final in typeshed alone
     """An Outcome's replacement for a Condition: that one's `__enter__` is Python code and stays locked if interrupted
     there."""
 
+    __slots__ = ()
+
     def notify_all(self) -> None:
-        """Nothing waits on it; waiters use the gate."""
+        """Nothing waits on it; waiters use gates."""
+
+
+_OVER = frozenset({CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED})
 
 
 class Outcome(Future[T]):
@@ -144,7 +159,8 @@ class Outcome(Future[T]):
         self._exception = None
         self._waiters = []
         self._done_callbacks: list[Callable[[Future[T]], object]] = []
-        self._over = Gate()
+        self._gates: list[Gate] = []
+        """Of the threads that wait; who settles it opens them."""
 
     def result(self, timeout: float | None = None) -> T:
         self._await(timeout)
@@ -155,12 +171,23 @@ class Outcome(Future[T]):
         return super().exception(0)
 
     def _await(self, timeout: float | None) -> None:
-        if not self._over.wait(timeout) and not self.done():  # it is done a moment before the gate opens
-            raise FutureTimeout
+        if self._state in _OVER:
+            return
+        gate = Gate()
+        self._gates.append(gate)
+        try:
+            # Settled before the gate was there, it is over now; settled after it, the gate opens.
+            if self._state not in _OVER and not gate.wait(timeout) and self._state not in _OVER:
+                raise FutureTimeout
+        finally:
+            self._gates.remove(gate)
 
     def _invoke_callbacks(self) -> None:
-        self._over.open()
-        super()._invoke_callbacks()  # type: ignore[misc]
+        for gate in list(self._gates):
+            gate.open()
+        # Not by Future's own, which lets SystemExit end the thread that settles the others too.
+        for callback in self._done_callbacks:
+            call_back(callback, self)
 
 
 class OneThread:

@@ -18,6 +18,7 @@ from tubeclient.wire.proto import rpc_pb2
 __all__ = [
     "PROTOCOL_VERSION",
     "Request",
+    "data_start",
     "decode_request",
     "decode_response",
     "encode_error",
@@ -33,8 +34,11 @@ PROTOCOL_VERSION = 3
 _REQUEST_FLAG = 0
 _RESPONSE_FLAG = 1
 
-# The tags of RspResponseBody's fields: number << 3 | wire type.
+# Number << 3 | wire type: of RequestBody's last field, and of RspResponseBody's two.
+_REQUEST_TAG = b"\x1a"
 _METHOD_TAG, _DATA_TAG = b"\x08", b"\x12"
+
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 _USUAL_HEADER_BYTES = 32
 
@@ -71,7 +75,16 @@ _parse_again = lru_cache(maxsize=16)(parse_message)
 
 def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
     """Return a request's stream. Servers drop a request, or its answer, once it is older than `timeout_ms`."""
-    return _request_headers(service) + _join(rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms, request=body))
+    start = _request_body_start(method_id, timeout_ms)
+    size = varint(len(body))
+    whole = varint(len(start) + len(_REQUEST_TAG) + len(size) + len(body))
+    return b"".join((_request_headers(service), whole, start, _REQUEST_TAG, size, body))
+
+
+@lru_cache(maxsize=64)
+def _request_body_start(method_id: int, timeout_ms: int) -> bytes:
+    """All of a RequestBody but its last field, the call's message."""
+    return rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms).SerializeToString()
 
 
 @cache
@@ -84,7 +97,8 @@ def _request_headers(service: int) -> bytes:
 
 def decode_request(stream: bytes) -> Request:
     """Split a request's stream; ProtocolError if it is not one."""
-    flag, header_bytes, body_bytes = _split(stream)
+    connection_bytes, header_bytes, body_bytes, _ = _split(stream)
+    flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
     header = parse_message(rpc_pb2.RequestHeader, header_bytes)
@@ -114,13 +128,17 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
     )
 
 
-def decode_response(stream: bytes, method_id: int) -> bytes:
-    """Return the bytes of the call's message in a response's stream.
+def decode_response(stream: bytes, method_id: int, rest: bytes = b"") -> bytes:
+    """Return the bytes of the call's message in a response's stream. `rest` follows `stream`, if it was cut at its
+    `data_start`.
 
     Raises StandbyMaster or RemoteError if the server could not run the call, ConnectionLost if it is starting or
     stopping, ProtocolError if the bytes are not a response to `method_id`.
     """
-    flag, header_bytes, body_bytes = _split(stream)
+    connection_bytes, header_bytes, body_bytes, further = _split(stream, len(rest))
+    if rest and (further or body_bytes != _before_data(method_id) + varint(len(rest))):
+        return decode_response(stream + rest, method_id)
+    flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
     if _header(rpc_pb2.ResponseHeader, header_bytes).status != rpc_pb2.ResponseHeader.SUCCESS:
@@ -130,7 +148,7 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
             raise ConnectionLost(f"the server is starting or stopping ({failure.stackTrace})")
         kind = StandbyMaster if failure.exceptionName.endswith(".StandbyException") else RemoteError
         raise kind(failure.exceptionName, failure.stackTrace)
-    data = _plain_data(body_bytes, method_id)
+    data = rest or _plain_data(body_bytes, method_id)
     if data is not None:
         return data
     body = parse_message(rpc_pb2.RspResponseBody, body_bytes)
@@ -139,16 +157,40 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
     return body.data
 
 
+def data_start(stream: memoryview) -> int:
+    """Where the call's message begins in a response's stream, by its first bytes. 0 if they do not tell.
+
+    Who has the stream in pieces can cut it there: else a large message would be copied once more.
+    """
+    try:
+        start = 0
+        for _ in range(2):
+            length, begin = _read_varint(stream, start)
+            start = begin + length
+        for tag in (b"", _METHOD_TAG, _DATA_TAG):
+            if stream[start : start + len(tag)] != tag:
+                return 0
+            _, start = _read_varint(stream, start + len(tag))
+    except ProtocolError:
+        return 0
+    return start
+
+
 def _plain_data(body: memoryview, method_id: int) -> bytes | None:
     """The data of a RspResponseBody with only method and data, as all known servers write it.
 
     A parser would copy it twice more, and packs of messages are large.
     """
-    before = _METHOD_TAG + varint(method_id % (1 << 64)) + _DATA_TAG
+    before = _before_data(method_id)
     if body[: len(before)] != before:
         return None
     length, start = _read_varint(body, len(before))
     return bytes(body[start:]) if length == len(body) - start else None
+
+
+@lru_cache(maxsize=64)
+def _before_data(method_id: int) -> bytes:
+    return _METHOD_TAG + varint(method_id % (1 << 64)) + _DATA_TAG
 
 
 @cache
@@ -180,18 +222,18 @@ def _join(*messages: Message) -> bytes:
     return b"".join(parts)
 
 
-def _split(stream: bytes) -> tuple[int, memoryview, memoryview]:
-    """The connection header's flag and the bytes of the two messages after it."""
+def _split(stream: bytes, more: int = 0) -> tuple[memoryview, memoryview, memoryview, int]:
+    """The bytes of the three messages, and how many come after them. `more` bytes follow `stream`, of the last one."""
     whole = memoryview(stream)
     pieces: list[memoryview] = []
-    position = 0
+    end = 0
     for _ in range(3):
-        length, position = _read_varint(stream, position)
-        if length > len(stream) - position:
-            raise ProtocolError(f"an envelope that ends {length - len(stream) + position} bytes early")
-        pieces.append(whole[position : position + length])
-        position += length
-    return _header(rpc_pb2.RpcConnHeader, pieces[0]).flag, pieces[1], pieces[2]
+        length, start = _read_varint(stream, end)
+        end = start + length
+        if end > len(stream) + more:
+            raise ProtocolError(f"an envelope that ends {end - len(stream) - more} bytes early")
+        pieces.append(whole[start:end])
+    return pieces[0], pieces[1], pieces[2], len(stream) + more - end
 
 
 def _header(kind: type[M], data: memoryview) -> M:
@@ -204,6 +246,8 @@ def _header(kind: type[M], data: memoryview) -> M:
 
 def varint(value: int) -> bytes:
     """`value` >= 0 as a protobuf varint."""
+    if value <= 0x7F:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -213,6 +257,9 @@ def varint(value: int) -> bytes:
 
 
 def _read_varint(stream: bytes | memoryview, position: int) -> tuple[int, int]:
+    """The number at `position`, and where it ends."""
+    if position < len(stream) and stream[position] < 0x80:  # most are small
+        return stream[position], position + 1
     value = 0
     for shift in range(0, 35, 7):
         if position >= len(stream):

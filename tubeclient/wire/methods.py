@@ -43,11 +43,9 @@ class Method(Enum):
     CONSUMER_HEARTBEAT_V2 = MethodSpec(21, MASTER, master_pb2.HeartRequestC2MV2, master_pb2.HeartResponseM2CV2)
     PARTITION_METADATA = MethodSpec(22, MASTER, master_pb2.GetPartMetaRequestC2M, master_pb2.GetPartMetaResponseM2C)
 
-    @property
-    def spec(self) -> MethodSpec:
+    def __init__(self, *_: object) -> None:
+        self.spec: MethodSpec = self.value
         """The call's numbers and classes."""
-        value: MethodSpec = self.value
-        return value
 
 
 _BY_ID = {method.spec.method_id: method for method in Method}

@@ -38,7 +38,13 @@ def checksum(payload: bytes) -> int:
 
 
 def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = "") -> str:
-    """Return the attribute text; `tag` is the filter item, `time` is yyyyMMddHHmm."""
+    """Return the attribute text; `tag` is the filter item, `time` is yyyyMMddHHmm.
+
+    ConfigurationError for what no reader could parse.
+    """
+    if not isinstance(attributes, Mapping):
+        kind = type(attributes).__name__
+        raise ConfigurationError(f"attributes must be a map of texts, as in {{'user': '7'}}; not a {kind}")
     pairs = [(TAG_KEY, tag)] * bool(tag) + [(TIME_KEY, time)] * bool(time)
     for key in attributes:
         if not key or key in (TAG_KEY, TIME_KEY):
@@ -47,6 +53,8 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
             )
     pairs += attributes.items()
     for key, value in pairs:
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise ConfigurationError(f"the attribute {key!r}={value!r} cannot be sent: keys and values must be texts")
         if any(mark in key + value for mark in ",=") or _has_surrogate(key + value):
             raise ConfigurationError(
                 f"the attribute {key!r}={value!r} cannot be sent: keys and values must not hold ',', '=' or surrogates"

@@ -1,0 +1,211 @@
+"""A TCP proxy before one port of a server; tests can make it misbehave, and be good again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from embedded_tubemq.net.loop_thread import LoopThread
+from tubeclient.errors import ProtocolError
+from tubeclient.net.connection import split_address
+from tubeclient.wire.envelope import encode_error
+from tubeclient.wire.framing import FrameDecoder, encode_frame
+
+__all__ = ["LATE_SECONDS", "FrontDoor", "Manner"]
+
+LATE_SECONDS = 1.5
+_PIECE_BYTES = 1 << 16
+_PIECES_ON_THE_WAY = 64
+_GARBAGE = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+_STANDBY = encode_error("org.apache.inlong.tubemq.corerpc.exception.StandbyException", "")
+# A standby's web port sends everybody to the active master's.
+_STANDBY_PAGE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class Manner(Enum):
+    """How the address behaves towards those who connect or ask."""
+
+    GOOD = "hands everything on to the server"
+    DEAD = "nobody listens"
+    SILENT = "hands nothing on, in either direction; what was sent arrives when the manner changes"
+    LATE = f"hands everything on later; answers come {LATE_SECONDS} s late, if nothing else is said"
+    GARBAGE = "answers what is not TubeMQ"
+    STANDBY = "answers that it is a standby"
+
+
+class FrontDoor:
+    """Listens on a port of its own from the start; a context manager. All methods may be called from any thread.
+
+    `renamed` are texts of the server's answers that are others outside, such as an address; both have one length. With
+    `web` the server speaks HTTP, one request a connection.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        manner: Manner = Manner.GOOD,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        renamed: Mapping[str, str] | None = None,
+        web: bool = False,
+    ) -> None:
+        self.asked = 0
+        """Requests, or parts of such, that arrived here."""
+        self.last_asked = 0.0
+        """When the last one came, by the monotonic clock."""
+        self.manner = manner
+        self.late_seconds = LATE_SECONDS / 2
+        """How much later everything arrives while the manner is LATE, in each direction."""
+        self._server = split_address(address)
+        self._web = web
+        outside = dict(renamed or {})
+        self._answer = _renaming(outside, web)
+        self._request = _renaming({there: here for here, there in outside.items()}, web)
+        self._listener = socket.create_server((host, port))
+        self.address = f"{host}:{self._listener.getsockname()[1]}"
+        self._accepting: asyncio.Task[None] | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self._passable = asyncio.Event()
+        self._loop: LoopThread | None = None
+
+    def __enter__(self) -> FrontDoor:
+        self._loop = LoopThread(f"door {self.address}")
+        self.become(self.manner)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._loop is not None
+        self._loop.run(self._shut())
+        self._loop.stop()
+
+    def become(self, manner: Manner) -> None:
+        """Change the manner, also towards those already connected."""
+        self.manner = manner
+        if self._loop is not None:
+            self._loop.run(self._change())
+
+    async def _change(self) -> None:
+        if self.manner is Manner.DEAD:
+            await self._shut()
+            return
+        if self._accepting is None:
+            if self._listener.fileno() == -1:
+                self._listener = socket.create_server(split_address(self.address))
+            self._listener.setblocking(False)
+            self._accepting = asyncio.get_running_loop().create_task(self._accept())
+        # Nobody is there to take a connection either: the second one that comes gets no answer.
+        self._listener.listen(0 if self.manner is Manner.SILENT else socket.SOMAXCONN)
+        if self.manner is Manner.SILENT:
+            self._passable.clear()
+        else:
+            self._passable.set()
+
+    async def _shut(self) -> None:
+        """Nobody listens, and all connections have ended."""
+        ending = [*self._serving, *([self._accepting] if self._accepting is not None else [])]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        self._accepting = None
+        self._listener.close()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._passable.wait()
+            client, _ = await loop.sock_accept(self._listener)
+            task = loop.create_task(self._serve(client))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client: socket.socket) -> None:
+        with client, socket.socket() as server:
+            client.setblocking(False)
+            server.setblocking(False)
+            try:
+                await asyncio.get_running_loop().sock_connect(server, self._server)
+                to_server, to_client = _Way(self, server), _Way(self, client)
+                async with asyncio.TaskGroup() as group:
+                    for work in (
+                        self._requests(client, to_server, to_client),
+                        self._answers(server, to_client),
+                        to_server.go(self._passable),
+                        to_client.go(self._passable),
+                    ):
+                        group.create_task(work)
+            except* (OSError, ProtocolError):
+                # Whichever side broke off: the other one notices that by the end of its connection.
+                pass
+
+    async def _requests(self, client: socket.socket, to_server: _Way, to_client: _Way) -> None:
+        decoder = FrameDecoder()
+        while data := await asyncio.get_running_loop().sock_recv(client, _PIECE_BYTES):
+            self.asked += 1
+            self.last_asked = time.monotonic()
+            if self._web:
+                await (to_client.put(_STANDBY_PAGE) if self.manner is Manner.STANDBY else to_server.put(data))
+                continue
+            for frame in decoder.feed(data):
+                if self.manner is Manner.GARBAGE:
+                    await to_client.put(_GARBAGE)
+                elif self.manner is Manner.STANDBY:
+                    await to_client.put(encode_frame(frame.serial, _STANDBY))
+                else:
+                    await to_server.put(encode_frame(frame.serial, self._request(frame.stream)))
+        await to_server.put(b"")
+
+    async def _answers(self, server: socket.socket, to_client: _Way) -> None:
+        decoder, page = FrameDecoder(), bytearray()
+        while data := await asyncio.get_running_loop().sock_recv(server, _PIECE_BYTES):
+            if self._web:
+                page += data
+                continue
+            for frame in decoder.feed(data):
+                await to_client.put(encode_frame(frame.serial, self._answer(frame.stream)))
+        if page:
+            await to_client.put(self._answer(bytes(page)))
+        await to_client.put(b"")
+
+
+class _Way:
+    """What is on its way to one end of a connection: in order, nothing before its time or while the door is silent."""
+
+    def __init__(self, door: FrontDoor, end: socket.socket) -> None:
+        self._door = door
+        self._end = end
+        self._pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_PIECES_ON_THE_WAY)
+
+    async def put(self, data: bytes) -> None:
+        """Add what has come; b"" is the end. Waits while too much is on its way."""
+        late = self._door.late_seconds if self._door.manner is Manner.LATE else 0.0
+        await self._pieces.put((asyncio.get_running_loop().time() + late, data))
+
+    async def go(self, passable: asyncio.Event) -> None:
+        """Hand on all there is to the end."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due, data = await self._pieces.get()
+            await asyncio.sleep(due - loop.time())
+            await passable.wait()
+            if not data:
+                with contextlib.suppress(OSError):  # it may have ended the connection itself
+                    self._end.shutdown(socket.SHUT_WR)
+                return
+            await loop.sock_sendall(self._end, data)
+
+
+def _renaming(texts: Mapping[str, str], readable: bool) -> Callable[[bytes], bytes]:
+    """Replaces the texts where they stand; in what people can read not where they are a part of a longer number."""
+    if not texts:
+        return lambda data: data
+    pairs = {here.encode(): there.encode() for here, there in texts.items()}
+    assert all(len(here) == len(there) for here, there in pairs.items()), texts
+    any_of = b"|".join(map(re.escape, pairs))
+    pattern = re.compile(rb"(?<!\d)(?:%b)(?!\d)" % any_of if readable else any_of)
+    return lambda data: pattern.sub(lambda found: pairs[found[0]], data)
