@@ -44,11 +44,12 @@ def _now_ms() -> int:
 class EmbeddedTubeMQ:
     """TubeMQ in one process. Start it, use its addresses with any TubeMQ client, stop it. Also a context manager.
 
-    `data_dir` keeps topics, messages and groups' offsets for the next start. The system chooses ports given as 0 at the
-    first start; they stay the same afterwards. Brokers have the ids 1 to `brokers`; with a `broker_port`, broker n
-    listens on `broker_port + n - 1`. With `users` (name to password) clients must sign their requests. With `tls` there
-    are also ports for TLS. With `check_visit_token` brokers require the master's token. Times are in ms. Methods may be
-    called from any thread; each takes at most 30 s.
+    `data_dir` keeps topics, messages and groups' offsets for the next start. The system chooses ports given as 0 at
+    the first start of this object; they stay the same when it starts again. Brokers have the ids 1 to `brokers`;
+    with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients must
+    sign their requests. With `tls` there are also ports for TLS. With `check_visit_token` brokers require the
+    master's token. The master balances groups that leave it to the master every `balance_period_ms`; TubeMQ's
+    default is a minute. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class EmbeddedTubeMQ:
         tls: ServerTls | None = None,
         check_visit_token: bool = False,
         lease_ms: int = 30_000,
+        balance_period_ms: int = 1_000,
         clock: Callable[[], int] = _now_ms,
     ) -> None:
         if brokers < 1:
@@ -88,7 +90,7 @@ class EmbeddedTubeMQ:
         self._master = MasterNode(
             host,
             self._catalogue,
-            MasterSettings(lease_ms, users=accounts),
+            MasterSettings(lease_ms, balance_period_ms=balance_period_ms, users=accounts),
             clock,
             _LiveTopics(self),
             token,
@@ -268,6 +270,13 @@ class EmbeddedTubeMQ:
         """Delete everything below an offset (bytes of the index), as retention does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire(up_to_offset))
 
+    def expire_index(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
+        """Delete the index below an offset but keep its messages, as retention on TubeMQ's brokers does.
+
+        Their index is in segments of its own, which fill at another pace than those of data.
+        """
+        self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_index(up_to_offset))
+
     def expire_data(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
         """Delete the messages below an offset but keep their index entries, as retention on TubeMQ's brokers does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_data(up_to_offset))
@@ -316,6 +325,7 @@ class EmbeddedTubeMQ:
         await self._master.stop()
         for node in self._brokers.values():
             await node.stop()
+            node.give_ports_up()
 
     async def _start_more(self, node: BrokerNode) -> None:
         await node.start()
@@ -323,7 +333,7 @@ class EmbeddedTubeMQ:
 
     def _forget(self, broker_id: int) -> None:
         self._catalogue.remove_broker(broker_id)
-        del self._brokers[broker_id]
+        self._brokers.pop(broker_id).give_ports_up()
 
     async def _restart_master(self) -> None:
         await self._master.stop()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.master.admin import MasterAdmin, TopicKeeper
 from embedded_tubemq.master.master import Master, MasterSettings
 from embedded_tubemq.net.http_api import HttpServer
+from embedded_tubemq.net.listener import hold
 from embedded_tubemq.net.rpc import Endpoint
 from embedded_tubemq.net.server import TcpServer
 from embedded_tubemq.net.tls import ServerTls
@@ -86,6 +88,8 @@ class BrokerNode:
     faults: Faults = field(default_factory=Faults)
     machine: Broker | None = None
     _servers: list[TcpServer | HttpServer] = field(default_factory=list)
+    _held: list[socket.socket] = field(default_factory=list)
+    """Of a stopped broker: they keep its ports."""
 
     async def start(self) -> None:
         """Open the files, listen on all ports, and report to the master."""
@@ -97,6 +101,7 @@ class BrokerNode:
         stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
         name = f"broker {self.broker_id}"
+        self.give_ports_up()
         endpoint = Endpoint(self.machine, self.clock)
         tcp, http = TcpServer(endpoint, name), HttpServer(BrokerAdmin(self.machine).call)
         self._servers = [tcp, http]
@@ -120,11 +125,19 @@ class BrokerNode:
         self.machine, self._servers = None, []
         for server in servers:
             await server.stop()
+        holders = [hold(self.host, port) for port in (self.port, self.web_port, self.tls_port) if port]
+        self._held = [holder for holder in holders if holder is not None]
         if clean:
             machine.offsets.commit_all()
             self._save(machine)
             self._announce(online=False)
         machine.stores.close()
+
+    def give_ports_up(self) -> None:
+        """Let others have the ports of a stopped broker."""
+        for holder in self._held:
+            holder.close()
+        self._held = []
 
     def forget_topic(self, topic: str) -> None:
         """Delete the files of a deleted topic, also while the broker is stopped."""

@@ -45,6 +45,7 @@ def encode_fetch_answer(
         errCode=200,
         errMsg="OK!",
         currOffset=start,
+        minLimitTime=0,
         escFlowCtrl=False,
         currDataDlt=data_lag,
         requireSlow=slow,

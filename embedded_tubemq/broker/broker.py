@@ -188,7 +188,7 @@ class Broker:
         self.ownership.owned_by(cursor, client_id)
         self.offsets.commit(cursor, consumed=request.readStatus == 0)
         self.ownership.release(cursor)
-        return broker_pb2.RegisterResponseB2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
+        return broker_pb2.RegisterResponseB2C(success=True, errCode=Code.SUCCESS, errMsg="OK!", currOffset=-1)
 
     def _heartbeat(self, request: Any, now_ms: int, peer: Peer) -> Message:
         self._authenticate(request, now_ms)

@@ -46,12 +46,12 @@ class Fetcher:
         store = self._stores.of_partition(cursor.topic, cursor.partition_id)
         position, readable = self._offsets.begin_read(cursor, store.bounds, manual=manual, last_consumed=last_consumed)
         if not readable:
-            raise Refusal(Code.NOT_FOUND, f"offset {position} is the end")
+            raise _nothing_to_read(f"offset {position} is the end")
         # In manual mode a position can end up below the start again, where no data is served.
         position = max(position, store.min_offset)
         end = self.visible_end(reader, store, now_ms)
         if position >= end:
-            raise Refusal(Code.NOT_FOUND, f"offset {position} is the end of what this reader may see")
+            raise _nothing_to_read(f"offset {position} is the end of what this reader may see")
         budget = entry_budget(topic.partitions, filtered=reader.tag_hashes is not None)
         entries = store.entries(position, min(end, position + budget * INDEX_ENTRY_BYTES))
         if self._faults.half_packs:
@@ -63,7 +63,7 @@ class Fetcher:
         if pack.data_end is not None:
             # Only TubeMQ's memory answers this way, and data in memory has not expired.
             if pack.empty and self._faults.advancing_404 and position + index_bytes >= end:
-                raise Refusal(Code.NOT_FOUND, "no message of this partition up to the end")
+                raise _nothing_to_read("no message of this partition up to the end")
             reader.data_position = pack.data_end
         messages = store.wire_bytes(pack)
         if messages and self._faults.corrupt_checksums:
@@ -78,6 +78,10 @@ class Fetcher:
             slow=reader.tag_hashes is not None
             and end - position - index_bytes < _SLOW_ENTRIES * budget * INDEX_ENTRY_BYTES,
         )
+
+
+def _nothing_to_read(text: str) -> Refusal:
+    return Refusal(Code.NOT_FOUND, text, wait_ms=-1)  # the broker does not say how long to wait
 
 
 def _with_wrong_checksum(wire: memoryview) -> memoryview:

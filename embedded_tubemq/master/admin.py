@@ -14,15 +14,12 @@ from typing import Any, Protocol
 from embedded_tubemq.common.admin import AdminError, Parameters, failed, listed, succeeded
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.flow_rules import CLUSTER
-from embedded_tubemq.master.answers import DONE, broker_json, consumer_json, refusal, topic_json
+from embedded_tubemq.master.answers import DONE, broker_json, group_json, refusal, topic_json
+from embedded_tubemq.master.groups import GroupKind
 from embedded_tubemq.master.master import Master
 from tubeclient.errors import ConfigurationError
-from tubeclient.wire.strings import encode_consumer_layouts
 
 __all__ = ["MasterAdmin", "TopicKeeper"]
-
-
-_NO_SERVER_BALANCE: dict[str, Any] = {"re-rebalance": {}}
 
 
 class TopicKeeper(Protocol):
@@ -102,33 +99,7 @@ class MasterAdmin:
 
     def _group_detail(self, parameters: Parameters) -> dict[str, Any]:
         name = parameters.text("groupName", "") or parameters.text("consumeGroup")
-        group = self._master.groups.get(name)
-        if group is None:
-            return succeeded(
-                count=0,
-                topicSet=[],
-                consumeGroup=name,
-                **_NO_SERVER_BALANCE,
-                isBandConsume="unbound",
-                rebInfo={"isRebalanced": False},
-                filterConds={},
-                data=[],
-            )
-        catalogue = self._master.catalogue
-        known = {broker.info.broker_id: str(broker.info) for broker in catalogue.brokers()}
-        consumers = sorted(group.consumers.values(), key=lambda consumer: consumer.client_id)
-        return succeeded(
-            count=len(consumers),
-            topicSet=sorted(group.topics),
-            consumeGroup=name,
-            **_NO_SERVER_BALANCE,
-            isBandConsume="client-rebalance",
-            topicMetaId=catalogue.topic_version,
-            metaDetails=encode_consumer_layouts(catalogue.consumer_layouts(group.topics)),
-            rebInfo={"isRebalanced": False},
-            filterConds={topic: sorted(tags) for topic, tags in group.filters.items()},
-            data=[consumer_json(consumer, known) for consumer in consumers],
-        )
+        return succeeded(**group_json(name, self._master.groups.get(name), self._master.catalogue))
 
     def _sub_info(self, parameters: Parameters) -> dict[str, Any]:
         names = parameters.texts("groupName") or parameters.texts("consumeGroup")
@@ -142,7 +113,7 @@ class MasterAdmin:
         )
 
     def _client_balance_groups(self, parameters: Parameters) -> dict[str, Any]:
-        return listed([group.name for group in self._groups()])
+        return listed([group.name for group in self._groups() if group.kind is GroupKind.CLIENT_BALANCE])
 
     def _groups(self) -> list[Any]:
         return [self._master.groups[name] for name in sorted(self._master.groups)]
@@ -193,6 +164,8 @@ class MasterAdmin:
         parameters.text("modifyUser")
         names = parameters.texts("groupName", required=True)
         done = [name for name in names if self._master.order_jump_to_end(name, self._clock())]
+        if not done:
+            raise AdminError("all consumer groups are not client balance groups")
         return listed([{"groupName": name} | DONE for name in done])
 
     def _set_group_rules(self, parameters: Parameters) -> dict[str, Any]:

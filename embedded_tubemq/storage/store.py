@@ -148,15 +148,21 @@ class Store:
         return int(np.searchsorted(times, received_ms)) * INDEX_ENTRY_BYTES
 
     def expire(self, up_to: int) -> None:
-        """Stop serving offsets below `up_to`, at most up to the end."""
-        self.min_offset = max(self.min_offset, self._bounded(up_to))
+        """Drop index entries and records below the offset `up_to`, at most up to the end.
+
+        TubeMQ's brokers drop full segments of the two files, each by its own age (source:
+        MsgFileStore.runClearupPolicy). So either file may begin before the other.
+        """
+        self.expire_index(up_to)
         self.expire_data(up_to)
 
-    def expire_data(self, up_to: int) -> None:
-        """Drop the records below the offset `up_to`, and keep their index entries.
+    def expire_index(self, up_to: int) -> None:
+        """Drop the index entries below `up_to`, and keep their records: nobody finds these any more."""
+        self.min_offset = max(self.min_offset, self._bounded(up_to))
+        self._write_state()
 
-        TubeMQ's brokers drop segments of the two files each by its own age (source: MsgFileStore.runClearupPolicy).
-        """
+    def expire_data(self, up_to: int) -> None:
+        """Drop the records below the offset `up_to`, and keep their index entries."""
         self.data_min = max(self.data_min, self._position(self._bounded(up_to)))
         self._write_state()
 

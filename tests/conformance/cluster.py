@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
@@ -16,6 +18,9 @@ from tubeclient.wire.payload import encode_attributes, encode_payload
 
 __all__ = ["ApacheCluster", "Cluster", "EmbeddedCluster", "to_config"]
 
+_STANDS_SECONDS = 10.0
+_LONGEST_STAND_SECONDS = 300.0
+
 
 class Cluster(ABC):
     """What the tests may know and do whatever the servers are. Brokers have the ids 1 and 2."""
@@ -24,11 +29,23 @@ class Cluster(ABC):
     master_address: str
     master_web_port: int
     brokers: Mapping[int, BrokerInfo]
+    broker_webs: Mapping[int, str]
+    """Where each broker's web port is."""
+
+    @property
+    def masters(self) -> list[tuple[str, str]]:
+        """Each master's address, and that of its web port."""
+        return [(self.master_address, f"127.0.0.1:{self.master_web_port}")]
+
+    @property
+    def master_servers(self) -> str:
+        """Their addresses, as clients are told them."""
+        return ",".join(address for address, _ in self.masters)
 
     @property
     def settings(self) -> ClientSettings:
         return ClientSettings(
-            (self.master_address,), master_web_port=self.master_web_port, rpc_timeout_ms=4_000, retry_limit_ms=30_000
+            self.master_servers, master_web_port=self.master_web_port, rpc_timeout_ms=4_000, retry_limit_ms=30_000
         )
 
     @abstractmethod
@@ -42,6 +59,11 @@ class Cluster(ABC):
     @abstractmethod
     def restart_master(self) -> None:
         """It forgets its clients."""
+
+    @abstractmethod
+    def standing_still(self, broker_id: int) -> AbstractContextManager[None]:
+        """A broker, or for 0 the master, does nothing for the length of the block, and then goes on where it was. Its
+        connections stay. The embedded servers are one process, so that all of them stand still."""
 
     @abstractmethod
     def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
@@ -107,6 +129,7 @@ class ApacheCluster(Cluster):
         self.master_address = self.servers.master_address
         self.master_web_port = self.servers.master_web_port
         self.brokers = _infos(zip(self.servers.broker_ids, self.servers.broker_addresses, strict=True))
+        self.broker_webs = dict(zip(self.servers.broker_ids, self.servers.broker_web_addresses, strict=True))
 
     def stop_broker(self, broker_id: int) -> None:
         self.servers.stop_broker(broker_id - 1)
@@ -116,6 +139,13 @@ class ApacheCluster(Cluster):
 
     def restart_master(self) -> None:
         self.servers.restart_master()
+
+    @property
+    def masters(self) -> list[tuple[str, str]]:
+        return self.servers.masters
+
+    def standing_still(self, broker_id: int) -> AbstractContextManager[None]:
+        return self.servers.standing_still(broker_id - 1 if broker_id else None)
 
     def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
         modify = self.servers.admin.modify
@@ -148,6 +178,7 @@ class EmbeddedCluster(Cluster):
         self.master_address = self.servers.master_address
         self.master_web_port = self.servers.master_web_port
         self.brokers = _infos(self.servers.broker_addresses.items())
+        self.broker_webs = {one: f"127.0.0.1:{port}" for one, port in self.servers.broker_web_ports.items()}
 
     def stop_broker(self, broker_id: int) -> None:
         self.servers.stop_broker(broker_id)
@@ -157,6 +188,27 @@ class EmbeddedCluster(Cluster):
 
     def restart_master(self) -> None:
         self.servers.restart_master()
+
+    @contextmanager
+    def standing_still(self, broker_id: int) -> Iterator[None]:
+        over, stands = threading.Event(), threading.Event()
+
+        def stand(_: object) -> None:
+            stands.set()
+            over.wait(_LONGEST_STAND_SECONDS)
+
+        def hold() -> None:
+            with contextlib.suppress(TimeoutError):  # a call may not take so long; what it began goes on
+                self.servers.inspect(stand)
+
+        holding = threading.Thread(target=hold)
+        holding.start()
+        try:
+            assert stands.wait(_STANDS_SECONDS)
+            yield
+        finally:
+            over.set()
+            holding.join()
 
     def restrict(self, topic: TopicSpec, groups: Mapping[str, Collection[str]]) -> None:
         [config] = to_config([topic])

@@ -1,22 +1,19 @@
-"""What the embedded servers do not do: groups that the master balances, and flow control at the broker."""
+"""What the embedded servers do not do: flow control at the broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.apache.java_client import JavaPullConsumer
-from tests.apache.java_gateway import JavaVM
 from tests.apache.server import ApacheTubeMQ
 from tests.conformance.cluster import ApacheCluster
 from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import partition_of, take
 from tests.waiting import wait_for
-from tubeclient import GroupConflict, SpeedLimited
-from tubeclient.errors import STATUS_CLASSES
+from tubeclient import SpeedLimited
 from tubeclient.flows.effects import checked
 from tubeclient.flows.reader import REGISTER, UNREGISTER
 from tubeclient.wire.methods import Method
@@ -29,40 +26,6 @@ KEY = partition_of("limited")
 @pytest.fixture
 def tube(apache: ApacheTubeMQ) -> ApacheCluster:
     return ApacheCluster(apache)
-
-
-def test_ours_is_refused_in_a_group_that_the_master_balances(
-    tube: ApacheCluster, java_vm: JavaVM, consumer_of: MakeConsumer
-) -> None:
-    with closing(JavaPullConsumer(java_vm, tube.master_address, "server_balanced")) as java:
-        java.start("limited")
-        with pytest.raises(GroupConflict, match="424") as caught:
-            consumer_of("server_balanced", ["limited"])
-    assert caught.value.code == 424
-
-
-@pytest.mark.parametrize(("code", "differing"), [(427, {"sessionKey": "other"}), (428, {"selectBig": False})])
-def test_groups_bound_to_offsets_have_codes_of_their_own(
-    tube: ApacheCluster, code: int, differing: dict[str, object]
-) -> None:
-    """No client of ours is in such a group; its codes mean the same as 424 to 426."""
-    fields = {
-        "groupName": f"bound_{code}",
-        "hostName": "127.0.0.1",
-        "topicList": ["limited"],
-        "requireBound": True,
-        "sessionTime": 1,
-        "sessionKey": "key",
-        "totalCount": 2,
-        "requiredPartition": "",
-        "notAllocated": True,
-        "selectBig": True,
-    }
-    with tube.raw() as master:
-        assert master.call(Method.CONSUMER_REGISTER, clientId="first", **fields).errCode == 200
-        assert master.call(Method.CONSUMER_REGISTER, clientId="second", **fields | differing).errCode == code
-        master.call(Method.CONSUMER_CLOSE, clientId="first", groupName=fields["groupName"])
-    assert STATUS_CLASSES[code] is GroupConflict
 
 
 @contextmanager

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from tests.apache.server import TopicSpec
+from tests.recorder.scenario import RECORDED, topics_of
 
-__all__ = ["GUARDED", "TAGGED", "TOPICS"]
+__all__ = ["GUARDED", "RECORDED_ANEW", "TAGGED", "TOPICS"]
 
 GUARDED: Final = TopicSpec("guarded", num_partitions=1, num_stores=1)
 """For a test that lets only some groups read it."""
 
 TAGGED: Final = TopicSpec("guarded_tags", num_partitions=1, num_stores=1)
 """For a test that lets a group read only some tags of it."""
+
+RECORDED_ANEW: Final = "recorded_anew"
+"""The first of the topics for a recording that a test makes."""
 
 TOPICS: Final = (
     TopicSpec("java_alone", num_partitions=2, num_stores=2),
@@ -45,6 +49,9 @@ TOPICS: Final = (
     TopicSpec("shared", num_partitions=1, num_stores=1),
     TopicSpec("three_nodes", num_partitions=3, num_stores=2),
     TopicSpec("pulled", num_partitions=3, num_stores=2),
+    TopicSpec("handed_out", num_partitions=2, num_stores=2),
+    TopicSpec("handed_over", num_partitions=2, num_stores=1),
+    TopicSpec("bound", num_partitions=1, num_stores=1),
     TopicSpec("restarts", num_partitions=2, num_stores=1),
     TopicSpec("restarts_kept", num_partitions=1, num_stores=1),
     TopicSpec("codes", num_partitions=1, num_stores=1),
@@ -53,4 +60,6 @@ TOPICS: Final = (
     TopicSpec("orders", num_partitions=1, num_stores=1),
     GUARDED,
     TAGGED,
+    *topics_of(RECORDED),
+    *topics_of(RECORDED_ANEW),
 )

@@ -67,6 +67,7 @@ def test_a_pack_holds_the_partitions_messages_in_order(filled: FakeBroker) -> No
     answer = filled.fetch()
     assert bodies(answer) == [b"0", b"2", b"4"]
     assert (answer.errCode, answer.currOffset, answer.maxOffset, answer.currDataDlt) == (200, 0, 168, 0)
+    assert answer.HasField("minLimitTime")
     assert all(message.checkSum == checksum(message.payLoadData) for message in answer.messages)
     assert len({message.messageId for message in answer.messages}) == 3
 
@@ -117,7 +118,7 @@ def test_at_the_end_there_is_a_404(filled: FakeBroker) -> None:
     filled.register(currOffset=168)
     answer = filled.fetch()
     assert (answer.success, answer.errCode, answer.currOffset, answer.HasField("maxOffset")) == (False, 404, -1, False)
-    assert answer.currDataDlt == -1
+    assert (answer.currDataDlt, answer.minLimitTime) == (-1, -1)
 
 
 # Manual mode

@@ -104,7 +104,8 @@ def test_unregister_frees_at_once_and_commits_or_rolls_back(broker: FakeBroker) 
         broker.send(body)
         broker.register()
         broker.fetch()
-        assert broker.unregister(consumed=body == b"one").success
+        answer = broker.unregister(consumed=body == b"one")
+        assert (answer.success, answer.currOffset) == (True, -1)
     assert broker.register(client="other").currOffset == 28
 
 

@@ -160,17 +160,6 @@ def test_closing_a_stranger_succeeds(master: FakeMaster) -> None:
     assert master.call(Method.CONSUMER_CLOSE, clientId="nobody", groupName="nowhere").success
 
 
-def test_server_balance_is_refused(master: FakeMaster) -> None:
-    fields = {"clientId": "c", "groupName": "g", "hostName": "h", "topicList": ["flights"]}
-    answer = master.call(Method.CONSUMER_REGISTER, **fields)
-    assert (answer.success, answer.errCode) == (False, Code.BAD_REQUEST)
-    assert "client-balance" in answer.errMsg
-    master.join()
-    assert master.call(Method.CONSUMER_REGISTER, **fields).errCode == Code.CONSUME_TYPE_CONFLICT
-    beat = master.call(Method.CONSUMER_HEARTBEAT, clientId="c", groupName="g", reportSubscribeInfo=False)
-    assert beat.errCode == Code.HB_NO_NODE
-
-
 def test_reports_of_partitions_are_kept_until_the_next_report(master: FakeMaster) -> None:
     def report(*texts: str, meant: bool = True) -> dict[str, Any]:
         versions = {"brokerConfigId": -2, "topicMetaInfoId": -2}

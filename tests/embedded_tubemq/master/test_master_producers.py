@@ -28,7 +28,6 @@ def test_registering_always_gives_the_brokers_and_no_topics(master: FakeMaster) 
     assert answer.success
     assert list(answer.brokerInfos) == ["1:127.0.0.1:8123"]
     assert answer.brokerCheckSum == master.catalogue.broker_version
-    assert not answer.HasField("appdConfig")
 
 
 def test_heartbeats_give_the_published_topics_with_partitions_before_stores(master: FakeMaster) -> None:
@@ -40,8 +39,9 @@ def test_heartbeats_give_the_published_topics_with_partitions_before_stores(mast
     assert not heartbeat(master, "flights", brokerCheckSum=answer.brokerCheckSum).brokerInfos
 
 
-def test_the_largest_message_is_told_to_those_who_ask(master: FakeMaster) -> None:
-    answer = register(master, appdConfig={"configId": -2})
+@pytest.mark.parametrize("asked", [{"appdConfig": {"configId": -2}}, {}])
+def test_the_largest_message_is_told_to_those_who_do_not_know_it(master: FakeMaster, asked: dict[str, Any]) -> None:
+    answer = register(master, **asked)
     assert answer.appdConfig.maxMsgSize == 1 << 20
     again = heartbeat(master, appdConfig={"configId": answer.appdConfig.configId})
     assert not again.appdConfig.HasField("maxMsgSize")
@@ -51,6 +51,14 @@ def test_the_largest_message_is_told_to_those_who_ask(master: FakeMaster) -> Non
 def test_blank_names_are_a_400_with_all_required_fields(master: FakeMaster, fields: dict[str, str]) -> None:
     answer = register(master, **fields)
     assert (answer.success, answer.errCode, answer.brokerCheckSum) == (False, Code.BAD_REQUEST, -1)
+
+
+def test_without_users_nothing_is_said_of_authentication(master: FakeMaster) -> None:
+    register(master)
+    assert not heartbeat(master).HasField("requireAuth")
+    for answer in (master.join(), master.heartbeat()):
+        assert answer.HasField("opsTaskInfo")
+        assert not answer.opsTaskInfo.HasField("requireAuth")
 
 
 def test_the_lease_of_a_producer(master: FakeMaster) -> None:

@@ -125,6 +125,18 @@ def test_data_expires_before_its_index(folder: Path) -> None:
     store.close()
 
 
+def test_the_index_expires_before_its_data(folder: Path) -> None:
+    store = Store(folder, START_MS)
+    store.expire_index(4 * UNIT + 5)
+    store.close()
+    store = Store(folder, START_MS)
+    assert (store.bounds, store.data_min) == ((4 * UNIT, 10 * UNIT), 0)
+    store.expire_data(2 * UNIT)
+    assert store.bounds == (4 * UNIT, 10 * UNIT)
+    assert 0 < store.data_min < int(store.entries(4 * UNIT, 5 * UNIT)["position"][0])
+    store.close()
+
+
 def test_a_tail_is_lost_but_nothing_below_the_start(folder: Path) -> None:
     store = Store(folder, START_MS)
     store.expire(2 * UNIT)
