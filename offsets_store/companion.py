@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from offsets_store.group_writer import GroupWriter
 from offsets_store.progress import PartitionProgress
 from offsets_store.rows import COMPANION, Row, Stamp, moved_on, newest_run, places_of, waiting_rows
 from offsets_store.schema import INITIAL, POSITION
+from tubeclient.keys import PartitionKey
 
 __all__ = ["Companion"]
 
@@ -56,6 +57,7 @@ class Companion(GroupWriter):
                 begun = {row.partition for row in positions}
                 waits = {p: place for p, place in places_of(initial).items() if p not in begun}
                 kept = waiting_rows(self._key, waits, stamp)
+                positions = _of_newest_run(positions, initial, wanted, stamp)
             else:
                 kept = initial
             if not moved and kept == initial:
@@ -67,3 +69,19 @@ class Companion(GroupWriter):
     def _epoch_over(self, found: Sequence[Row]) -> int:
         newest = newest_run(found)
         return _NO_RUN if newest is None else newest.run_epoch
+
+
+def _of_newest_run(
+    rows: Sequence[Row], initial: Sequence[Row], wanted: Mapping[PartitionKey, int], stamp: Stamp
+) -> list[Row]:
+    """`rows`, of which those that `wanted` confirms are in the name of the run that kept `initial`, if it is newer.
+
+    The initial offsets may be all that the run has written. Once they are gone, an older run must find its epoch.
+    """
+    epoch = max(row.run_epoch for row in initial)
+    return [
+        row._replace(run_epoch=epoch, sequence=stamp.sequence, client_version=stamp.client_version)
+        if row.run_epoch < epoch and wanted.get(row.partition) == row.next_offset
+        else row
+        for row in rows
+    ]

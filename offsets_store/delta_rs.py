@@ -7,6 +7,7 @@ offsets table does not need it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaRsStorage"]
 
+_log = logging.getLogger(__name__)
+
 # Delta's type names where Spark's DDL uses others.
 _DDL_TYPES: Final = {"integer": "int", "long": "bigint"}
 
@@ -40,6 +43,9 @@ _NEWEST_WRITER: Final = 7
 # values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
 
+
+_NOT_IN_PATHS: Final = re.compile(r"[\[\]^|]|%[0-9A-Fa-f]{2}")
+"""With some of them delta-rs panics. With a percent sign before two digits it writes one folder and reads another."""
 
 # The predicate of `replace` as the log shows it.
 _OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'")
@@ -139,15 +145,32 @@ class DeltaRsStorage:
             # Other stores can list a log from a given name on, so retention by time is enough there.
             gone = 0 if folder is None else shorten(folder, {uri.rpartition("/")[2] for uri in table.file_uris()})
             table.cleanup_metadata()
-            # "full": tombstones past their retention have left the log, so only listing the folder finds their files.
-            vacuumed = table.vacuum(
+            vacuumed = self._vacuum(table, retention_hours)
+        return gone + len(vacuumed)
+
+    def _vacuum(self, table: DeltaTable, retention_hours: int | None) -> list[str]:
+        """Delete old files that the table no longer names; returns them."""
+
+        def vacuum(*, dry_run: bool, full: bool) -> list[str]:
+            return table.vacuum(
                 retention_hours=_own_retention_hours(table) if retention_hours is None else retention_hours,
-                dry_run=False,
+                dry_run=dry_run,
                 enforce_retention_duration=retention_hours is None,
-                full=True,
+                full=full,
                 post_commithook_properties=_no_hooks(),
             )
-        return gone + len(vacuumed)
+
+        # "full": tombstones past their retention have left the log, so only listing the folder finds their files. It
+        # takes each file there for one of the table's, also those of a table or a checkpoint within that folder.
+        foreign = [name for name in vacuum(dry_run=True, full=True) if not name.startswith(f"{PARTITION_COLUMN}=")]
+        if foreign:
+            _log.warning(
+                "the folder of the offsets table at %s also holds other files, such as %s. A VACUUM of the table would"
+                " delete them; move the table, or them, to another folder. Until then some old files of the table stay",
+                display_uri(self._uri),
+                min(foreign),
+            )
+        return vacuum(dry_run=False, full=not foreign)
 
     def commits(self, limit: int) -> list[TableCommit]:
         """The table's last commits, newest first, at most `limit`; [] if there is no table."""
@@ -222,6 +245,10 @@ class DeltaRsStorage:
         from deltalake.exceptions import TableNotFoundError
 
         folder, place = _local_folder(self._uri), display_uri(self._uri)
+        if folder is not None and (strange := _NOT_IN_PATHS.search(str(folder.absolute()))):
+            raise OffsetsTableError(
+                f"an offsets table cannot be at {place}: delta-rs takes no path with {strange[0]}; name another folder"
+            )
         if folder is not None and folder.is_file():
             raise SchemaMismatch(f"{place} is a file; name a new or empty folder as the offsets table")
         try:

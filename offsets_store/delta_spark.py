@@ -111,6 +111,9 @@ class DeltaSparkStorage:
     def maintain(self, retention_hours: int | None) -> int:
         """See `Storage`. delta-spark removes old log entries with each checkpoint.
 
+        VACUUM would also delete old files of others, such as a table within this one's folder. So OffsetsTableError if
+        there are any, and nothing is deleted. Under Spark Connect the folder cannot be looked at.
+
         Below a week Delta needs spark.databricks.delta.retentionDurationCheck.enabled=false. It lists the folder with
         spark.sql.sources.parallelPartitionDiscovery.parallelism tasks. Set that low: its default of 10 000 takes
         minutes.
@@ -118,6 +121,11 @@ class DeltaSparkStorage:
         with self._explained("clean up"):
             if self._frame() is None:
                 return 0
+            if foreign := self._foreign_names():
+                raise OffsetsTableError(
+                    f"the folder of the offsets table at {display_uri(self._table)} also holds other files, such as"
+                    f" {min(foreign)}, which VACUUM would delete; move the table, or them, to another folder"
+                )
             vacuum = f"VACUUM {self._name}" + ("" if retention_hours is None else f" RETAIN {retention_hours} HOURS")
             self._spark.sql(vacuum)
             ended = self._history(_LOOK_BACK[0]).where("operation = 'VACUUM END'").orderBy("version").tail(1)
@@ -172,6 +180,16 @@ class DeltaSparkStorage:
         if jvm is None:
             return None
         return jvm.io.delta.tables.DeltaTable.forName(self._spark._jsparkSession, self._name).table()
+
+    def _foreign_names(self) -> list[str]:
+        """What lies in the table's folder and is not the table's."""
+        table = self._jvm_table()
+        if table is None:
+            return []
+        path = table.deltaLog().dataPath()
+        files = path.getFileSystem(table.deltaLog().newDeltaHadoopConf())
+        names = [str(one.getPath().getName()) for one in files.listStatus(path)]
+        return [name for name in names if not name.startswith(("_", ".", f"{PARTITION_COLUMN}="))]
 
     def _newest_snapshot(self) -> Any:
         table = self._jvm_table()

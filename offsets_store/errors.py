@@ -104,14 +104,14 @@ class RunAlive(OffsetsTableError):
         if ahead_ms < _LEAST_SKEW_MS:
             when = (
                 f", less than {lease_ms / 1000:g} s ago, and may be alive. Stop it and wait that long, or force the"
-                " take-over: the other run then stops at its next commit"
+                " take-over (of `tubeclient offsets reset`: --force): the other run then stops at its next commit"
             )
         else:
             when = (
                 f" by its machine's clock, which is at least {timedelta(seconds=ahead_ms // 1000)} ahead of this"
-                " machine's, and may be alive. Correct the wrong clock. If the run is over, force the take-over;"
-                " otherwise stop it first. A retry with the same OffsetsTable succeeds"
-                f" {lease_ms / 1000:g} s after the first try, unless the run writes meanwhile"
+                " machine's, and may be alive. Correct the wrong clock. If the run is over, force the take-over"
+                " (of `tubeclient offsets reset`: --force); otherwise stop it first. A retry with the same OffsetsTable"
+                f" succeeds {lease_ms / 1000:g} s after the first try, unless the run writes meanwhile"
             )
         super().__init__(wrote + when)
         self.consumer_group = consumer_group

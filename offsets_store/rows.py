@@ -15,6 +15,7 @@ from tubeclient.keys import PartitionKey
 
 __all__ = [
     "COMPANION",
+    "RESET",
     "Row",
     "Stamp",
     "begun_of",
@@ -45,6 +46,9 @@ _BEGINS: Final = "it begins here; no batch is complete yet"
 
 COMPANION = "+companion"
 """Suffix of `clientVersion` in rows that a companion wrote. Every Delta writer keeps this column."""
+
+RESET: Final = "(offsets reset)"
+"""The same in rows that `tubeclient offsets reset` wrote."""
 
 
 class Row(NamedTuple):
@@ -78,6 +82,11 @@ class Row(NamedTuple):
     def by_companion(self) -> bool:
         """Whether a companion wrote the row in its run's name."""
         return self.client_version.endswith(COMPANION)
+
+    @property
+    def by_reset(self) -> bool:
+        """Whether a reset wrote the row: its run was over with it, and runs before it stop at their next commit."""
+        return self.client_version.endswith(RESET)
 
     def belongs_to(self, key: GroupKey) -> bool:
         return self.consumer_group == key.consumer_group and self.topic_set == key.topic_set

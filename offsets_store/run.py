@@ -107,23 +107,44 @@ class OffsetsRun(GroupWriter):
             return waiting_of(self._key, starting, self._storage.rows(self._key.consumer_group))
 
     def keep_initial(
-        self, starting: str, offsets: Mapping[PartitionKey, int], waiting: Mapping[PartitionKey, str] | None = None
-    ) -> None:
+        self,
+        starting: str,
+        offsets: Mapping[PartitionKey, int],
+        waiting: Mapping[PartitionKey, str] | None = None,
+        ends: Mapping[PartitionKey, int] | None = None,
+    ) -> list[PartitionKey]:
         """Keep the initial offsets, until `clear_initial`; replaces earlier ones. `waiting` maps each partition without
         an offset to its starting text.
 
         Spark asks for them again if its first batch did not complete, and "latest" has moved on by then. Nobody would
         read what lies between the two answers. Raises as `record` does.
+
+        `ends` are the ends of the brokers' data. A position past its end goes back to the initial offset, in the same
+        commit: what a broker appends from now on is before it, and nobody has read it. Returns those partitions.
         """
         waits = waiting or {}
         self._check_topics([*offsets, *waits])
+        back: dict[PartitionKey, PartitionProgress] = {}
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row]:
-            before = [row for row in mine if row.kind != INITIAL]
-            return [*before, *initial_rows(self._key, starting, offsets, waits, stamp)]
+            nonlocal back
+            back = {
+                row.partition: PartitionProgress(row.partition, begin, end, row.node_id, row.next_offset)
+                for row in mine
+                if row.kind == POSITION
+                and (begin := offsets.get(row.partition)) is not None
+                and (end := (ends or {}).get(row.partition)) is not None
+                and row.next_offset > max(begin, end)
+            }
+            before = [
+                row for row in mine if row.kind != INITIAL and not (row.kind == POSITION and row.partition in back)
+            ]
+            moved = position_rows(self._key, back.values(), stamp)
+            return [*before, *moved, *initial_rows(self._key, starting, offsets, waits, stamp)]
 
         self._clear_initial = False
         self._commit(rows)
+        return sorted(back)
 
     def clear_initial(self) -> None:
         """Let the next `record` drop the kept initial offsets in its commit: the first batch is complete."""

@@ -151,17 +151,17 @@ class OffsetsTable:
     ) -> OffsetsRun:
         """Begin a run of the group: it may record positions until a newer run does.
 
-        Raises RunAlive if another run wrote less than `lease_ms` ago. `force` skips this check; use it if the other run
-        is over or must end. A process that holds the group's nodes at the master knows that no other run is alive. A
-        run whose clock is ahead may have written in the future: its lease then counts from this table's first read of
-        its row.
+        Raises RunAlive if another run wrote less than `lease_ms` ago; a reset is over once it has written. `force`
+        skips this check; use it if the other run is over or must end. A process that holds the group's nodes at the
+        master knows that no other run is alive. A run whose clock is ahead may have written in the future: its lease
+        then counts from this table's first read of its row.
 
         The run's epoch is the current time in milliseconds, but always above the group's epochs in the table. So a
         clock that went back cannot make a new run older than a dead one. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
         now = self._access.clock_ms()
-        if newest is not None and not force:
+        if newest is not None and not newest.by_reset and not force:
             written_ms = newest.updated_at.timestamp() * 1000
             if now - min(written_ms, self._first_look_ms(newest, now)) < lease_ms:
                 ahead_ms = max(0, round(written_ms - now))

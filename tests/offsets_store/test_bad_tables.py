@@ -56,6 +56,20 @@ def test_readers_that_another_tool_wrote_are_one_error(
     assert open_table().positions(KEY.consumer_group, KEY.topics) == {FIRST: 28}
 
 
+@pytest.mark.parametrize("name", ["clicks[1]", "a^b", "a|b", "a%20b", "%41"])
+def test_a_path_that_delta_rs_takes_wrongly_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OffsetsTableError, match=r"delta-rs takes no path with .*; name another folder"):
+        OffsetsTable(str(tmp_path / name)).open_run(KEY, 1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a b", "50%", "a#b?c", "{a,b}", "ä", "a'b"])
+def test_other_odd_paths_work(tmp_path: Path, name: str) -> None:
+    OffsetsTable(str(tmp_path / name)).open_run(KEY, 1).record(at({FIRST: 28}))
+    assert OffsetsTable(str(tmp_path / name)).positions(KEY.consumer_group, KEY.topics) == {FIRST: 28}
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 @pytest.mark.parametrize("protocol", _PROTOCOLS)
 def test_a_newer_protocol_is_an_error_and_the_table_is_left_alone(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, protocol: dict[str, Any]

@@ -171,6 +171,19 @@ def test_a_kept_first_answer_goes_when_the_first_batch_is_complete(table: Offset
     assert run.record(at({FIRST: 308, SECOND: 308})) is True
 
 
+def test_an_older_run_stays_superseded_when_the_kept_first_answer_goes(table: OffsetsTable, clock: Clock) -> None:
+    old = table.open_run(KEY, 1)
+    old.record(at({FIRST: 28}))
+    clock.now += 1
+    new = table.open_run(KEY, 1, force=True)
+    new.keep_initial("latest", {FIRST: 28})
+    table.join_run(KEY, 1).record(at({FIRST: 28}))
+    assert new.initial_offsets("latest") is None
+    with pytest.raises(SupersededRun):
+        old.record(at({FIRST: 56}))
+    assert new.record(at({FIRST: 56})) is True
+
+
 def test_an_empty_first_answer_goes_with_the_first_batch(table: OffsetsTable) -> None:
     run = table.open_run(KEY, 1)
     run.keep_initial("latest", {})

@@ -79,3 +79,21 @@ def test_an_answer_kept_after_a_clear_stays(open_table: Open) -> None:
     run.keep_initial("latest", {FIRST: 28})
     run.record(at({FIRST: 28}))
     assert run.initial_offsets("latest") == {FIRST: 28}
+
+
+def test_a_position_past_its_end_goes_back_with_it(open_table: Open, uri: str) -> None:
+    """The topic was created again: what comes now is before the old position, and is to be read."""
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 280, SECOND: 280}))
+    before = DeltaTable(uri).version()
+    assert run.keep_initial("earliest", {FIRST: 28, SECOND: 0}, ends={FIRST: 56, SECOND: 280}) == [FIRST]
+    assert DeltaTable(uri).version() == before + 1
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28, SECOND: 280}
+    assert run.initial_offsets("earliest") == {FIRST: 28, SECOND: 0}
+
+
+def test_a_position_goes_back_only_where_the_query_begins_before_it_and_its_end_is_known(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 280, SECOND: 280}))
+    assert run.keep_initial("group", {FIRST: 280, SECOND: 0}, ends={FIRST: 28}) == []
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 280, SECOND: 280}

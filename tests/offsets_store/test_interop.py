@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,7 +123,16 @@ def test_delta_spark_cleans_up(
     ) as caught:
         by_spark.maintain(0)
     assert "\n" not in str(caught.value)
+    target = Path(uri, "clicks", "part-0.parquet")
+    target.parent.mkdir()
+    target.touch()
     with session_confs(delta_spark, confs):
+        with pytest.raises(
+            OffsetsTableError, match=r"also holds other files, such as clicks, which VACUUM would delete"
+        ):
+            by_spark.maintain(0)
+        assert target.exists()
+        shutil.rmtree(target.parent)
         assert by_spark.maintain(0) == 2
     assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
     assert list(Path(uri, "_delta_log").glob("*.checkpoint*.parquet"))

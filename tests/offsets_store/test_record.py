@@ -8,8 +8,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -198,6 +199,24 @@ def test_maintenance_removes_old_files_and_keeps_the_state(table: OffsetsTable, 
     assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
     assert run.record(at({FIRST: 280})) is True
     assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 280}
+
+
+def test_maintenance_leaves_what_is_not_the_tables(
+    table: OffsetsTable, uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as the target and the checkpoint of a job, made in the table's folder after it."""
+    run = table.open_run(KEY, 1)
+    for step in range(1, 4):
+        run.record(at({FIRST: 28 * step}))
+    write_deltalake(str(Path(uri, "clicks")), pa.table({"a": [1, 2]}))
+    checkpoint = Path(uri, "checkpoints", "clicks", "offsets", "0")
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("v1")
+    table.maintain(retention_hours=0)
+    assert "also holds other files, such as checkpoints/clicks/offsets/0. A VACUUM" in caplog.text
+    assert DeltaTable(str(Path(uri, "clicks"))).count() == 2
+    assert checkpoint.exists()
+    assert run.record(at({FIRST: 280})) is True
 
 
 def test_maintenance_of_a_table_that_is_not_there_does_nothing(table: OffsetsTable, uri: str) -> None:
