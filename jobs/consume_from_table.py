@@ -180,7 +180,7 @@ def main(
     offsets_table: Annotated[str, typer.Option(metavar="PATH")],
     source_count: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes of the group.")] = 1,
     node_id: Annotated[int, typer.Option(metavar="I", min=0, help="The id of this node.")] = 0,
-    master_web_port: Annotated[int, typer.Option(metavar="PORT")] = 8080,
+    master_web_port: Annotated[int, typer.Option(metavar="PORT", envvar="TUBECLIENT_MASTER_WEB_PORT")] = 8080,
 ) -> None:
     """Print a group's messages from the offsets table's position, and record the progress there.
 

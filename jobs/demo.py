@@ -34,7 +34,7 @@ from tubeclient.settings import ClientSettings
 
 OUTPUT = Path(__file__).resolve().parents[1] / "demo-output"
 TOPIC, GROUP, BROKERS = "demo", "demo_etl", 2
-MESSAGES_PER_BATCH = 150
+MESSAGES_PER_BATCH = 450
 STOP_AFTER_ROWS = 60_000
 _SLICE = 200
 """Messages handed to the producer in one call."""
@@ -150,6 +150,8 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     }
     flags = [part for pair in settings.items() for part in pair]
     confs = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2"]
+    # A run ends before it is worth the time to compile Spark's code a second time, better.
+    confs.append("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
     flags += [part for conf in confs for part in ("--conf", conf)]
     options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"streams={STREAM}"]
     flags += [part for option in options for part in ("--option", option)]
@@ -206,13 +208,6 @@ def demonstrate() -> list[Check]:
     """Run everything and return the checks."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
-    records = flight_records()
-    packs = list(packs_of(records))
-    say(
-        f"{len(records):,} flights, {sum(map(len, records)) / 1e6:.0f} MB of JSON, in {len(packs):,} InLong packs of"
-        f" {sum(map(len, packs)) / 1e6:.0f} MB"
-    )
-
     ready = OUTPUT / "ready.json"
     served = ["-m", "tubeclient_cli.app", "server", "--data-dir", str(OUTPUT / "tubemq"), "--topic", f"{TOPIC}:2:2"]
     served += ["--brokers", str(BROKERS), "--ready-file", str(ready)]
@@ -220,9 +215,15 @@ def demonstrate() -> list[Check]:
         wait_for("it was ready", ready.exists, tubemq, "tubemq")
         addresses = json.loads(ready.read_text())
         say(f"embedded TubeMQ: {BROKERS} brokers, topic {TOPIC} with 2 stores of 2 partitions on each")
-        sent: Future[float] = sender.submit(send, addresses["master"], packs)
         with process("ingest-1", ingest_arguments(addresses, 1, "1s")) as job:
-            say("sending; `tubeclient ingest` with checkpoint 1")
+            say("`tubeclient ingest` with checkpoint 1")
+            records = flight_records()
+            packs = list(packs_of(records))
+            say(
+                f"sending {len(records):,} flights, {sum(map(len, records)) / 1e6:.0f} MB of JSON, in {len(packs):,}"
+                f" InLong packs of {sum(map(len, packs)) / 1e6:.0f} MB"
+            )
+            sent: Future[float] = sender.submit(send, addresses["master"], packs)
             wait_for("its query ran", (OUTPUT / "checkpoint-1" / "metadata").exists, job, "ingest-1")
             running_since = datetime.now(UTC)
             first = Batches(1)
@@ -243,12 +244,14 @@ def demonstrate() -> list[Check]:
 
         with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
             say("`tubeclient ingest` again, with checkpoint 2, which is new")
-            wait_for_end(job, "ingest-2", Batches(2))
+            second = Batches(2)
+            wait_for("its first batch", lambda: second.rows() > 0, job, "ingest-2")
+            say(f"picture of `tubeclient dashboard`: {picture_of_dashboard(addresses)}")
+            wait_for_end(job, "ingest-2", second)
         say(f"run 2: {last_line('ingest-2')}")
 
         web_addresses = {b["brokerId"]: f"127.0.0.1:{b['webPort']}" for b in addresses["brokers"]}
         ends = broker_ends(web_addresses, TOPIC)
-        say(f"picture of `tubeclient dashboard`: {picture_of_dashboard(addresses)}")
 
     runs = [read_progress(OUTPUT / f"progress-{run}.jsonl") for run in (1, 2)]
     draw(runs, running_since, len(records), OUTPUT / "progress.png")

@@ -129,6 +129,7 @@ def load_mirror(path: Path) -> MirrorSettings:
         "mirror",
         MirrorSettings,
         {},
+        {},
         source_options=Masked(file.options("source")),
         sink_options=Masked(file.options("sink")),
         storage_options=Masked(file.secrets("storage-options")),

@@ -22,6 +22,7 @@ from spark_source.options.given import parse_options
 from spark_source.options.option import Masked
 from spark_source.session import STARTING_SPARK
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import masters_of_environment, with_web_port
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
 from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.moment import moment_ms
@@ -131,7 +132,8 @@ def load_replay(path: Path, overrides: Mapping[str, Any]) -> ReplaySettings:
         "replay",
         ReplaySettings,
         overrides,
-        source_options=Masked(file.options("source")),
+        masters_of_environment(),
+        source_options=Masked(with_web_port(file.options("source"))),
         sink_options=Masked(file.options("sink")),
     )
 

@@ -22,7 +22,7 @@ from offsets_store.health import GroupPast, Verdict
 from spark_source.options.option import Masked
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
-from tubeclient_cli.common.cluster import settings_of
+from tubeclient_cli.common.cluster import masters_of_environment, settings_of
 from tubeclient_cli.common.offsets_tables import nothing_kept, progress_in
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.terminal import (
@@ -72,6 +72,7 @@ def load_tend(path: Path) -> TendSettings:
         "tend",
         TendSettings,
         {},
+        masters_of_environment(),
         source_options=Masked(file.options("source")),
         storage_options=Masked(file.secrets("storage-options")),
     )

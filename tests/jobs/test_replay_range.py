@@ -20,6 +20,7 @@ from jobs.replay_range import ReplaySettings, load_replay, replay, replay_range
 from tests.jobs.test_jobs_page import messages_of
 from tests.spark_source.feed import Feed
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
 from tubeclient_cli.common.terminal import script_app
 
 if TYPE_CHECKING:
@@ -46,6 +47,20 @@ def test_the_shipped_settings_are_what_the_source_gets() -> None:
     options = load_replay(SHIPPED, RANGE).read()
     assert (options["startingOffsets"], options["endingOffsets"]) == tuple(RANGE.values())
     assert {"startingTimestamp", "endingTimestamp"}.isdisjoint(options)
+
+
+def test_the_environment_names_masters_and_web_port_if_the_file_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MASTERS_VARIABLE, "10.9.9.9:8715")
+    monkeypatch.setenv(WEB_PORT_VARIABLE, "8081")
+    shipped = load_replay(SHIPPED, {}).read()
+    assert (shipped["masterServers"], shipped["masterWebPort"]) == ("10.0.0.1:8715", "8080")
+    path = tmp_path / "replay.toml"
+    lines = SHIPPED.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(("master-servers", "masterWebPort"))))
+    found = load_replay(path, {}).read()
+    assert (found["masterServers"], found["masterWebPort"]) == ("10.9.9.9:8715", "8081")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tests.tubeclient_cli.offsets.query import Query, minutes_ago
 from tests.tubeclient_cli.offsets.runner import GROUP
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
 from tubeclient_cli.common.terminal import script_app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,21 @@ def test_each_group_is_told_and_old_files_are_deleted(place: Place) -> None:
         assert any(line.startswith(f"group '{group}' on clicks: commit 1 of ") for line in lines)
     assert lines[-1] == f"done: 1 files of {place.folder}/offsets deleted"
     assert not orphan.exists()
+
+
+def test_the_environment_names_masters_and_web_port_if_the_file_does_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tube = place.feed.tube
+    monkeypatch.setenv(MASTERS_VARIABLE, tube.master_address)
+    monkeypatch.setenv(WEB_PORT_VARIABLE, str(tube.master_web_port))
+    path = place.folder / "tend.toml"
+    path.write_text(f'[tend]\noffsets-table = "{place.folder}/offsets"\n')
+    done = CliRunner().invoke(script_app(tend_offsets), ["--settings", str(path)])
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    # The file prevails.
+    place.settings(masters="127.0.0.1:1")
+    assert load_tend(path).master_servers == "127.0.0.1:1"
 
 
 def test_a_group_that_is_not_well_is_exit_code_1_and_the_table_is_cleaned_up(place: Place) -> None:

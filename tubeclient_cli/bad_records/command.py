@@ -69,9 +69,10 @@ def show(
         if json:
             print_json(letters_json(letters))
         else:
-            print_letters(
-                table_console(), letters, chosen=not (consumer_group is None and reason is None and state == "bad")
-            )
+            chosen = consumer_group is not None or reason is not None
+            nothing = "no records match" if chosen else "there are no records"
+            others = "" if state == "all" else f" in the state {state}; --state all shows every state"
+            print_letters(table_console(), letters, nothing + others)
 
 
 @bad_records_app.command()

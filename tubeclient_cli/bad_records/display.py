@@ -16,10 +16,10 @@ __all__ = ["letters_json", "print_letters"]
 _SHOWN_BYTES = 60
 
 
-def print_letters(console: Console, letters: Letters, *, chosen: bool) -> None:
-    """`chosen`: some of the table's rows were left out on request."""
+def print_letters(console: Console, letters: Letters, nothing: str) -> None:
+    """`nothing` is said if there is none."""
     if not letters.records:
-        console.print("no records match" if chosen else "there are no bad records", soft_wrap=True)
+        console.print(nothing, soft_wrap=True)
         return
     reasons = Table()
     for column in ("group", "state", "reason", "records", "newest"):

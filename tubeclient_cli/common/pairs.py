@@ -26,11 +26,12 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
     return found
 
 
-def spark_confs(texts: list[str] | None) -> dict[str, str]:
-    """Spark's settings given with `--conf`. ConfigurationError for one that the command has a setting for."""
+def spark_confs(texts: list[str] | None, zone: str = "time-zone") -> dict[str, str]:
+    """Spark's settings given with `--conf`. ConfigurationError for one that ingest jobs have a setting for, which the
+    command calls `zone`."""
     found = pairs("--conf", texts)
     if SESSION_ZONE in found:
-        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, time-zone; set it there")
+        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, {zone}; set it there")
     return found
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings"]
+__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "setting_name"]
 
 _Settings = TypeVar("_Settings")
 
@@ -42,11 +42,17 @@ def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
     }
 
 
-def missing_settings(names: Iterable[str], values: Mapping[str, object]) -> None:
+def missing_settings(names: Collection[str], values: Mapping[str, object]) -> None:
     """ConfigurationError for fields that neither the command line nor the file gives."""
-    flags = ", ".join("--topic" if name == "topics" else f"--{_dashed(name)}" for name in names if name not in values)
+    flags = ", ".join(setting_name(name, names) for name in names if name not in values)
     if flags:
         raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
+
+
+def setting_name(name: str, typed: Collection[str]) -> str:
+    """The name of a dataclass's field as the user wrote it: as an option if it is one of those `typed` on the command
+    line, otherwise as in a settings file."""
+    return f"--{_FLAGS.get(name, _dashed(name))}" if name in typed else _dashed(name)
 
 
 def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
@@ -55,6 +61,10 @@ def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
     for name in options:
         if (setting := own.get(name.lower())) is not None:
             raise ConfigurationError(f"option {name} has a setting of its own, {setting}; set it there")
+
+
+_FLAGS: Final = {"topics": "topic", "format_options": "format-option"}
+"""Of settings with many values, each of which has its option."""
 
 
 class SettingsFile:
@@ -84,11 +94,17 @@ class SettingsFile:
         return values
 
     def filled(
-        self, table: str, kind: type[_Settings], overrides: Mapping[str, Any], **options: Mapping[str, str]
+        self,
+        table: str,
+        kind: type[_Settings],
+        overrides: Mapping[str, Any],
+        defaults: Mapping[str, Any],
+        **options: Mapping[str, str],
     ) -> _Settings:
-        """A dataclass with the settings of `table`. `overrides` that are not None override them; `options` are its
-        other fields. ConfigurationError if the file lacks one that has no default."""
-        values = self.settings(table, kinds_of(kind, options))
+        """A dataclass with the settings of `table`. `overrides` that are not None override them; `defaults` are for
+        settings that are not given; `options` are its other fields. ConfigurationError if one without a default is not
+        given."""
+        values = {**defaults, **self.settings(table, kinds_of(kind, options))}
         values |= {name: value for name, value in overrides.items() if value is not None} | options
         needed = [one.name for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
         if missing := [_dashed(name) for name in needed if name not in values]:

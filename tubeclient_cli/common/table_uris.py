@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["HADOOPS_S3", "limited", "overlap"]
+__all__ = ["HADOOPS_S3", "is_within", "limited", "overlap"]
 
 HADOOPS_S3: Final = ("s3a", "s3n")
 """URI schemes of Hadoop for what delta-rs names s3."""
@@ -26,8 +26,12 @@ def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
 
 def overlap(one: str, other: str) -> bool:
     """Whether one of two paths or URIs is the other's folder or within it, as far as their texts tell."""
-    first, second = _plain(one), _plain(other)
-    return first.startswith(second) or second.startswith(first)
+    return is_within(one, other) or is_within(other, one)
+
+
+def is_within(inner: str, outer: str) -> bool:
+    """Whether a path or URI is the folder `outer` or within it, as far as their texts tell."""
+    return _plain(inner).startswith(_plain(outer))
 
 
 def _plain(place: str) -> str:

@@ -54,7 +54,11 @@ class ExitCode(IntEnum):
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 FurtherOptions = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="An option of the source for the connection, such as masterWebPort=8080."),
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="An option of the source for the connection, such as masterWebPort=8080 (default: "
+        "TUBECLIENT_MASTER_WEB_PORT of the environment, otherwise 8080).",
+    ),
 ]
 SparkMaster = Annotated[
     str | None, typer.Option(metavar="URL", help="Spark's master (default: all cores of this machine).")

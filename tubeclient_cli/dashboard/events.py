@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from offsets_store.rows import RESET
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.dashboard.facts import CommitFacts
 
 __all__ = ["events_json"]
 
 _MOST: Final = 60
-_RESET: Final = "(offsets reset)"
 
 
 def events_json(commits: Sequence[CommitFacts]) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def events_json(commits: Sequence[CommitFacts]) -> list[dict[str, Any]]:
 def _told(commit: CommitFacts) -> list[dict[str, Any]]:
     """What is worth a line of its own."""
     told = []
-    if _RESET in commit.client_version:
+    if RESET in commit.client_version:
         told.append(_event(commit, "reset", f"`tubeclient offsets reset` moved {counted(_moves(commit), 'partition')}"))
     elif commit.partitions_back:
         told.append(
@@ -49,7 +49,7 @@ def _told(commit: CommitFacts) -> list[dict[str, Any]]:
                 "most: these rows are read again",
             )
         )
-    if commit.new_run and _RESET not in commit.client_version:
+    if commit.new_run and RESET not in commit.client_version:
         began = datetime.fromtimestamp(commit.run_epoch / 1000, UTC)
         # Where only a listener writes, the run has no number.
         since = f", begun {began:%Y-%m-%d %H:%M:%S} UTC" if commit.run_epoch else ""

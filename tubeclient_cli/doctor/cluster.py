@@ -78,7 +78,7 @@ def _check_masters(settings: ClientSettings) -> Iterator[Finding]:
     errors = knock_at_masters(settings)
     refusals = {address: error for address, error in errors.items() if isinstance(error, StatusError)}
     for address, refusal in refusals.items():
-        yield problem("master", f"{address} refuses: {said(refusal)}", "do what the text says", exit_code(refusal))
+        yield problem("master", f"{address} refuses: {said(refusal)}", "", exit_code(refusal))
     faults = {
         address: None if error is None else said(error) for address, error in errors.items() if address not in refusals
     }
@@ -106,7 +106,7 @@ def _check_layout(options: Mapping[str, str], addresses: list[str]) -> Iterator[
         view = TubeCluster(client_settings(parsed), parsed).fetch_view()
         check_scope(parsed, view)
     except TubeError as error:
-        yield problem(check, said(error), "do what the text says", exit_code(error))
+        yield problem(check, said(error), "", exit_code(error))
         return
     partitions = view.partitions()
     addresses += sorted({view.broker_of(key).address for key in partitions} - set(addresses))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, with_web_port
 from tubeclient_cli.common.pairs import further_options, pairs, spark_confs
 from tubeclient_cli.common.printable import counted, one_line
 from tubeclient_cli.common.terminal import (
@@ -78,7 +78,7 @@ def doctor(
         if consumer_group is not None and master_servers is None:
             raise ConfigurationError("--consumer-group needs --master-servers")
         if master_servers is not None:
-            options["masterServers"] = master_servers
+            options = {**with_web_port(options), "masterServers": master_servers}
         if consumer_group is not None:
             options |= {"consumerGroup": consumer_group, "subscribe": ",".join(topic or [])}
         confs = spark_confs(conf)
@@ -137,7 +137,7 @@ def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
     try:
         groups = within(_TABLE_SECONDS, look)
     except OffsetsTableError as error:
-        return problem("offsets table", said(error), "do what the text says", exit_code(error))
+        return problem("offsets table", said(error), "", exit_code(error))
     except TimeoutError as error:
         action = "look at the table's storage: its address, the network to it, its keys"
         return problem("offsets table", str(error), action, ExitCode.UNREACHABLE)

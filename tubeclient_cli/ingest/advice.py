@@ -23,7 +23,8 @@ def with_advice(cause: str) -> str:
 def short_cause(text: str) -> str:
     """The cause in a text with Spark's message and perhaps tracebacks.
 
-    It is a named error of this project, otherwise the last Python error, otherwise Java's first line, or the text's.
+    It is a named error of this project, otherwise the last Python error, otherwise Java's first line with the innermost
+    of its causes, or the text's first line.
     """
     if (raised := _RAISED.search(text)) is not None:
         return raised[1]
@@ -39,9 +40,16 @@ def short_cause(text: str) -> str:
         versions = _PYTHONS.search(text)
         found = f"Python {versions[1]}, and the driver {versions[2]}" if versions else "another Python than the driver"
         return f"[OTHER_PYTHON] executors run {found}. {_SET_PYTHON}"
-    causes = _PYTHON_CAUSE.findall(text) or _JAVA_CAUSE.findall(text)
+    causes = _PYTHON_CAUSE.findall(text) or list(map(_with_root, _JAVA_CAUSE.finditer(text)))
     cause: str = _PASSWORD.sub("", (causes[-1] if causes else text.strip().split("\n")[0]).strip())
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
+
+
+def _with_root(first: re.Match[str]) -> str:
+    """Java's first line, which may only say what failed, and the last cause below it, which says why."""
+    rest = first.string[first.end() + 1 :]
+    roots: list[str] = _CAUSED_BY.findall(rest[: end.start()] if (end := _STACK_ENDS.search(rest)) else rest)
+    return f"{first[1]}; caused by {roots[-1]}" if roots and roots[-1] not in first[1] else first[1]
 
 
 # A user and a password in a URI: Spark's errors quote paths as they were given.
@@ -49,6 +57,9 @@ _PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]*@")
 
 # Follows Py4J's "An error occurred while calling ...".
 _JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)
+
+_CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_STACK_ENDS = re.compile(r"^(?![\t ]+at |[\t ]+\.\.\. |[\t ]*Caused by: |[\t ]+Suppressed: )", re.MULTILINE)
 
 # The last line of a Python traceback: a Python module's or a built-in class, not a Java class.
 _PYTHON_CAUSE = re.compile(
@@ -133,7 +144,11 @@ _NO_SOURCE = "Failed to find the data source: tubeclient"
 def _source_not_found() -> str:
     names = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
     python = next((f"{os.environ[name]} ({name})" for name in names if name in os.environ), "python3")
-    return f"[PACKAGE_MISSING] Spark looks for the source with {python}, which lacks pyspark-tubeclient. {_SET_PYTHON}"
+    first = "Unset PYSPARK_DRIVER_PYTHON, which comes first. " if "PYSPARK_DRIVER_PYTHON" in os.environ else ""
+    return (
+        f"[PACKAGE_MISSING] Spark looks for the source with {python}, which lacks pyspark-tubeclient. "
+        f"{first}{_SET_PYTHON}"
+    )
 
 
 # What Spark says after a process has died: of an EOFException, which has no message, or of a SocketException if the

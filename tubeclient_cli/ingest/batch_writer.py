@@ -224,10 +224,11 @@ class BatchWriter:
 
     def _check_share(self, counted: _Counted, record: SinkRecord) -> None:
         if self._share is not None and not self._share.allows(counted.bad, counted.total):
+            most = self._settings.named("max_bad_records")
             raise TooManyBadRecords(
-                f"{counted.bad:,} of {counted.total:,} records of batch {record.batch_id} are bad, and max-bad-records"
+                f"{counted.bad:,} of {counted.total:,} records of batch {record.batch_id} are bad, and {most}"
                 f" is {self._share.text}; nothing of the batch was written. One of them is {counted.example}. Correct"
-                " the format, or raise --max-bad-records, and start again"
+                f" the format, or raise {most}, and start again"
             )
 
     def _publish_pending(
@@ -246,10 +247,13 @@ class BatchWriter:
             _log.warning("%s; RESTORE undid that commit", text)
             return
         if self._settings.starting_offsets != TARGET:
+            place = self._settings.named("bad_records")
             raise MissingDeadLetters(
-                f"{text}. If the table was moved, give its new place with bad-records. Otherwise {way_out}"
+                f"{text}. If the table was moved, give its new place with {place}. Otherwise {way_out}"
             )
-        _log.warning("%s; this run goes on all the same, as starting-offsets %s says", text, TARGET)
+        _log.warning(
+            "%s; this run goes on all the same, as %s %s says", text, self._settings.named("starting_offsets"), TARGET
+        )
 
     def _check_forgotten(self, state: SinkState) -> None:
         """Raise MissingDeadLetters if the group's newest commit, which the target's history no longer has, may have

@@ -35,6 +35,15 @@ class Checkpoint:
         text = self._read(f"offsets/{batch_id}")
         return None if text is None else parse_offset_log(text)
 
+    def newest_end(self) -> Offsets | None:
+        """Where the last batch ends that was planned; None if none was."""
+        _, files, path = self._place("offsets")
+        if not files.exists(path):
+            return None
+        names = [str(one.getPath().getName()) for one in files.listStatus(path)]
+        numbers = [int(name) for name in names if name.isdecimal()]
+        return self.end_of(max(numbers)) if numbers else None
+
     def start_of_running_batch(self) -> Offsets | None:
         """Where the running batch of the checkpoint's query begins; None if it has nothing to read.
 
@@ -51,12 +60,16 @@ class Checkpoint:
                     return Offsets.parse(str(leaf.startOffset().get().json()))
         return None
 
-    def _read(self, name: str) -> str | None:
+    def _place(self, name: str) -> tuple[Any, Any, Any]:
+        """The JVM, and the file system and path of a name in the checkpoint."""
         # PySpark's type stubs have no JVM, and under Spark Connect there is none.
         jvm: Any = self._spark._jvm
         hadoop_conf: Any = self._spark.sparkContext._jsc.hadoopConfiguration()
         path = jvm.org.apache.hadoop.fs.Path(self._location, name)
-        files = path.getFileSystem(hadoop_conf)
+        return jvm, path.getFileSystem(hadoop_conf), path
+
+    def _read(self, name: str) -> str | None:
+        jvm, files, path = self._place(name)
         if not files.exists(path):
             return None
         stream = files.open(path)

@@ -11,8 +11,8 @@ import typer
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.extras import MissingPackage, brought_by
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE
-from tubeclient_cli.common.pairs import pairs, spark_confs
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
+from tubeclient_cli.common.pairs import further_options, pairs, spark_confs
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json, tell
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
@@ -164,7 +164,11 @@ def ingest(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A further option of the source, such as masterWebPort=8080."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A further option of the source, such as masterWebPort=8080 (default: that of the settings file, or "
+            f"else {WEB_PORT_VARIABLE} of the environment, otherwise 8080).",
+        ),
     ] = None,
     progress_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append one JSON object per batch to this file.")
@@ -240,10 +244,12 @@ def ingest(
         "max_offsets_per_trigger": max_offsets_per_trigger,
         "trigger": trigger,
     }
+    from tubeclient_cli.ingest.settings import OPTION_FLAGS
+
     try:
-        overrides["source_options"] = pairs("--option", option)
-        overrides["format_options"] = pairs("--format-option", format_option)
-        confs = spark_confs(conf)
+        overrides["source_options"] = further_options(option, OPTION_FLAGS) or None
+        overrides["format_options"] = pairs("--format-option", format_option) or None
+        confs = spark_confs(conf, "--time-zone")
         metrics = None if metrics_port is None else (metrics_host, metrics_port)
         code = _ingest(settings, overrides, progress_file, metrics, spark_master, confs, as_json, verbose)
     except (ConfigurationError, MissingPackage) as error:
@@ -281,6 +287,7 @@ def _ingest(
     from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.first_look import look_first
+    from tubeclient_cli.ingest.group_look import group_in_use
     from tubeclient_cli.ingest.job import run_ingest
     from tubeclient_cli.ingest.progress import ProgressFile
 
@@ -300,8 +307,10 @@ def _ingest(
         if metrics is not None:
             until_end.callback(metrics.close)
         refusal = None
+        holders = None
         try:
-            look_first(settings)
+            if (view := look_first(settings)) is not None and not stop.is_set():
+                holders = group_in_use(settings, view)
         except TubeError as error:
             refusal = error
         if stop.is_set():
@@ -312,6 +321,8 @@ def _ingest(
             display.failed(cause)
             tell(f"tubeclient ingest: {cause}")
             return exit_code(refusal)
+        if holders is not None:
+            display.say(holders)
         display.say(STARTING_SPARK)
         log = None if verbose else until_end.enter_context(SparkLog())
         try:

@@ -18,12 +18,13 @@ ENCODINGS: Final = (
 """Java's names."""
 
 
-def encoding_named(name: str) -> str:
-    """Java's name of an encoding, by any name that Python has for it. ConfigurationError: not one of `ENCODINGS`."""
+def encoding_named(name: str, setting: str = "encoding") -> str:
+    """Java's name of an encoding, by any name that Python has for it. ConfigurationError, which names the
+    `setting`: not one of `ENCODINGS`."""
     try:
         return _BY_PYTHONS_NAME[codecs.lookup(name).name]
     except LookupError:
-        raise ConfigurationError(f"encoding is {name!r}; there are {', '.join(ENCODINGS)}") from None
+        raise ConfigurationError(f"{setting} is {name!r}; there are {', '.join(ENCODINGS)}") from None
 
 
 _BY_PYTHONS_NAME: Final = {codecs.lookup(name).name: name for name in ENCODINGS}

@@ -12,6 +12,7 @@ from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.session import is_submitted
 from tubeclient.errors import TubeError
+from tubeclient.metadata import ClusterView
 from tubeclient_cli.common.deadline import within
 from tubeclient_cli.ingest.settings import IngestSettings
 
@@ -30,8 +31,9 @@ _OF_NEW_RUNS: Final = _OF_ANY_RUN | {"MASTER_UNREACHABLE", "NOT_TUBEMQ", "AUTHEN
 """A run that goes on may be a service's, and its master may be back by the time Spark is up."""
 
 
-def look_first(settings: IngestSettings, within_s: float = _SECONDS) -> None:
+def look_first(settings: IngestSettings, within_s: float = _SECONDS) -> ClusterView | None:
     """Raise what the job's query would raise for its masters and topics: a TubeError. It is one question to a master.
+    Returns its answer; None without one.
 
     Only what is certain and the user's to mend is raised. No answer within `within_s`, and everything else, is left to
     the query.
@@ -39,20 +41,22 @@ def look_first(settings: IngestSettings, within_s: float = _SECONDS) -> None:
     options = parse_options(settings.options("earliest"))
     is_new = _is_new(settings.checkpoint)
 
-    def look() -> None:
+    def look() -> ClusterView:
         access = client_settings(options)
         access = replace(access, retry_limit_ms=min(access.retry_limit_ms, _PATIENCE_MS))
         view = TubeCluster(access, options).fetch_view()
         if is_new:
             check_scope(options, view)
+        return view
 
     try:
-        within(within_s, look)
+        return within(within_s, look)
     except TubeError as error:
         if error.condition in (_OF_NEW_RUNS if is_new else _OF_ANY_RUN):
             raise
     except Exception as error:
         _log.debug("the look before Spark starts came to nothing: %s", error)
+    return None
 
 
 def _is_new(checkpoint: str) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.time_zones import zone_named
+from tubeclient_cli.common.settings_file import setting_name
 from tubeclient_cli.ingest.encodings import encoding_named
 from tubeclient_cli.ingest.inlong_stream import parse_stream
 from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.schema_text import schema_fault
 
 __all__ = ["FormatSettings"]
 
@@ -55,18 +57,23 @@ class FormatSettings:
     time_zone: str | None = None
     """IANA name of the zone of times that are written without one. None: Spark's session time zone."""
     format_options: Mapping[str, str] = field(default_factory=dict)
+    typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """The fields that the command line gave: errors name them as options."""
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in _KINDS:
-            raise ConfigurationError(f"format is {self.format!r}; there are {', '.join(_KINDS)}")
+            raise ConfigurationError(f"{self._named('format')} is {self.format!r}; there are {', '.join(_KINDS)}")
         if self.schema is not None and self.schema_from_inlong is not None:
-            raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
+            raise ConfigurationError(
+                f"{self._named('schema')} and {self._named('schema_from_inlong')} both say which columns there are;"
+                " remove one"
+            )
         complete = self._complete()
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
                 raise ConfigurationError(
-                    f"{given[0].replace('_', '-')} is given, and the format is raw; add --format json, csv or kv"
+                    f"{self._named(given[0])} is given, and the format is raw; add --format json, csv or kv"
                 )
             return
         if not complete.ddl.strip():
@@ -76,12 +83,14 @@ class FormatSettings:
             )
         if len(complete.ddl.replace(":", " ").split()) == 1:
             raise ConfigurationError(
-                f"schema is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name STRING', or name a"
-                " file that ends in .ddl"
+                f"{self._named('schema')} is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
+                " STRING', or name a file that ends in .ddl"
             )
-        _check_separators(complete)
-        _check_options(complete)
-        encoding_named(complete.encoding)
+        if (fault := schema_fault(complete.ddl)) is not None:
+            raise ConfigurationError(f"the schema cannot be parsed: {fault}")
+        self._check_separators(complete)
+        _check_options(complete, self.typed)
+        encoding_named(complete.encoding, self._named("encoding"))
         _ = self._zone
 
     def record_format(self) -> RecordFormat:
@@ -89,13 +98,16 @@ class FormatSettings:
         complete = self._complete()
         if complete.kind == "raw":
             return RecordFormat()
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
 
         try:
             schema = StructType.fromDDL(complete.ddl)
-        except PySparkException as error:
-            reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))
+        except (PySparkException, Py4JJavaError) as error:
+            # pyspark has no class of its own for some of Spark's refusals, as that of an unknown collation.
+            text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
+            reason = " ".join(line.strip() for line in text.split("== SQL")[0].split("\n"))
             raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
         if not isinstance(schema, StructType):
             raise ConfigurationError(f"the schema {complete.ddl!r} names no column; write names and types")
@@ -111,6 +123,34 @@ class FormatSettings:
             options=options,
         )
 
+    def _check_separators(self, settings: _Complete) -> None:
+        if settings.kind == "json":
+            for name, value in (("separator", settings.separator), ("escape", settings.escape)):
+                if value is not None:
+                    raise ConfigurationError(
+                        f"{self._named(name)} is for csv and kv, and the format is json; remove it"
+                    )
+            return
+        names = {name: self._named(name) for name in ("separator", "escape")}
+        characters = {"separator": settings.separator, "escape": settings.escape}
+        if settings.kind == "kv":
+            characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
+        plain_csv = settings.kind == "csv" and settings.escape is None
+        for name, value in characters.items():
+            if value is not None and (not value or (len(value) > 1 and not plain_csv)):
+                raise ConfigurationError(f"{names.get(name, name)} is {value!r}; it must be one character")
+        given = [value for value in characters.values() if value is not None]
+        if len(set(given)) < len(given):
+            raise ConfigurationError(
+                f"{' and '.join(names.get(name, name) for name in characters)} must be different characters"
+            )
+
+    def _ddl(self, schema: str) -> str:
+        return _read(Path(schema), self._named("schema")) if schema.strip().lower().endswith(".ddl") else schema
+
+    def _named(self, name: str) -> str:
+        return setting_name(name, self.typed)
+
     @property
     def _zone(self) -> str | None:
         return None if self.time_zone is None else zone_named(self.time_zone).key
@@ -119,10 +159,10 @@ class FormatSettings:
         """The settings with what the InLong stream says where they say nothing."""
         if self.schema_from_inlong is None:
             kind = self.format or "raw"
-            found = _Complete(kind, _ddl(self.schema or ""), _SEPARATORS.get(kind))
+            found = _Complete(kind, self._ddl(self.schema or ""), _SEPARATORS.get(kind))
         else:
             path = Path(self.schema_from_inlong)
-            definition = _read(path, "schema-from-inlong")
+            definition = _read(path, self._named("schema_from_inlong"))
             try:
                 stream = parse_stream(definition, self.format)
             except ValueError as error:
@@ -155,29 +195,14 @@ class _Complete:
 _NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "time_zone", "format_options")
 
 
-def _check_separators(settings: _Complete) -> None:
-    if settings.kind == "json":
-        for name, value in (("separator", settings.separator), ("escape", settings.escape)):
-            if value is not None:
-                raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
-        return
-    characters = {"separator": settings.separator, "escape": settings.escape}
-    if settings.kind == "kv":
-        characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
-    plain_csv = settings.kind == "csv" and settings.escape is None
-    for name, value in characters.items():
-        if value is not None and (not value or (len(value) > 1 and not plain_csv)):
-            raise ConfigurationError(f"{name} is {value!r}; it must be one character")
-    given = [value for value in characters.values() if value is not None]
-    if len(set(given)) < len(given):
-        raise ConfigurationError(f"{' and '.join(characters)} must be different characters")
-
-
-def _check_options(settings: _Complete) -> None:
+def _check_options(settings: _Complete, typed: Collection[str]) -> None:
     kind = "csv with an escape character" if settings.kind == "csv" and settings.escape is not None else settings.kind
     for name in settings.options:
         if name == "timeZone":
-            raise ConfigurationError("format option timeZone has a setting of its own, time-zone; set it there")
+            option, own = (
+                ("--format-option", "--time-zone") if "format_options" in typed else ("format option", "time-zone")
+            )
+            raise ConfigurationError(f"{option} timeZone has a setting of its own, {own}; set it there")
         if name not in _OPTIONS[kind]:
             near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
             there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"
@@ -197,10 +222,6 @@ def _character(text: str) -> str:
 
 
 _UNICODE_LENGTH: Final = len("\\u0001")
-
-
-def _ddl(schema: str) -> str:
-    return _read(Path(schema), "schema") if schema.strip().lower().endswith(".ddl") else schema
 
 
 def _read(path: Path, name: str) -> str:

@@ -19,11 +19,11 @@ from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
-from tubeclient_cli.ingest.record_format import BAD_REASON
+from tubeclient_cli.ingest.record_format import BAD_REASON, compiled
 from tubeclient_cli.ingest.resume import known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.ingest.settings import GROUP, IngestSettings, query_name, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink
-from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, trusted
+from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, check_going_on, trusted
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.target_columns import check_columns, columns_of
 from tubeclient_cli.ingest.watch import IngestSummary, Watch
@@ -71,8 +71,11 @@ def run_ingest(
     in_table = of_topics(kept_positions(settings), set(settings.topics).difference(state.undone_topics))
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
     check_beginning(state, sink.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
+    if not is_new and state.record is None:
+        planned = checkpoint.newest_end() or Offsets({})
+        check_going_on(state, sink.where, settings.consumer_group, planned, in_table)
     known = known_positions(state.ends, in_table, settings.topics, chosen)
-    starting = starting_offsets(known, settings.topics, settings.fallback)
+    starting = starting_offsets(known, settings.topics, settings.fallback, settings.named("starting_offsets"))
     if is_new:
         on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
@@ -89,7 +92,9 @@ def run_ingest(
         query = query.trigger(availableNow=True)
     else:
         query = query.trigger(processingTime=f"{interval_ms} milliseconds")
-    watch = Watch(query.start(), on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s, on_first)
+    with compiled(spark):  # the query gets a copy of the session's settings
+        running = query.start()
+    watch = Watch(running, on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s, on_first)
     summary = watch.until_end()
     as_of = datetime.now(UTC)
     bring_up_to_date(settings, batches.ends(), as_of)

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
+from tubeclient_cli.ingest.far_integers import has_far, integers_of, may_have_far
 from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
+from tubeclient_cli.ingest.wild_numbers import VERY_MANY_DIGITS, WILD_EXPONENT, WILD_NUMBER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -53,22 +55,21 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     ends = F.from_json(other, StructType([StructField(_END, IntegerType())]), options)[_END].isNotNull()
     # With other numbers, and read for the decimals only, a record with wild ones is bad at once.
     decimals = [field for field in _nullable(schema) if "decimal" in field.dataType.simpleString()]
-    tamed = F.regexp_replace(F.regexp_replace(wrapped, _WILD_EXPONENT, "e999"), _VERY_MANY_DIGITS, "1e999")
+    tamed = F.regexp_replace(F.regexp_replace(wrapped, WILD_EXPONENT, "e999"), VERY_MANY_DIGITS, "1e999")
     is_wild = F.when(tamed != wrapped, F.from_json(tamed, _wrapper(decimals), options)[_CORRUPT].isNotNull())
     wild = F.coalesce(is_wild, F.lit(False)) if decimals else F.lit(False)
-    # Spark multiplies seconds without a look at what becomes of them.
-    times = [field for field in schema.fields if field.dataType.typeName() == "timestamp"]
-    as_numbers = StructType([StructField(field.name, LongType()) for field in times])
-    seconds = F.from_json(F.when(F.rlike(text, F.lit(_MANY_SECONDS)), text), as_numbers, options)
+    bounded = integers_of(schema)
+    integers = F.from_json(F.when(may_have_far(text, schema), text), bounded, options) if bounded.names else None
     both = F.struct(
         F.from_json(F.when(~wild, wrapped), _wrapper(_nullable(schema).fields), options).alias("read"),
         F.when(F.contains(text, F.lit("]")), ends).otherwise(F.lit(True)).alias("ends"),
         wild.alias("wild"),
-        *([seconds.alias("seconds")] if times else []),
+        *([integers.alias("integers")] if integers is not None else []),
     )
     far = [
-        F.when(~read["seconds"][field.name].between(-_MOST_SECONDS, _MOST_SECONDS), _not_of_type(field))
-        for field in times
+        F.when(has_far(read["integers"][field.name], field.dataType), _not_of_type(field))
+        for field in schema.fields
+        if field.name in bounded.names
     ]
     read, closes, wild = read["read"], ~read["ends"], read["wild"]
     record = F.get(read[_LIST], F.lit(0))
@@ -187,8 +188,9 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
     if kind == "decimal":
         return F.when(~_is_wild(text), text).try_cast(field.dataType)
     if kind in ("timestamp", "date") and f"{kind}Format" in form.options:
-        tame = F.when(~F.rlike(text, F.lit(_WILD_YEAR)), text)
-        return F.try_to_timestamp(tame, F.lit(form.options[f"{kind}Format"])).cast(kind)
+        # As JSON has it: with a format, Spark's functions for times end the query at a year beyond its timestamps.
+        as_json = F.to_json(F.struct(text.alias(field.name)))
+        return F.from_json(as_json, _nullable(StructType([field])), _options(form, _CORRUPT))[field.name]
     return text.try_cast(field.dataType)
 
 
@@ -198,7 +200,7 @@ def _ungrouped(number: Column) -> Column:
 
 
 def _is_wild(number: Column) -> Column:
-    return F.rlike(number, F.lit(_WILD_NUMBER))
+    return F.rlike(number, F.lit(WILD_NUMBER))
 
 
 _CORRUPT: Final = "_corrupt_record"
@@ -208,16 +210,6 @@ _END: Final = "__tubeclient_end"
 
 _MOST_SEPARATORS: Final = 250_000
 """Of a csv text. Spark's parser has 8 bytes for each, in each task."""
-_WILD_EXPONENT: Final = r"[eE^][+\-\u2212]?0*[1-9]\d{3,}"
-_VERY_MANY_DIGITS: Final = r"(?<!\d)\d{1000,}"
-_WILD_NUMBER: Final = rf"{_WILD_EXPONENT}|^.{{1000}}"
-"""Java would compute all digits of such a number: for minutes, or until memory runs out. Some locales write 10^3 for
-e3, with a minus sign of their own."""
-_MOST_SECONDS: Final = (1 << 63) // 1_000_000
-_MANY_SECONDS: Final = r"\d{13}"
-"""Of a timestamp, which counts microseconds in 64 bits; and what any larger number of seconds has in it."""
-_WILD_YEAR: Final = r"(?<!\d)[+-]\d{5}"
-"""Such a year may lie beyond Spark's timestamps. With a format Spark ends the query then."""
 
 
 def _schema(form: RecordFormat) -> StructType:

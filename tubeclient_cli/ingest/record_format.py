@@ -6,7 +6,8 @@ column's type, or if a NOT NULL column has none. The source's own bad messages a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -15,10 +16,21 @@ from tubeclient_cli.common.pairs import SESSION_ZONE
 from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["BAD_REASON", "BAD_RECORD", "LINEAGE", "RECORD", "UNREAD", "Kind", "RecordFormat", "or_fail", "target_rows"]
+__all__ = [
+    "BAD_REASON",
+    "BAD_RECORD",
+    "LINEAGE",
+    "RECORD",
+    "UNREAD",
+    "Kind",
+    "RecordFormat",
+    "compiled",
+    "or_fail",
+    "target_rows",
+]
 
 Kind = Literal["raw", "json", "csv", "kv"]
 
@@ -39,6 +51,8 @@ _PLAIN_TYPES: Final = (
 )
 _NESTED_TYPES: Final = ("array", "map", "struct", "binary", "variant")
 
+_CODE_LIMIT: Final = "spark.sql.codegen.hugeMethodLimit"
+_MOST_COMPILED_BYTES: Final = 8_000
 _VALUE: Final = "value"
 _TEXT: Final = "__text"
 _READ: Final = "__read"
@@ -150,6 +164,18 @@ class RecordFormat:
             return F.try_validate_utf8(F.col(_VALUE).cast("string"))
         decoded = F.decode(_VALUE, self.encoding)
         return F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
+
+
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Within it, and in queries that are started in it, Java compiles what Spark generates for parsed rows.
+
+    It never compiles a method of more than 8 000 bytes (HotSpot's HugeMethodLimit), and a schema of five columns makes
+    a larger one. Spark splits only what is larger than its own limit, by default 65 535 bytes.
+    """
+    limit = min(int(spark.conf.get(_CODE_LIMIT) or _MOST_COMPILED_BYTES), _MOST_COMPILED_BYTES)
+    with session_confs(spark, {_CODE_LIMIT: str(limit)}):
+        yield
 
 
 def target_rows(parsed: DataFrame) -> DataFrame:

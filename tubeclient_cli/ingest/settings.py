@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +16,17 @@ from spark_source.options.source_options import SourceOptions
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE
+from tubeclient_cli.common.cluster import masters_of_environment, with_web_port
 from tubeclient_cli.common.moment import moment_ms
-from tubeclient_cli.common.settings_file import NUMBER_OR_TEXT, SettingsFile, check_own, kinds_of, missing_settings
-from tubeclient_cli.common.table_uris import overlap
+from tubeclient_cli.common.settings_file import (
+    NUMBER_OR_TEXT,
+    SettingsFile,
+    check_own,
+    kinds_of,
+    missing_settings,
+    setting_name,
+)
+from tubeclient_cli.common.table_uris import is_within, overlap
 from tubeclient_cli.ingest.bad_share import BadShare
 from tubeclient_cli.ingest.format_settings import FormatSettings
 
@@ -46,8 +54,17 @@ _OF_THEIR_OWN: Final = {
     "maxoffsetspertrigger": "max-offsets-per-trigger",
 }
 """Options of the source, in lower case, that have a setting of the job."""
+OPTION_FLAGS: Final = {
+    name: "--topic" if setting.startswith("topics") else f"--{setting}" for name, setting in _OF_THEIR_OWN.items()
+}
+"""The same, with the command line's options for them."""
 
-_STARTING: Final = "starting-offsets"
+_OPTIONS: Final = re.compile(
+    r"(?:option )?\b(masterServers|consumerGroup|startingOffsets|startingTimestamp|offsetsTable|sourceCount"
+    r"|maxOffsetsPerTrigger)\b|option (subscribe)\b"
+)
+"""The source's options that settings become, in its errors."""
+
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
 _TABLES: Final = ("ingest", "source", "format-options", "storage-options")
@@ -115,40 +132,63 @@ class IngestSettings:
     stop_timeout_s: float = 60.0
     """How long a stop waits for the running batch, in seconds. A batch that is cut off is read again."""
 
+    typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """The fields that the command line gave: errors name them as options."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
         for name in ("target", "checkpoint"):
             if not getattr(self, name).strip():
-                raise ConfigurationError(f"{name} is blank; name a folder")
+                raise ConfigurationError(f"{self.named(name)} is blank; name a folder")
+        self._check_offsets_table()
         self._check_bad_records()
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
         _ = self.interval_ms
-        object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
-        self._check_columns(parse_options(self.options(self.fallback)))
+        object.__setattr__(
+            self, "starting_offsets", _checked_starting(self.starting_offsets, self.named("starting_offsets"))
+        )
+        with self._naming():
+            given = parse_options(self.options(self.fallback))
+        self._check_columns(given)
         _ = self.former_master_servers
         strange = sorted(set(self.begin_anew).difference(self.topics))
         if strange:
-            raise ConfigurationError(f"begin-anew names {', '.join(strange)}, which the job does not read")
+            raise ConfigurationError(
+                f"{self.named('begin_anew')} names {', '.join(strange)}, which the job does not read"
+            )
         if self.begin_anew and self.starting_offsets == GROUP:
             raise ConfigurationError(
-                "begin-anew ignores the group's positions, and starting-offsets group uses them; remove one of the two"
+                f"{self.named('begin_anew')} ignores the group's positions, and {self.named('starting_offsets')} group"
+                " uses them; remove one of the two"
             )
+
+    def _check_offsets_table(self) -> None:
+        """Each VACUUM of the offsets table deletes what lies in its folder and is not its own."""
+        for name in ("target", "checkpoint"):
+            if self.offsets_table is not None and is_within(getattr(self, name), self.offsets_table):
+                raise ConfigurationError(
+                    f"{self.named(name)} is the folder of {self.named('offsets_table')}, or within it, and the upkeep"
+                    " of that table deletes what is not its own; the offsets table needs a folder of its own"
+                )
 
     def _check_bad_records(self) -> None:
         if self.bad_records is None:
             if self.max_bad_records is not None:
-                raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
+                other = setting_name("bad_records", {"bad_records"} if "max_bad_records" in self.typed else ())
+                raise ConfigurationError(
+                    f"{self.named('max_bad_records')} is for a job with {other}; name a table for them"
+                )
             return
         if not self.bad_records.strip():
-            raise ConfigurationError("bad-records is blank; name a folder")
+            raise ConfigurationError(f"{self.named('bad_records')} is blank; name a folder")
         for name in ("target", "offsets_table", "checkpoint"):
             other = getattr(self, name)
             if other is not None and overlap(other, self.bad_records):
                 raise ConfigurationError(
-                    f"bad-records and {name.replace('_', '-')} are the same folder, or one is within the other; bad "
-                    "records need a table of their own"
+                    f"{self.named('bad_records')} and {self.named(name)} are the same folder, or one is within the"
+                    " other; bad records need a table of their own"
                 )
         _ = self.bad_share
 
@@ -168,15 +208,39 @@ class IngestSettings:
                 " name bad ones; add them"
             )
 
+    def named(self, name: str) -> str:
+        """A field as the user wrote it, on the command line or in the settings file."""
+        return setting_name(name, self.typed)
+
+    @contextlib.contextmanager
+    def _naming(self, **instead: str) -> Iterator[None]:
+        """Errors of the source in the block name the user's settings for its options; `instead` names another setting
+        for an option."""
+        try:
+            yield
+        except ConfigurationError as error:
+
+            def name(found: re.Match[str]) -> str:
+                option = found[1] or found[2]
+                setting = instead.get(option) or _OF_THEIR_OWN[option.lower()].partition(" ")[0].replace("-", "_")
+                return self.named(setting)
+
+            error.args = (_OPTIONS.sub(name, str(error)),)
+            raise
+
     @property
     def bad_share(self) -> BadShare | None:
         """`max_bad_records`, parsed."""
-        return BadShare.parse(self.max_bad_records) if self.max_bad_records is not None else None
+        text = self.max_bad_records
+        return None if text is None else BadShare.parse(text, self.named("max_bad_records"))
 
     @property
     def former_master_servers(self) -> tuple[str, ...]:
         """`former_masters` as a tuple."""
-        return parse_master_servers(self.former_masters) if self.former_masters is not None else ()
+        if self.former_masters is None:
+            return ()
+        with self._naming(masterServers="former_masters"):
+            return parse_master_servers(self.former_masters)
 
     @property
     def fallback(self) -> str:
@@ -191,12 +255,12 @@ class IngestSettings:
         try:
             return duration_ms(0)(self.trigger)
         except ValueError as error:
-            raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
+            raise ConfigurationError(f"{self.named('trigger')} {error}; or write {AVAILABLE_NOW}") from None
 
     def options(self, starting: str) -> dict[str, str]:
         """The options of format("tubeclient") for a query that starts at `starting`: a value of the option
         startingOffsets, or a time. Holds secrets."""
-        at_ms = moment_ms(starting, _STARTING)
+        at_ms = moment_ms(starting, self.named("starting_offsets"))
         if at_ms is None:
             begin = {"startingOffsets": starting}
         else:
@@ -231,14 +295,14 @@ def says_offsets(starting: str | None) -> bool:
     return starting is not None and starting.lstrip().startswith("{")
 
 
-def _checked_starting(text: str | None) -> str | None:
+def _checked_starting(text: str | None, setting: str) -> str | None:
     if text is None or says_offsets(text):
         return text
     if (word := text.strip().lower()) in _STARTING_WORDS:
         return word
-    if moment_ms(text, _STARTING) is None:
+    if moment_ms(text, setting) is None:
         raise ConfigurationError(
-            f"{_STARTING} is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or JSON "
+            f"{setting} is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or JSON "
             'from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
         )
     return text
@@ -246,28 +310,27 @@ def _checked_starting(text: str | None) -> str | None:
 
 def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
     """Read the settings file, if any; values of `overrides` that are not None override it. The
-    environment variable `MASTERS_VARIABLE` is used if neither names masters.
+    environment names the masters and their web port if neither does.
 
     Either may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
     names the file and the entry, never the value of a storage option.
     """
-    values = {} if path is None else _read(path)
-    for name, value in overrides.items():
-        if value is None:
-            continue
+    given = {name: value for name, value in overrides.items() if value is not None}
+    typed = frozenset(given)
+    values = masters_of_environment() | ({} if path is None else _read(path))
+    for name, value in given.items():
         values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
-    if masters := os.environ.get(MASTERS_VARIABLE):
-        values.setdefault("master_servers", masters)
+    values["source_options"] = with_web_port(values.get("source_options", {}))
     missing_settings(_REQUIRED, values)
-    records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values})
-    return replace(IngestSettings(**values, records=records))
+    records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values}, typed=typed)
+    return replace(IngestSettings(**values, records=records, typed=typed))
 
 
 _REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
-_OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings))
+_OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings) if f.name != "typed")
 _IN_FILE: Final = {
-    **kinds_of(IngestSettings, ("source_options", "storage_options", "records", "begin_anew")),
-    **kinds_of(FormatSettings, ("format_options",)),
+    **kinds_of(IngestSettings, ("source_options", "storage_options", "records", "begin_anew", "typed")),
+    **kinds_of(FormatSettings, ("format_options", "typed")),
     "max_bad_records": NUMBER_OR_TEXT,
 }
 

@@ -21,6 +21,7 @@ __all__ = [
     "check_batch",
     "check_beginning",
     "check_cluster",
+    "check_going_on",
     "trusted",
 ]
 
@@ -187,6 +188,33 @@ def check_beginning(
             f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
             "removes it after delta.logRetentionDuration. Say where to start with --starting-offsets: offsets of "
             "partitions as JSON, or group"
+        )
+
+
+def check_going_on(
+    state: SinkState,
+    where: str,
+    consumer_group: str,
+    planned: Mapping[PartitionKey, int],
+    in_table: Mapping[PartitionKey, int],
+) -> None:
+    """Raise UnknownRows if the history does not say where the group's rows in the table at `where` end, and the
+    checkpoint, whose last batch ends at `planned`, is behind the offsets table's position `in_table`.
+
+    That position follows the rows, so the table has some that the checkpoint would read again. Call it before the
+    query starts, as the planner sets the offsets table back to its checkpoint.
+    """
+    if state.record is not None or state.is_whole or state.is_copy:
+        return
+    ahead = {p for p, at in in_table.items() if p in planned and at > planned[p]}
+    if ahead:
+        first = min(ahead)
+        raise UnknownRows(
+            f"this checkpoint seems outdated: its last batch ends at {planned[first]} in {first}, and the offsets table"
+            f" has group {consumer_group} at {in_table[first]} there ({len(ahead)} partitions are like it). The history"
+            f" of {where} does not say where the group's rows end: Delta removes it after delta.logRetentionDuration."
+            " Start with a new checkpoint: it continues where the offsets table has the group. If the group's rows in"
+            " the offsets table are another target's, set them to where this one's end, with tubeclient offsets reset"
         )
 
 

@@ -13,6 +13,7 @@ from tubeclient.admin import Admin, GroupMember
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import FirstTime, OffsetLook, OffsetLookup
+from tubeclient_cli.common.cluster import with_web_port
 
 __all__ = ["Brokers"]
 
@@ -27,7 +28,7 @@ class Brokers:
     def __init__(self, master_servers: str, key: GroupKey, options: Mapping[str, str]) -> None:
         topics = {"subscribe": ",".join(key.topics)} if key.pattern is None else {"subscribePattern": key.pattern}
         parsed = parse_options(
-            {**options, "masterServers": master_servers, "consumerGroup": key.consumer_group} | topics
+            {**with_web_port(options), "masterServers": master_servers, "consumerGroup": key.consumer_group} | topics
         )
         self._group = key.consumer_group
         self._options = parsed

@@ -299,6 +299,7 @@ def reset(
     """
     with clear_errors("offsets reset"):
         from offsets_store import OffsetsTableError
+        from offsets_store.rows import RESET
         from tubeclient._version import __version__
         from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.reset import Reset
@@ -306,7 +307,7 @@ def reset(
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         target = parse_target(to, time_zone)
-        table = table_at(offsets_table, storage_option, client_version=f"{__version__} (offsets reset)")
+        table = table_at(offsets_table, storage_option, client_version=f"{__version__} {RESET}")
         found = progress_in(table, consumer_group)
         if not (found or topic or topic_pattern or table.exists()):
             raise nothing_kept(table, offsets_table, consumer_group)
@@ -333,4 +334,7 @@ def reset(
             elif refusal is not None:
                 typer.echo(f"it would be refused: {refusal}")
             elif changed:
-                typer.echo("the group was reset; queries with a checkpoint continue from that, not from the table")
+                typer.echo(
+                    "the group was reset; a query with a checkpoint continues from that, and `tubeclient ingest` from "
+                    "its target, not from the table"
+                )

@@ -84,8 +84,9 @@ def server(
     demos and benchmarks. It listens on this machine alone unless --host says
     otherwise. It prints where once it is ready; with --json that is one line.
 
-    The data directory keeps topics, messages, positions and chosen ports for
-    the next start. Ctrl-C or SIGTERM end it cleanly, with exit code 0.
+    The data directory keeps topics, messages and positions for the next start.
+    A port that was given as 0 is another one then. Ctrl-C or SIGTERM end it
+    cleanly, with exit code 0.
 
     Example:
 

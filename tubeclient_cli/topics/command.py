@@ -106,6 +106,8 @@ def create_topic(
     """
     with clear_errors("topics create"):
         admin = _changing_admin(master_servers, option, token_file)
+        if admin.topics([topic]):
+            raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")
         admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
         _after(admin, topic, "created", wait, _is_wanted(stores, partitions), as_json=json)
 

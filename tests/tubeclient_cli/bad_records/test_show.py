@@ -122,12 +122,19 @@ def test_a_table_without_bad_records_yet_is_no_error(table: str, tmp_path: Path)
     uri = str(tmp_path / "empty")
     write_deltalake(uri, DeltaTable(table).to_pyarrow_table().slice(0, 0))
     done = show(uri)
-    assert (done.exit_code, done.output) == (0, "there are no bad records\n")
+    assert (done.exit_code, done.output) == (
+        0,
+        "there are no records in the state bad; --state all shows every state\n",
+    )
+    assert show(uri, "--state", "all").output == "there are no records\n"
     assert shown(uri)["records"] == 0
 
 
 def test_nothing_is_said_in_a_sentence(table: str) -> None:
-    assert show(table, "--consumer-group", "nobody").output == "no records match\n"
+    nobody = ["--consumer-group", "nobody"]
+    told = "no records match in the state retried; --state all shows every state\n"
+    assert show(table, *nobody, "--state", "retried").output == told
+    assert show(table, *nobody, "--state", "all").output == "no records match\n"
 
 
 def test_sparks_name_of_a_table_is_refused() -> None:

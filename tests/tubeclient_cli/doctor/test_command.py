@@ -86,6 +86,9 @@ def test_a_topic_that_is_not_there(tube: EmbeddedTubeMQ) -> None:
     assert done.exit_code == 2, done.output
     found = findings(done)["topics of group etl"]
     assert (found["ok"], found["text"].startswith("[TOPIC_NOT_FOUND] ")) == (False, True)
+    lines = run(*of_cluster(tube, "nosuch")).output.splitlines()
+    [told] = [number for number, line in enumerate(lines) if "[TOPIC_NOT_FOUND] " in line]
+    assert not lines[told + 1].startswith(" "), "the text has its own advice"
 
 
 def test_reader_groups_that_may_not_read(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tubeclient_cli.ingest.sink_record import SinkRecord
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KEY", "Divisible", "Lake", "Run", "killed_at", "wrong"]
+__all__ = ["KEY", "Divisible", "Lake", "Run", "cut_history", "killed_at", "wrong"]
 
 KEY = PartitionKey(1, "clicks", 0)
 _SCHEMA = spark_schema(RowOptions())
@@ -68,6 +68,15 @@ class Divisible(RecordFormat):
         reason = F.when(bad, F.concat(F.lit("divisible: "), number.cast("string")))
         record = F.when(~bad, F.struct("*"))
         return rows.select("*", record.alias(RECORD), reason.alias(BAD_REASON), F.lit(self.unread).alias(UNREAD))
+
+
+def cut_history(target: Path) -> None:
+    """Leave of a table's history one commit of others, as Delta does after `delta.logRetentionDuration`."""
+    DeltaTable(str(target)).optimize.compact()
+    table = DeltaTable(str(target))
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (target / "_delta_log" / f"{version:020}.json").unlink()
 
 
 class Run(NamedTuple):
@@ -136,12 +145,8 @@ class Lake:
         self.spark.sql(f"RESTORE TABLE delta.`{self.target}` TO VERSION AS OF {version}").collect()
 
     def cut_history(self) -> None:
-        """Leave of the target's history one commit of others, as Delta does after `delta.logRetentionDuration`."""
-        DeltaTable(str(self.target)).optimize.compact()
-        table = DeltaTable(str(self.target))
-        table.create_checkpoint()
-        for version in range(table.version()):
-            (self.target / "_delta_log" / f"{version:020}.json").unlink()
+        """Leave of the target's history one commit of others."""
+        cut_history(self.target)
 
     def target_id(self) -> str:
         return str(DeltaTable(str(self.target)).metadata().id)

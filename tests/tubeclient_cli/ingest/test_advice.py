@@ -28,6 +28,26 @@ def test_of_a_failed_query_the_python_error_is_told() -> None:
         assert short_cause(f"{text}\nmore").startswith(f"{text}. Usually the source's process beside the driver")
 
 
+def test_of_a_write_that_failed_the_reason_is_told() -> None:
+    failed = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows to file:/lake."
+    text = f"""[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred. Traceback (most recent call last):
+  File "sink.py", line 1, in write
+py4j.protocol.Py4JJavaError: An error occurred while calling o95.save.
+: {failed}
+\tat org.apache.spark.sql.Dataset.write(Dataset.scala:1)
+\tSuppressed: java.io.IOException: closed
+\t\tat java.base/java.io.FileOutputStream.close(Native Method)
+Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device
+\t... 40 more
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+\t... 40 more
+
+Caused by: py4j.Py4JException: An exception was raised by the Python Proxy.
+"""
+    assert short_cause(text) == f"{failed}; caused by java.io.IOException: No space left on device"
+
+
 def test_a_password_in_a_path_is_not_told() -> None:
     assert short_cause("[PATH_NOT_FOUND] s3a://me:geheim@lake/t is gone") == "[PATH_NOT_FOUND] s3a://lake/t is gone"
     assert short_cause("ValueError: s3a://lake/a:b@c") == "ValueError: s3a://lake/a:b@c"
@@ -114,7 +134,10 @@ def test_a_python_of_sparks_that_does_not_find_the_source_is_named(monkeypatch: 
     )
     assert short_cause(text).startswith(
         "[PACKAGE_MISSING] Spark looks for the source with /opt/bare/python (PYSPARK_PYTHON), which lacks pyspark-tube"
+        "client. Set PYSPARK_PYTHON"
     )
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/opt/other/python")
+    assert "(PYSPARK_DRIVER_PYTHON), which lacks pyspark-tubeclient. Unset PYSPARK_DRIVER_PYTHON" in short_cause(text)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_batch_with_too_many_is_not_written(lake: Lake) -> None:
     with pytest.raises(
         TooManyBadRecords,
         match=r"3 of 6 records of batch 1 are bad, and max-bad-records is 40%; nothing .* message 6 of partition "
-        r"1:clicks:0: divisible: 6\. .*--max-bad-records",
+        r"1:clicks:0: divisible: 6\. .*raise max-bad-records",
     ):
         lake.run(6, max_bad_records="40%")
     assert (lake.good(), lake.bad(), lake.staged()) == ([1, 2, 4, 5], [0, 3], [])

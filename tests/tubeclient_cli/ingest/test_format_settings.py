@@ -67,11 +67,33 @@ NEEDED = {
         ),
         ({"format": "json", "schema": "clicks.json"}, "schema is 'clicks.json'; write columns with their types"),
         ({"format": "json", "schema": "INT"}, "schema is 'INT'; write columns with their types"),
+        ({"format": "json", "schema": "a BIGNUM"}, "^the schema cannot be parsed: column a .* did you mean BIGINT"),
     ],
 )
 def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         FormatSettings(**given)
+
+
+def test_a_mistake_names_a_setting_as_it_was_written() -> None:
+    csv = {"format": "csv", "schema": "id INT"}
+    for more, said in (
+        ({"encoding": "rot13"}, "encoding is 'rot13'"),
+        ({"schema": "INT"}, "schema is 'INT'"),
+        ({"schema": "/nowhere/a.ddl"}, "schema names the file"),
+        ({"escape": "xy"}, "escape is 'xy'"),
+        ({"format": "json", "separator": "|"}, "separator is for csv"),
+        ({"escape": ","}, "separator and --escape must be different"),
+        ({"format_options": {"timeZone": "UTC"}}, "format-option timeZone has a setting of its own, --time-zone"),
+        ({"format": "raw", "schema": None, "format_options": {"quote": ""}}, "format-option is given"),
+    ):
+        given: dict[str, Any] = {**csv, **more}
+        with pytest.raises(ConfigurationError) as typed:
+            FormatSettings(**given, typed=frozenset(given) | {"separator"})
+        assert str(typed.value).startswith(f"--{said}")
+        with pytest.raises(ConfigurationError) as in_file:
+            FormatSettings(**given)
+        assert not str(in_file.value).startswith("--")
 
 
 def test_the_encoding_of_an_inlong_stream_is_checked_as_well(tmp_path: Path) -> None:
@@ -128,8 +150,9 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
 @pytest.mark.parametrize(
     ("ddl", "said"),
     [
-        ("id BIGNUM", "the schema cannot be parsed: .*BIGNUM"),
-        ("id INT,, name STRING", "the schema cannot be parsed: .*Syntax error"),
+        ("id DECIMAL(50)", "the schema cannot be parsed: .*50"),
+        ("id STRING COLLATE NOWHERE", "the schema cannot be parsed: .*COLLATION_INVALID_NAME.* NOWHERE"),
+        ("id INT NUT NULL", "the schema cannot be parsed: .*Syntax error"),
         ("DECIMAL(10, 2)", "names no column"),
         ("tubemq INT", "the schema has a column tubemq"),
         ("a ARRAY<INT>", "column a is array<int>, a type that csv has not"),

@@ -7,6 +7,7 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
@@ -17,11 +18,17 @@ from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient.wire.payload import encode_payload
+from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.common.session_confs import session_confs
+from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.job import IngestSettings, run_ingest
 from tubeclient_cli.ingest.progress import BatchEvent
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_check import UnknownRows
+from tubeclient_cli.ingest.sink_record import SinkRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +51,34 @@ def test_rows_and_their_end_offsets_are_in_one_commit(bench: Bench) -> None:
     # A run that finds nothing new knows that nothing is behind.
     again = run_ingest(bench.spark, bench.settings)
     assert (again.batches, again.rows_behind) == (0, 0)
+
+
+CODE_LIMIT = "spark.sql.codegen.hugeMethodLimit"
+
+
+@pytest.mark.parametrize(("own", "within"), [(None, "8000"), ("9000", "8000"), ("7000", "7000")])
+def test_java_compiles_what_spark_makes_of_a_batch(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, own: str | None, within: str
+) -> None:
+    limits = []
+    honest = DeltaSink.append
+
+    def append(sink: DeltaSink, rows: DataFrame, record: SinkRecord) -> SinkRecord:
+        limits.append(rows.sparkSession.conf.get(CODE_LIMIT))
+        return honest(sink, rows, record)
+
+    monkeypatch.setattr(DeltaSink, "append", append)
+    monkeypatch.setattr(
+        BatchWriter, "retry", lambda writer, *_, **__: limits.append(writer._spark.conf.get(CODE_LIMIT))
+    )
+    with session_confs(bench.spark, {} if own is None else {CODE_LIMIT: own}):
+        before = bench.spark.conf.get(CODE_LIMIT)
+        bench.send(4)
+        bad_records = str(bench.folder / "bad")
+        bench.run(bad_records=bad_records)
+        retry_bad_records(bench.spark, replace(bench.settings, bad_records=bad_records), None)
+        assert bench.spark.conf.get(CODE_LIMIT) == before
+    assert limits == [within] * 2
 
 
 def test_new_checkpoints_go_on_where_the_table_ends_and_their_batch_0_is_written(bench: Bench) -> None:

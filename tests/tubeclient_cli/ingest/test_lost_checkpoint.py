@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from deltalake import DeltaTable
 
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
+from tests.tubeclient_cli.ingest.lake import cut_history
+from tubeclient_cli.ingest.sink_check import UnknownRows
 
 pytestmark = pytest.mark.spark
 
@@ -42,3 +47,19 @@ def test_a_table_that_is_ahead_leaves_no_message_out_unless_the_user_says_so(ben
     bench.send(20)
     assert sum(event.rows for event in bench.run("third", target=elsewhere)) == 20
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 40)
+
+
+def test_where_the_history_is_cut_an_old_checkpoint_is_told_by_the_offsets_table(bench: Bench) -> None:
+    bench.send(20)
+    bench.run("first")
+    shutil.copytree(bench.folder / "first", bench.folder / "backup")
+    bench.send(20)
+    bench.run("first")
+    cut_history(Path(bench.settings.target))
+    for _ in range(2):
+        with pytest.raises(UnknownRows, match="this checkpoint seems outdated: its last batch ends at 280 in 1:clicks"):
+            bench.run("backup")
+    assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 20)
+    bench.send(20)
+    assert sum(event.rows for event in bench.run("first")) == 20
+    assert bench.repeated_or_missing() == {}

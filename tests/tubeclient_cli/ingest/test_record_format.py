@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,16 @@ def test_json(delta_spark: SparkSession) -> None:
         b'{"z":[{"a":1}],"id":1,"p":NaN}': (1, None, None, None, None),
         b'{"id":1,"name":"\xff"}': "the bytes are not text in UTF-8",
     }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_spark_makes_methods_that_java_does_not_compile_unless_it_splits_them(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"c0":"x"}'])
+    wide = form("json", ", ".join(f"c{number} INT" for number in range(20)))
+    code = io.StringIO()
+    with contextlib.redirect_stdout(code):
+        target_rows(wide.parse(rows)).explain("codegen")
+    assert max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code.getvalue()))) > 8_000
 
 
 @pytest.mark.spark
@@ -177,9 +188,19 @@ def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
     """Where they are in a decimal; other columns may have them."""
     said = "the value of price or more is not of its type"
     json = form("json", "name STRING, rate DOUBLE, price DECIMAL(24,4), more ARRAY<STRUCT<a: DECIMAL(4,2)>>")
-    wild = ("1e999999999", "1E400000000", "-1.5e-400000000", '"1e+0400000000"', "1e400000000")
+    # Java takes digits of any script, and a text may have each character as an escape.
+    hidden = (
+        r'"1\u0065400000000"',
+        r'"1e\u00340\u003000"',
+        r'"\u0031e\u002B40000"',
+        '"1e\uff14000"',
+        r'"1e\uFF140\u06600"',
+    )
+    wild = ("1e999999999", "1E400000000", "-1.5e-400000000", '"1e+0400000000"', "1e400000000", *hidden)
     assert parsed(delta_spark, json, {
         **{b'{"price":%s}' % text.encode(): said for text in wild},
+        rb'{"price":"\u0031\uff12.\u0035e\u0030000001"}': (None, None, "125.0000", None),
+        rb'{"name":"\\u0065400000000","price":1}': (r"\u0065400000000", None, "1.0000", None),
         **{b'{"more":[{"a":1},{"a":%s}]}' % text.encode(): said for text in wild},
         b'{"price":"x","name":"12e3456"}': said,
         b'{"price":"0.%s"}' % (b"1" * 1000): said,
@@ -190,22 +211,41 @@ def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
         b'{"price":1e400000000': "the text is not JSON",
         b'{"price":1},{"price":1e400000000}': "something follows the JSON object",
     }) == GOOD  # fmt: skip
+    any_escape = form("json", "price DECIMAL(24,4)", options={"allowBackslashEscapingAnyCharacter": "true"})
+    assert parsed(delta_spark, any_escape, {
+        rb'{"price":"1e\+4\0\0\0\0\0\0\0\0"}': "the text is not JSON",
+        rb'{"price":"1e\+\0\0\0\4"}': ("10000.0000",),
+    }) == GOOD  # fmt: skip
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "ddl", "text"),
     [
-        ("json", "a TIMESTAMP", '{"a":"+999999-12-31"}'),
-        ("csv", "a TIMESTAMP", "+999999-12-31"),
-        ("kv", "a DATE", "a=+999999-12-31"),
-        ("kv", "a TIMESTAMP", "a=-999999-12-31"),
+        ("json", "a TIMESTAMP", '{"a":"%s"}'),
+        ("csv", "a TIMESTAMP", "%s"),
+        ("kv", "a DATE", "a=%s"),
+        ("kv", "a TIMESTAMP", "a=%s"),
     ],
 )
-def test_years_beyond_all_timestamps_are_bad(delta_spark: SparkSession, kind: str, ddl: str, text: str) -> None:
-    options = dict.fromkeys(("dateFormat", "timestampFormat"), "yyyy-MM-dd")
-    said = f"the value of a is not of type {ddl[2:].lower()}"
-    assert parsed(delta_spark, form(kind, ddl, options=options), {text.encode(): said}) == GOOD
+@pytest.mark.parametrize(
+    ("years", "wild", "good"),
+    [
+        ("yyyy", "+999999999", "2026"),
+        ("yyyy", "-999999999", "2026"),
+        ("y", "999999999", "2026"),
+    ],
+)
+def test_years_beyond_all_times_are_bad(
+    delta_spark: SparkSession, kind: str, ddl: str, text: str, years: str, wild: str, good: str
+) -> None:
+    """However they are written: a format may take years of any width."""
+    options = dict.fromkeys(("dateFormat", "timestampFormat"), f"{years}-MM-dd")
+    for more in ({}, {"escape": "!"}) if kind == "csv" else ({},):
+        assert parsed(delta_spark, form(kind, ddl, options=options, **more), {
+            (text % f"{wild}-12-31").encode(): f"the value of a is not of type {ddl[2:].lower()}",
+            (text % f"{good}-12-31").encode(): ("2026-12-31" + " 00:00:00" * (ddl == "a TIMESTAMP"),),
+        }) == GOOD  # fmt: skip
 
 
 @pytest.mark.spark
@@ -224,6 +264,32 @@ def test_seconds_beyond_all_timestamps_are_bad(delta_spark: SparkSession) -> Non
         b'{"a":"20240102030405","b":1700000000000000}': ("2024-01-02 03:04:05", 1_700_000_000_000_000),
         b'{"b":1,"z":{"a":1700000000000000}}': (None, 1),
     }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_integers_that_spark_makes_others_of_are_bad_wherever_they_are(delta_spark: SparkSession) -> None:
+    """Spark multiplies seconds and cuts bytes, and looks at neither."""
+    inner = "STRUCT<b: TINYINT, t: TIMESTAMP, i: BIGINT>"
+    ddl = f"b TINYINT, l ARRAY<TIMESTAMP>, m MAP<STRING, TIMESTAMP>, s STRUCT<a: {inner}>"
+    said = "the value of {} is not of type "
+    micros = 1_700_000_000_000_000
+    json = form("json", ddl, options={"timestampFormat": "yyyyMMddHHmmss"})
+    whole = b'{"b":-128,"l":["20240102030405",null],"s":{"a":{"b":127,"i":%d}}}' % micros
+    rows = source_rows(delta_spark, [whole])
+    (found,) = json.parse(rows).selectExpr("record.b", "record.s.a.b AS inner", "record.s.a.i", "badReason").collect()
+    assert found == (-128, 127, micros, None)
+    bad = {
+        b'{"b":128}': "b",
+        b'{"b":255}': "b",
+        b'{"l":[1,%d]}' % micros: "l",
+        b'{"l":["20240102030405",%d]}' % micros: "l",
+        b'{"m":{"x":1,"y":%d}}' % micros: "m",
+        b'{"s":{"a":{"b":200}}}': "s",
+        b'{"s":{"a":{"b":1,"t":%d}}}' % micros: "s",
+    }
+    told = {text: said.format(name) for text, name in bad.items()}
+    found_bad = {bytes(row.value): row.badReason for row in json.parse(source_rows(delta_spark, list(bad))).collect()}
+    assert {text: reason and reason.split("type ")[0] + "type " for text, reason in found_bad.items()} == told
 
 
 @pytest.mark.spark

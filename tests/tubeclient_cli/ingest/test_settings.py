@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
 from tubeclient_cli.ingest.settings import IngestSettings, load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,6 +60,17 @@ def test_the_environment_names_the_masters_if_nothing_else_does(
     assert load_settings(None, NEEDED).master_servers == "127.0.0.1:8715"
     path = write(tmp_path, '[ingest]\nmaster-servers = "10.0.0.1:8715"')
     assert load_settings(path, others).master_servers == "10.0.0.1:8715"
+
+
+def test_the_environment_names_the_web_port_if_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WEB_PORT_VARIABLE, "8081")
+    assert load_settings(None, NEEDED).source_options == {"masterWebPort": "8081"}
+    path = write(tmp_path, "[source]\nmasterWebPort = 8082")
+    assert load_settings(path, NEEDED).source_options == {"masterWebPort": "8082"}
+    given = {**NEEDED, "source_options": {"MASTERWEBPORT": "8083"}}
+    assert load_settings(None, given).source_options == {"MASTERWEBPORT": "8083"}
 
 
 def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +152,7 @@ def test_what_is_begun_anew_is_for_one_run(tmp_path: Path) -> None:
     assert load_settings(None, {**NEEDED, "begin_anew": ("a",)}).begin_anew == ("a",)
     with pytest.raises(ConfigurationError, match="begin-anew names c, which the job does not read"):
         load_settings(None, {**NEEDED, "begin_anew": ("a", "c")})
-    with pytest.raises(ConfigurationError, match=r"begin-anew ignores .*, and starting-offsets group uses them"):
+    with pytest.raises(ConfigurationError, match=r"begin-anew ignores .*, and --starting-offsets group uses them"):
         load_settings(None, {**NEEDED, "begin_anew": ("a",), "starting_offsets": "group"})
     with pytest.raises(ConfigurationError, match=r"begin-anew in .* is unknown"):
         load_settings(write(tmp_path, '[ingest]\nbegin-anew = ["a"]\n'), NEEDED)
@@ -190,25 +201,73 @@ def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "name"),
+    [("/t/", "target"), ("file:/", "target"), ("/x/../c", "checkpoint")],
+)
+def test_an_offsets_table_that_would_delete_the_target_is_refused(table: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name} is the folder of --offsets-table, or within it"):
+        load_settings(None, {**NEEDED, "offsets_table": table})
+    assert load_settings(None, {**NEEDED, "offsets_table": "/t/_offsets"})
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"max_bad_records": "5"}, "max-bad-records is for a job with bad-records"),
+        ({"max_bad_records": "5"}, "--max-bad-records is for a job with --bad-records"),
         ({"bad_records": " "}, "bad-records is blank"),
-        ({"bad_records": "/t/"}, "bad-records and target are the same folder"),
-        ({"bad_records": "file:/t"}, "bad-records and target are the same folder"),
+        ({"bad_records": "/t/"}, "--bad-records and --target are the same folder"),
+        ({"bad_records": "file:/t"}, "--bad-records and --target are the same folder"),
         ({"bad_records": "/t/bad"}, "target are the same folder, or one is within the other"),
         ({"bad_records": "/"}, "target are the same folder, or one is within the other"),
         (
             {"bad_records": "s3a://lake/o", "offsets_table": "s3://lake/o/"},
-            "bad-records and offsets-table are",
+            "--bad-records and --offsets-table are",
         ),
-        ({"bad_records": "/x/../c"}, "bad-records and checkpoint are the same"),
+        ({"bad_records": "/x/../c"}, "--bad-records and --checkpoint are the same"),
         ({"bad_records": "/bad", "max_bad_records": "many"}, "max-bad-records is 'many'; write how many"),
     ],
 )
 def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_settings(None, {**NEEDED, **given})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("trigger", "once", "trigger is 'once'; "),
+        ("target", " ", "target is blank"),
+        ("starting_offsets", "erliest", "starting-offsets is 'erliest'"),
+        ("starting_offsets", "1969-01-01", "starting-offsets is '1969-01-01', which is before 1970"),
+        ("starting_offsets", '{"x', "starting-offsets is "),
+        ("source_count", 0, "source-count is '0'"),
+        ("max_offsets_per_trigger", 0, "max-offsets-per-trigger is '0'"),
+        ("consumer_group", "a b", "consumer-group is not usable: 'a b'"),
+        ("master_servers", ":x", "master-servers is not usable: ':x' in DASHmaster-servers is not host:port"),
+        ("offsets_table", "", "offsets-table is blank"),
+        ("max_bad_records", "5", "max-bad-records is for a job with DASHbad-records"),
+        ("bad_records", "/t", "bad-records and --target are the same"),
+        ("format", "xml", "format is 'xml'"),
+        ("schema", "id INT", "schema is given, and the format is raw"),
+        ("schema_from_inlong", "/nowhere", "schema-from-inlong names the file /nowhere"),
+        ("time_zone", "UTC", "time-zone is given, and the format is raw"),
+    ],
+)
+def test_a_mistake_names_a_setting_as_it_was_written(tmp_path: Path, setting: str, value: object, said: str) -> None:
+    name, text = setting.replace("_", "-"), f'"{value}"' if isinstance(value, str) else str(value)
+    others = {one: given for one, given in NEEDED.items() if one != setting}
+    path = write(tmp_path, f"[ingest]\n{name} = " + text.replace('{"', '{\\"'))
+    with pytest.raises(ConfigurationError) as in_file:
+        load_settings(path, others)
+    assert str(in_file.value).startswith(said.replace("DASH", ""))
+    with pytest.raises(ConfigurationError) as typed:
+        load_settings(None, {**NEEDED, setting: value})
+    assert str(typed.value).startswith(f"--{said.replace('DASH', '--')}")
+
+
+def test_former_masters_are_named_as_they_were_written() -> None:
+    with pytest.raises(ConfigurationError, match=r"^':x' in --former-masters is not host:port"):
+        load_settings(None, {**NEEDED, "former_masters": ":x"})
 
 
 def test_available_now_has_no_interval() -> None:

@@ -17,6 +17,7 @@ from tubeclient_cli.ingest.sink_check import (
     check_batch,
     check_beginning,
     check_cluster,
+    check_going_on,
     trusted,
 )
 from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
@@ -240,3 +241,12 @@ def test_a_checkpoint_goes_on_after_a_delete_of_some_rows_but_not_of_all() -> No
 
 def test_a_table_that_nobody_took_rows_from_is_believed() -> None:
     assert trusted(STATE, "/lake/t", "g", '{"default": "earliest"}', goes_on=False) == STATE
+
+
+def test_a_checkpoint_that_the_offsets_table_is_past_is_outdated_where_the_history_is_cut() -> None:
+    for state in (STATE, SinkState(), COPY):
+        check_going_on(state, "/lake/t", "g", {A: 28, B: 28}, {A: 56, B: 28})
+    check_going_on(CUT, "/lake/t", "g", {A: 28, B: 28}, {A: 28})
+    check_going_on(CUT, "/lake/t", "g", {B: 28}, {A: 28})
+    with pytest.raises(UnknownRows, match=r"its last batch ends at 28 in 1:clicks:0, .* has group g at 56 there \(1 "):
+        check_going_on(CUT, "/lake/t", "g", {A: 28, B: 28}, {A: 56, B: 28})

@@ -135,6 +135,16 @@ def test_spark_connect_is_refused_before_spark_starts(
     assert "hush" not in done.stderr
 
 
+def test_an_option_of_the_source_that_has_a_flag_is_told_with_the_flag(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for given, flag in (("sourcecount=3", "--source-count"), ("assign=x", "--topic")):
+        done = run(tube, monkeypatch, tmp_path, no_java, "--option", given)
+        assert (done.exit_code, done.stdout) == (2, ""), done
+        said = f"--option {given.partition('=')[0]} has a flag of its own, {flag}"
+        assert done.stderr == f"tubeclient ingest: [INVALID_SETTING] {said}\n"
+
+
 def test_sparks_setting_of_the_time_zone_is_not_a_second_way(
     tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -142,7 +152,7 @@ def test_sparks_setting_of_the_time_zone_is_not_a_second_way(
     assert (done.exit_code, done.stdout) == (2, ""), done
     assert done.stderr == (
         "tubeclient ingest: [INVALID_SETTING] "
-        "--conf spark.sql.session.timeZone has a setting of its own, time-zone; set it there\n"
+        "--conf spark.sql.session.timeZone has a setting of its own, --time-zone; set it there\n"
     )
 
 

@@ -174,6 +174,15 @@ def test_a_group_that_recorded_a_moment_ago_is_refused_unless_forced(offsets: Of
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
 
 
+def test_a_wrong_reset_can_be_undone_at_once(offsets: OffsetsCommands) -> None:
+    offsets.json("reset", "--to", "batch:1", "--yes")
+    offsets.json("reset", "--to", "batch:2", "--yes")
+    assert offsets.positions() == {"1:clicks:0": 140, "1:clicks:10000": 56}
+    assert "`tubeclient ingest` from its target" in offsets.text("reset", "--to", "batch:1", "--yes")
+    offsets.table.open_run(KEY, 2).record(at({A: 168, B: 56}))
+    assert "may be alive" in offsets.error("reset", "--to", "batch:1", "--yes", "--json")
+
+
 def test_a_group_with_consumers_at_the_master_is_refused_unless_forced(
     offsets: OffsetsCommands, tube: EmbeddedTubeMQ
 ) -> None:
