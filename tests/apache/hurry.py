@@ -26,14 +26,13 @@ _TIMEOUT_MS: Final = 5_000
 WAIT_SUBSCRIBE_STEP: Final = 4
 
 
-def forget_broker(master_host: str, master_port: int, broker_id: int) -> None:
-    """Makes the master drop the broker's registration; AdminError if it gives no answer in 5 s.
+def forget_broker(address: str, broker_id: int) -> None:
+    """Makes the master at `address` drop the broker's registration; AdminError if it gives no answer in 5 s.
 
     What the answer says is not read: the caller watches the broker's state anyway, and may ask again.
     """
     # CloseRequestB2M has a producer's CloseRequestP2M's shape: one string, who leaves, as field 1.
     request = master_pb2.CloseRequestP2M(clientId=str(broker_id)).SerializeToString()
-    address = f"{master_host}:{master_port}"
     try:
         connection = Connection(address, connect_timeout_ms=_TIMEOUT_MS, send_timeout_ms=_TIMEOUT_MS)
         try:

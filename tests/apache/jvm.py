@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -104,6 +106,16 @@ class JvmProcess:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(timeout=10)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """It does nothing for the length of the block (SIGSTOP); its connections stay, and new ones are not refused."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def failed_to_start(self) -> bool:
         """True if the process ended, or its main thread died (a refused broker goes on running without one)."""

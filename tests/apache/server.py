@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tests.apache.admin import AdminError, BrokerAdmin, MasterAdmin
+from tests.apache.admin import BrokerAdmin, MasterAdmin
 from tests.apache.hurry import WAIT_SUBSCRIBE_STEP, forget_broker
 from tests.apache.jvm import POLL_S, JvmProcess, ServerError, accepts, free_ports
+from tests.apache.masters import MasterGroup
 from tests.apache.settings import BrokerFiles, MasterFiles, ServerTls
 
 _TOOLS: Final = "org.apache.inlong.tubemq.server.tools"
@@ -47,7 +49,9 @@ class TopicSpec:
 
 
 class ApacheTubeMQ:
-    """A master and `brokers` brokers below `workdir`. Brokers are numbered from 0 here; broker i has brokerId i+1."""
+    """A master and `brokers` brokers below `workdir`, and perhaps `standbys` of the master, two or none. Brokers are
+    numbered from 0 here; broker i has brokerId i+1.
+    """
 
     def __init__(
         self,
@@ -58,20 +62,39 @@ class ApacheTubeMQ:
         master_settings: Mapping[str, object] | None = None,
         broker_settings: Mapping[str, object] | None = None,
         tls: ServerTls | None = None,
+        standbys: int = 0,
     ) -> None:
-        ports = free_ports(4 + 3 * brokers)
+        ports = free_ports(4 + 3 * brokers + 3 * standbys)
+        extra_ports = ports[4 + 3 * brokers :]
         master_port, self.master_web_port, store_port, master_tls_port = ports[:4]
         self.master_address = f"127.0.0.1:{master_port}"
         self.master_tls_address = f"127.0.0.1:{master_tls_port}"
-        self._master_port = master_port
-        self._master_files = MasterFiles(
-            workdir / "master",
-            master_port,
-            self.master_web_port,
-            store_port,
-            master_settings or {},
-            tls.section(master_tls_port) if tls is not None else {},
-        )
+        self.masters = [(self.master_address, f"127.0.0.1:{self.master_web_port}")]
+        """Each master's address, and that of its web port; without standbys there is one."""
+        master_files = [
+            MasterFiles(
+                workdir / "master",
+                master_port,
+                self.master_web_port,
+                store_port,
+                extra=master_settings or {},
+                tls=tls.section(master_tls_port) if tls is not None else {},
+            )
+        ]
+        for number in range(standbys):
+            port, web_port, own_store_port = extra_ports[3 * number : 3 * number + 3]
+            self.masters.append((f"127.0.0.1:{port}", f"127.0.0.1:{web_port}"))
+            master_files.append(
+                MasterFiles(
+                    workdir / f"master{number + 2}",
+                    port,
+                    web_port,
+                    own_store_port,
+                    node=number + 2,
+                    helper_port=store_port,
+                    extra=master_settings or {},
+                )
+            )
         self._broker_files = [
             BrokerFiles(
                 workdir / f"broker{i + 1}",
@@ -79,7 +102,7 @@ class ApacheTubeMQ:
                 host=f"127.0.0.{i + 1}",
                 port=ports[4 + 3 * i],
                 web_port=ports[5 + 3 * i],
-                master_address=self.master_address,
+                master_address=",".join(address for address, _ in self.masters),
                 tls_port=ports[6 + 3 * i] if tls is not None else _NO_TLS_PORT,
                 extra=broker_settings or {},
                 tls=tls.section(ports[6 + 3 * i]) if tls is not None else {},
@@ -90,12 +113,17 @@ class ApacheTubeMQ:
         self.broker_addresses = [f"{files.host}:{files.port}" for files in self._broker_files]
         self.broker_tls_addresses = [f"{files.host}:{files.tls_port}" for files in self._broker_files]
         self.broker_web_addresses = [f"{files.host}:{files.web_port}" for files in self._broker_files]
-        self.admin = MasterAdmin(f"127.0.0.1:{self.master_web_port}")
         self._topics: dict[str, TopicSpec] = {}
         # What took how long, in the order it happened: (what, seconds).
         self.timings: list[tuple[str, float]] = []
-        self._master = JvmProcess(
-            "master", f"{_TOOLS}.MasterStartup", ["-f", str(self._master_files.write())], workdir / "logs", heap_mb
+        self._masters = MasterGroup(
+            [
+                JvmProcess(
+                    files.folder.name, f"{_TOOLS}.MasterStartup", ["-f", str(files.write())], workdir / "logs", heap_mb
+                )
+                for files in master_files
+            ],
+            [MasterAdmin(web) for _, web in self.masters],
         )
         self._brokers = [
             JvmProcess(
@@ -108,6 +136,11 @@ class ApacheTubeMQ:
             for files in self._broker_files
         ]
 
+    @property
+    def admin(self) -> MasterAdmin:
+        """The web port of the active master."""
+        return self._masters.admin
+
     def broker_admin(self, broker: int) -> BrokerAdmin:
         return BrokerAdmin(self.broker_web_addresses[broker])
 
@@ -118,7 +151,7 @@ class ApacheTubeMQ:
         # Even where the caller never gets to stop(): an interpreter that ends takes its servers along.
         atexit.register(self._kill_all)
         try:
-            self._timed("master", self._start_master)
+            self._timed("master", self._masters.start)
             self._configure_brokers()
             # Before the brokers register, so that they are given the topics with the registration.
             self._deploy(topics)
@@ -134,7 +167,7 @@ class ApacheTubeMQ:
             # All brokers at the same time: each spends 4 s asleep.
             for process in self._brokers:
                 process.request_stop()
-            for process in (*self._brokers, self._master):
+            for process in (*self._brokers, *self._masters.processes):
                 process.terminate(_STOP_TIMEOUT)
         self._kill_all()
         atexit.unregister(self._kill_all)
@@ -150,7 +183,7 @@ class ApacheTubeMQ:
 
     def tail(self, lines: int = 25) -> str:
         """The last log lines of all servers, for a failure's message."""
-        return "\n".join(process.tail(lines) for process in (self._master, *self._brokers))
+        return "\n".join(process.tail(lines) for process in (*self._masters.processes, *self._brokers))
 
     # --- one server
 
@@ -160,11 +193,14 @@ class ApacheTubeMQ:
         self.start_master()
 
     def stop_master(self) -> None:
-        self._end(self._master)
+        for process in self._masters.processes:
+            process.request_stop()
+        for process in self._masters.processes:
+            self._end(process)
 
     def start_master(self) -> None:
         """Starts a stopped master; running brokers register again by themselves and bring their topics."""
-        self._timed("master again", self._start_master)
+        self._timed("master again", self._masters.start)
         self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
 
     def stop_broker(self, broker: int) -> None:
@@ -179,6 +215,20 @@ class ApacheTubeMQ:
         """Starts a stopped or killed broker on the same ports and data; returns when its topics are to be had again."""
         self._timed(f"broker {broker} again", lambda: self._start_brokers([broker]))
         self._await_topics([broker], hurry=True)
+
+    def standing_still(self, broker: int | None) -> AbstractContextManager[None]:
+        """A broker, or the master for None, does nothing for the length of the block; after it the server goes on."""
+        process = self._masters.processes[self._masters.active] if broker is None else self._brokers[broker]
+        return process.standing_still()
+
+    @contextmanager
+    def without_active_master(self, *, silent: bool) -> Iterator[None]:
+        """Where there are standbys: one of them has taken over when the block begins. The master that was active is
+        killed, and started again after the block; or with `silent` it stands still, goes on after the block, and has to
+        learn that it is not active any more."""
+        with self._masters.without_active(silent=silent):
+            self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
+            yield
 
     def broker_running(self, broker: int) -> bool:
         return self._brokers[broker].running
@@ -217,24 +267,13 @@ class ApacheTubeMQ:
         self.timings.append((what, time.monotonic() - started))
 
     def _kill_all(self) -> None:
-        for process in (*self._brokers, self._master):
+        for process in (*self._brokers, *self._masters.processes):
             process.kill()
 
     @staticmethod
     def _end(process: JvmProcess) -> None:
         if not process.terminate(_STOP_TIMEOUT):
             raise ServerError(f"{process.name} did not end within {_STOP_TIMEOUT:.0f} s of SIGTERM\n{process.tail()}")
-
-    def _start_master(self) -> None:
-        self._master.start()
-        self._master.wait_for("answers HTTP as the active master", self._master_answers, _START_TIMEOUT)
-
-    def _master_answers(self) -> bool:
-        try:
-            self.admin.broker_states()
-        except AdminError:
-            return False
-        return True
 
     def _configure_brokers(self) -> None:
         known = self.admin.broker_states()
@@ -308,7 +347,7 @@ class ApacheTubeMQ:
                 # Even with nothing lacking: whatever is changed next would have to wait for the end of this first.
                 missing.append(f"broker {broker_id} waits for subscribers")
                 if time.monotonic() - hurried.get(broker_id, -1e9) > _HURRY_AGAIN:
-                    forget_broker("127.0.0.1", self._master_port, broker_id)
+                    forget_broker(self.masters[self._masters.active][0], broker_id)
                     hurried[broker_id] = time.monotonic()
         return missing
 

@@ -84,6 +84,10 @@ class MasterFiles:
     port: int
     web_port: int
     store_port: int
+    node: int = 1
+    """Its number among the masters of the cluster, of which the first is the one that others join."""
+    helper_port: int = 0
+    """The store port of the first; 0 is its own."""
     extra: Mapping[str, object] = field(default_factory=dict)
     tls: Mapping[str, object] = field(default_factory=dict)
 
@@ -102,12 +106,12 @@ class MasterFiles:
             **_MASTER_PACE,
             **self.extra,
         }
-        # The embedded store as a group of one: it elects itself. 1/3/1 are its sync and acknowledgement policies.
+        # The embedded store as a group: the first elects itself, others join. 1/3/1: how it syncs and acknowledges.
         meta_store: dict[str, object] = {
             "repGroupName": "fixtureGroup",
-            "repNodeName": "fixtureNode1",
+            "repNodeName": f"fixtureNode{self.node}",
             "repNodePort": self.store_port,
-            "repHelperHost": f"127.0.0.1:{self.store_port}",
+            "repHelperHost": f"127.0.0.1:{self.helper_port or self.store_port}",
             "metaDataPath": store,
             "metaLocalSyncPolicy": 1,
             "metaReplicaSyncPolicy": 3,

@@ -3,61 +3,44 @@ batches continue afterwards."""
 
 from __future__ import annotations
 
-import random
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from tests.conformance.cluster import Cluster
-from tests.exactly_once.job import Job
+from tests.exactly_once.disk_faults import full_offsets_table, full_target
 from tests.exactly_once.looking import end_of_sink, newest_commit_of
+from tests.exactly_once.network_faults import cut_off, cut_off_for_long, fail_over, slow_network
 from tests.exactly_once.order import Positions
+from tests.exactly_once.pauses import hold_up_driver, hold_up_server, hold_up_server_for_long
 from tests.exactly_once.processes import Found, send_signal
-from tests.exactly_once.spark_cluster import SparkCluster
-from tests.exactly_once.watching import OrderWatch
+from tests.exactly_once.scene import (
+    BATCH_SECONDS,
+    ENDED_SECONDS,
+    GOES_ON_SECONDS,
+    LEASE_SECONDS,
+    Fault,
+    Scene,
+    any_moment,
+    in_mid_batch,
+    in_table,
+    known,
+    one_of,
+    state_of,
+    until,
+)
 
 __all__ = [
     "DRIVER_FAULTS",
     "FAULTS",
     "LONG_FAULTS",
     "OTHER_FAULTS",
-    "Fault",
-    "Scene",
+    "RARE_FAULTS",
     "broker_stays_down",
     "kill_in_batch_0",
     "lose_checkpoint",
     "zombie_driver",
 ]
-
-_ENDED_SECONDS = 150.0
-_BATCH_SECONDS = 1.0
-"""About as long as a batch takes from its plan to its commit."""
-_GOES_ON_SECONDS = 300.0
-_LEASE_SECONDS = 30.0
-"""After so long without a word TubeMQ's master gives the group's nodes to somebody else."""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Everything that a fault may touch."""
-
-    tube: Cluster
-    spark: SparkCluster
-    job: Job
-    order: OrderWatch
-    rng: random.Random
-    down_seconds: float = 60.0
-    """How long at least a broker stays down, where it does."""
-
-    def kill(self) -> None:
-        """SIGKILL for the driver, and a look at what it left behind."""
-        self.job.kill()
-        self.order.after_kill()
-
-
-Fault: TypeAlias = Callable[[Scene], str]
 
 
 def kill_in_batch_0(scene: Scene) -> str:
@@ -87,22 +70,22 @@ def hold_up_python_worker(scene: Scene) -> str:
 
 def restart_master(scene: Scene) -> str:
     """TubeMQ's, which forgets the group's nodes and the producers."""
-    scene.tube.restart_master()
-    return _state(scene.job)
+    scene.restart_master()
+    return state_of(scene.job)
 
 
 def restart_broker(scene: Scene) -> str:
     """A clean stop of one of the brokers, and a start some seconds later."""
     broker_id = scene.rng.choice(sorted(scene.tube.brokers))
     seconds = scene.rng.uniform(0, 4)
-    with scene.tube.without_broker(broker_id):
+    with scene.without_broker(broker_id):
         time.sleep(seconds)
-    return f"broker {broker_id}, away for {seconds:.1f} s more than it takes, {_state(scene.job)}"
+    return f"broker {broker_id}, away for {seconds:.1f} s more than it takes, {state_of(scene.job)}"
 
 
 def stop_driver(scene: Scene) -> str:
     """SIGTERM in the middle of a batch, the job's own end, and a new start."""
-    state = _in_mid_batch(scene)
+    state = in_mid_batch(scene)
     scene.job.stop()
     scene.order.after_stop()
     scene.job.start()
@@ -111,7 +94,7 @@ def stop_driver(scene: Scene) -> str:
 
 def kill_driver(scene: Scene) -> str:
     """SIGKILL in the middle of a batch, and a new start."""
-    state = _in_mid_batch(scene)
+    state = in_mid_batch(scene)
     scene.kill()
     scene.job.start()
     return state
@@ -119,9 +102,9 @@ def kill_driver(scene: Scene) -> str:
 
 def kill_driver_between_commits(scene: Scene) -> str:
     """SIGKILL as soon as a batch is in the table, which is before Spark notes that it is complete; and a new start."""
-    _in_table(scene)
+    in_table(scene)
     scene.kill()
-    state = _known(scene.job)
+    state = known(scene.job)
     scene.job.start()
     return state
 
@@ -130,9 +113,9 @@ def lose_checkpoint(scene: Scene) -> str:
     """SIGKILL at any moment, in a batch, or when a batch is in the table and Spark has not noted it; the checkpoint is
     deleted, and the job starts with a new one.
     """
-    scene.rng.choice((_any_moment, _in_mid_batch, _in_table))(scene)
+    scene.rng.choice((any_moment, in_mid_batch, in_table))(scene)
     scene.kill()
-    state = _known(scene.job)
+    state = known(scene.job)
     scene.job.lose_checkpoint()
     scene.job.start()
     return state
@@ -141,9 +124,9 @@ def lose_checkpoint(scene: Scene) -> str:
 def kill_planner(scene: Scene) -> str:
     """SIGKILL for the source's process beside the driver: the query fails, the job ends, and is started again."""
     job = scene.job
-    planner = _one_of(scene, job.planners, "the planner")
+    planner = one_of(scene, job.planners, "the planner")
     send_signal(planner, signal.SIGKILL)
-    status = job.run.wait(_ENDED_SECONDS)
+    status = job.run.wait(ENDED_SECONDS)
     assert status == 1, f"a job whose planner was killed ended with {status}\n{job.run.tail()}"
     scene.order.after_kill()
     job.start()
@@ -157,16 +140,16 @@ def zombie_driver(scene: Scene) -> str:
     job = scene.job
     before = job.planned
     job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
-    time.sleep(scene.rng.uniform(0, _BATCH_SECONDS / 2))
-    state = _known(job)
+    time.sleep(scene.rng.uniform(0, BATCH_SECONDS / 2))
+    state = known(job)
     zombie, stopped = job.set_aside(), time.monotonic()
     try:
         job.start()
-        job.wait_for(lambda: job.committed >= 0, "a batch of the second driver", _GOES_ON_SECONDS)
-        _until(stopped + _LEASE_SECONDS)
+        job.wait_for(lambda: job.committed >= 0, "a batch of the second driver", GOES_ON_SECONDS)
+        until(stopped + LEASE_SECONDS)
         seconds, committed = time.monotonic() - stopped, newest_commit_of(job.table, zombie.query_id)
         zombie.go_on()
-        status = zombie.wait(_ENDED_SECONDS)
+        status = zombie.wait(ENDED_SECONDS)
         words = zombie.last_words()
         assert status == 1, f"a driver that was taken over from ended with {status}: {words}"
         assert newest_commit_of(job.table, zombie.query_id) == committed, (
@@ -191,25 +174,46 @@ def broker_stays_down(scene: Scene) -> str:
         job.wait_for(
             lambda: all(end_of_sink(job.table).get(key, -1) > at for key, at in before.items()),
             f"rows of {', '.join(before)}, with broker {broker_id} {'back' if there else 'down'}",
-            _GOES_ON_SECONDS,
+            GOES_ON_SECONDS,
             poll_seconds=0.1,
         )
 
     job.wait_for(job.caught_between_batches, "a moment between two batches", poll_seconds=0.002)
     scene.kill()
-    with scene.tube.without_broker(broker_id):
+    with scene.without_broker(broker_id):
         since = time.monotonic()
         job.start()
         go_on(False)
-        state = _in_mid_batch(scene)
+        state = in_mid_batch(scene)
         scene.kill()
         job.start()
         go_on(False)
-        _until(since + scene.down_seconds)
+        until(since + scene.down_seconds)
         job.check()
         seconds = time.monotonic() - since
     go_on(True)
     return f"broker {broker_id}, down for {seconds:.1f} s, the driver killed with {state}"
+
+
+def _stop_in_batch(
+    scene: Scene, find: Callable[[], list[Found]], what: str, least: float, most: float, then: signal.Signals
+) -> str:
+    """SIGSTOP for one of the processes of a kind, so that the running or the next batch gets stuck with it; and another
+    signal some seconds into that batch."""
+    job = scene.job
+    process = one_of(scene, find, what)
+    send_signal(process, signal.SIGSTOP)
+    job.wait_for(lambda: job.planned > job.committed, "a batch to run")
+    seconds = scene.rng.uniform(least, most)
+    time.sleep(seconds)
+    state = state_of(job)
+    send_signal(process, then)
+    return f"process {process.pid}, held up for {seconds:.1f} s, {state}"
+
+
+def _of_broker(ends: Positions, broker_id: int, wanted: bool) -> Positions:
+    """The partitions of a broker, or those of all others."""
+    return {key: at for key, at in ends.items() if key.startswith(f"{broker_id}:") == wanted}
 
 
 DRIVER_FAULTS: Final = (
@@ -228,75 +232,17 @@ OTHER_FAULTS: Final = (kill_executor, kill_python_worker, hold_up_python_worker,
 LONG_FAULTS: Final[tuple[Fault, ...]] = (zombie_driver, broker_stays_down)
 """Each of them takes minutes where a driver starts slowly, so that a run might end before the seed draws them."""
 
-FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS)
+RARE_FAULTS: Final[tuple[Fault, ...]] = (
+    hold_up_driver,
+    hold_up_server,
+    hold_up_server_for_long,
+    cut_off,
+    cut_off_for_long,
+    slow_network,
+    fail_over,
+    full_target,
+    full_offsets_table,
+)
+"""Of these a short run has one or two."""
 
-
-def _one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
-    """One of the processes of a kind, as soon as there is one."""
-    found: list[Found] = []
-
-    def there() -> bool:
-        found[:] = find()
-        return bool(found)
-
-    scene.job.wait_for(there, what, poll_seconds=0.02)
-    return scene.rng.choice(found)
-
-
-def _stop_in_batch(
-    scene: Scene, find: Callable[[], list[Found]], what: str, least: float, most: float, then: signal.Signals
-) -> str:
-    """SIGSTOP for one of the processes of a kind, so that the running or the next batch gets stuck with it; and another
-    signal some seconds into that batch."""
-    job = scene.job
-    process = _one_of(scene, find, what)
-    send_signal(process, signal.SIGSTOP)
-    job.wait_for(lambda: job.planned > job.committed, "a batch to run")
-    seconds = scene.rng.uniform(least, most)
-    time.sleep(seconds)
-    state = _state(job)
-    send_signal(process, then)
-    return f"process {process.pid}, held up for {seconds:.1f} s, {state}"
-
-
-def _in_mid_batch(scene: Scene) -> str:
-    """Wait for the beginning of a batch, and then for a part of what it may take."""
-    job = scene.job
-    before = job.planned
-    job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
-    time.sleep(scene.rng.uniform(0, _BATCH_SECONDS))
-    return _state(job)
-
-
-def _in_table(scene: Scene) -> None:
-    """Return as soon as a batch is in the table, which is before Spark notes that it is complete."""
-    job = scene.job
-    version = job.version
-    job.wait_for(lambda: job.version > version, "the next commit to the table", poll_seconds=0.001)
-
-
-def _until(moment: float) -> None:
-    """Wait for a moment of the monotonic clock."""
-    time.sleep(max(0.0, moment - time.monotonic()))
-
-
-def _of_broker(ends: Positions, broker_id: int, wanted: bool) -> Positions:
-    """The partitions of a broker, or those of all others."""
-    return {key: at for key, at in ends.items() if key.startswith(f"{broker_id}:") == wanted}
-
-
-def _any_moment(scene: Scene) -> None:
-    """Wait for a part of what two batches may take."""
-    time.sleep(scene.rng.uniform(0, 2 * _BATCH_SECONDS))
-
-
-def _known(job: Job) -> str:
-    """Say of the newest batch of a job that was killed who knows it."""
-    if job.planned == job.committed:
-        return f"batch {job.planned} complete"
-    in_table = all(end_of_sink(job.table).get(key, -1) >= at for key, at in job.end_of(job.planned).items())
-    return f"batch {job.planned} {'in the table, and unknown to Spark' if in_table else 'running'}"
-
-
-def _state(job: Job) -> str:
-    return f"batch {job.planned} {'running' if job.planned > job.committed else 'complete'}"
+FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS, *RARE_FAULTS)

@@ -7,7 +7,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.exactly_once.processes import Child, Found, marked, send_signal
@@ -133,6 +134,19 @@ class Job:
         for process in self._drivers():
             send_signal(process, signal.SIGCONT)
         return False
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """The driver and its planner do nothing for the length of the block (SIGSTOP), and go on after it."""
+        processes = self._processes()
+        for process in processes:
+            send_signal(process, signal.SIGSTOP)
+        try:
+            time.sleep(_STOPPED_SECONDS)
+            yield
+        finally:
+            for process in processes:
+                send_signal(process, signal.SIGCONT)
 
     def lose_checkpoint(self) -> None:
         """Delete it; the next start makes a new one. Not while the job runs."""

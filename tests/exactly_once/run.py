@@ -18,7 +18,8 @@ from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
 from tests.exactly_once.contents import in_packs, is_bad, one_each
-from tests.exactly_once.faults import FAULTS, Fault, Scene, kill_in_batch_0
+from tests.exactly_once.faults import FAULTS, kill_in_batch_0
+from tests.exactly_once.full_disk import Disk
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
 from tests.exactly_once.looking import (
@@ -29,18 +30,22 @@ from tests.exactly_once.looking import (
     in_table,
     row_count,
 )
+from tests.exactly_once.network import Network
 from tests.exactly_once.order import Positions
 from tests.exactly_once.processes import none_left
+from tests.exactly_once.scene import Fault, Scene
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.exactly_once.task_figures import task_figures
 from tests.exactly_once.watching import OrderWatch
 from tests.exactly_once.writers import Writers
 from tests.waiting import wait_for
 
-__all__ = ["SERVERS", "TOPIC", "Report", "drawn", "job_of", "run", "scenery", "serving"]
+__all__ = ["JOB", "SERVERS", "TOPIC", "Report", "drawn", "job_of", "run", "scenery", "serving"]
 
 TOPIC: Final = TopicSpec("numbers", num_partitions=2, num_stores=2)
 SERVERS: Final = ("embedded", "apache")
+JOB: Final = "job"
+"""The job's folder, in that of the run."""
 _PROGRESS_SECONDS = 300.0
 _CATCH_UP_SECONDS = 300.0
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -94,13 +99,13 @@ class Report:
 
 
 @contextmanager
-def serving(server: str, folder: Path) -> Iterator[Cluster]:
-    """TubeMQ with two brokers and the topic."""
+def serving(server: str, folder: Path, standbys: int = 0) -> Iterator[Cluster]:
+    """TubeMQ with two brokers and the topic, and standbys of the master where it is Apache's."""
     if server == "embedded":
         with EmbeddedTubeMQ(folder, to_config([TOPIC]), brokers=2) as embedded:
             yield EmbeddedCluster(embedded)
         return
-    apache = ApacheTubeMQ(folder, brokers=2)
+    apache = ApacheTubeMQ(folder, brokers=2, standbys=standbys)
     apache.start([TOPIC])
     try:
         yield ApacheCluster(apache)
@@ -109,23 +114,23 @@ def serving(server: str, folder: Path) -> Iterator[Cluster]:
 
 
 @contextmanager
-def scenery(folder: Path, server: str) -> Iterator[tuple[Cluster, SparkCluster, str]]:
+def scenery(folder: Path, server: str, standbys: int = 0) -> Iterator[tuple[Cluster, SparkCluster, str]]:
     """TubeMQ and Spark, and the mark for drivers; after the block everything that was started has ended."""
     mark = uuid.uuid4().hex
     with (
         none_left(f"{mark}-spark", f"{mark}-job"),
-        serving(server, folder / "tube") as tube,
+        serving(server, folder / "tube", standbys) as tube,
         SparkCluster(folder / "spark", f"{mark}-spark") as spark,
     ):
         yield tube, spark, f"{mark}-job"
 
 
 @contextmanager
-def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: str) -> Iterator[Job]:
+def job_of(folder: Path, mark: str, tube: Cluster | Network, spark: SparkCluster, **more: str) -> Iterator[Job]:
     """The job, yet to be started, killed after the block if it still runs; `more` are further settings."""
     settings = {
         **more,
-        "master-servers": tube.master_address,
+        "master-servers": tube.master_servers,
         "consumer-group": "numbers_etl",
         "topic": TOPIC.name,
         "source-count": "4",
@@ -134,7 +139,7 @@ def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: 
     }
     # What the watch over the order asks for holds where each commit is waited for.
     options = {"masterWebPort": str(tube.master_web_port), "offsetsTableMode": "strict"}
-    job = Job(folder / "job", mark, spark.url, settings, options)
+    job = Job(folder / JOB, mark, spark.url, settings, options)
     try:
         yield job
     finally:
@@ -155,23 +160,28 @@ def run(
     latest: bool = False,
     packs: bool = False,
     down_seconds: float = 60.0,
+    standbys: int = 0,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
     for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some. With
     `packs` the producers send InLong packs, and the job writes their records: good ones to its table, bad ones to a
-    dead-letter table.
+    dead-letter table. Apache's master has so many `standbys`.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
     report = Report(server, seed)
     order = random.Random(seed)
     with (
-        scenery(folder, server) as (tube, spark, mark),
-        job_of(folder, mark, tube, spark, **_settings(folder, latest, packs)) as job,
+        scenery(folder, server, standbys) as (tube, spark, mark),
+        Network(tube) as network,
+        Disk(folder / JOB / "table") as target_disk,
+        Disk(folder / JOB / "offsets") as offsets_disk,
+        job_of(folder, mark, network, spark, **_settings(folder, latest, packs)) as job,
     ):
+        assert {job.table, job.offsets_table} == {target_disk.folder, offsets_disk.folder}
         report.order = watch = OrderWatch(job)
-        scene = Scene(tube, spark, job, watch, order, down_seconds)
+        scene = Scene(tube, network, target_disk, offsets_disk, spark, job, watch, order, down_seconds)
         writers = Writers(tube.settings, TOPIC.name, in_packs if packs else one_each)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()

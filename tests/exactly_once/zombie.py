@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.exactly_once.processes import Child, Found, send_signal
 
-__all__ = ["Zombie"]
+__all__ = ["Zombie", "last_words"]
 
 _COMMAND: Final = "tubeclient ingest: "
 
@@ -39,11 +39,16 @@ class Zombie:
 
     def last_words(self) -> str:
         """What the command said last for its user, cut short."""
-        said = [line for line in self._run.log.read_text(errors="replace").splitlines() if line.startswith(_COMMAND)]
-        return said[-1].removeprefix(_COMMAND)[:200] if said else ""
+        return last_words(self._run)[:200]
 
     def kill(self) -> None:
         """SIGKILL for what is left of them."""
         for process in self.processes:
             send_signal(process, signal.SIGKILL)
         self._run.kill()
+
+
+def last_words(run: Child) -> str:
+    """What the command said last for its user; "" if it said nothing."""
+    said = [line for line in run.log.read_text(errors="replace").splitlines() if line.startswith(_COMMAND)]
+    return said[-1].removeprefix(_COMMAND) if said else ""

@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--start", type=int, default=0, help="the first one")
+    parser.add_argument("--these", type=int, nargs="+", metavar="SEED", help="these seeds instead")
     parser.add_argument("--limit-seconds", type=float, default=None, help="begin no seed after so long")
     parser.add_argument("--story", action="store_true", help="print what happened in each seed")
     parser.add_argument("--log", action="store_true", help="print the product's log")
@@ -37,7 +38,7 @@ def main() -> int:
     before = time.process_time()
     ends: Counter[str] = Counter()
     messages = batches = lives = run = 0
-    for seed in range(given.start, given.start + given.seeds):
+    for seed in given.these or range(given.start, given.start + given.seeds):
         if given.limit_seconds is not None and time.monotonic() - began > given.limit_seconds:
             break
         outcome = simulate(seed)

@@ -208,8 +208,9 @@ DEFENCES = (
         "spark_source.plan.losses:find_lost",
         "if not held.min_offset <= run.offset <= held.max_offset",
         "if run.offset > held.max_offset",
-        2,
+        None,
         ("retention",),
+        unseen="none in 160 seeds: the batch is planned, and the reader of the range reports what has expired",
     ),
     Defence(
         "partitions that left the cluster are a loss",
@@ -335,7 +336,7 @@ DEFENCES = (
     Defence(
         "the master lets one client be a node",
         "embedded_tubemq.master.groups:ConsumerGroup.check",
-        "other.node_id == node and other.client_id != client_id",
+        "other.node_id == joining.node_id and other.client_id != who",
         "False",
         0,
         TWO,

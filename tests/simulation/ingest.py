@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 from typing import Any
@@ -68,6 +69,9 @@ class _Checkpoint:
     def end_of(self, batch_id: int) -> Offsets | None:
         text = self._files.offsets.get(batch_id)
         return None if text is None else Offsets.parse(text)
+
+    def newest_end(self) -> Offsets | None:
+        return self.end_of(max(self._files.offsets)) if self._files.offsets else None
 
     def start_of_running_batch(self) -> Offsets | None:
         query = self._spark.query
@@ -147,6 +151,7 @@ def install() -> None:
         (job, "Checkpoint", _Checkpoint),
         (job, "check_columns", lambda *_, **__: None),
         (job, "columns_of", lambda *_: None),
+        (job, "compiled", contextlib.nullcontext),
         (job, "DeltaSink", _sink),
         (batch_writer, "DeadLetters", lambda *_: MemoryLetters(the_world().letters, the_world().disk.pause)),
         (batch_writer, "_count", _count),

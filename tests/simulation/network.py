@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tests.simulation.hub import Hub, Process
 from tests.simulation.stand_ins import current
 from tubeclient.errors import ConnectError, ConnectionLost
-from tubeclient.net.connection import _Awaited
+from tubeclient.net.connection import Receiver, _Awaited
+from tubeclient.wire.framing import Frame
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -126,7 +127,7 @@ class Connection:
             raise ConnectError(f"cannot connect to {address}: refused", address=address)
         self._server = server
         self._life = server.life
-        self._waiting: dict[int, Future[bytes]] = {}
+        self._waiting: dict[int, Receiver] = {}
         self._serial = 0
         self._last_arrival = 0.0
         self._gone: ConnectionLost | None = None
@@ -137,17 +138,17 @@ class Connection:
             self.end("the server closed it")
         return self._gone is not None
 
-    def submit_many(self, streams: Sequence[bytes]) -> list[Future[bytes]]:
+    def submit_many(self, streams: Sequence[bytes]) -> list[Future[Frame]]:
         hub = current()
         hub.check()
         if self.closed:
             raise ConnectionLost(f"the connection to {self.address} is closed", address=self.address)
         draw = hub.random.random
-        futures: list[Future[bytes]] = []
+        futures: list[Future[Frame]] = []
         breaks = self.network.weather.breaks and draw() < self.network.weather.breaks
         for stream in streams:
             self._serial += 1
-            future: Future[bytes] = _Awaited(self._waiting, self._serial)
+            future = _Awaited(self._waiting, self._serial)
             self._waiting[self._serial] = future
             futures.append(future)
             self._last_arrival = max(self._last_arrival, hub.now + self.network.delay())
@@ -175,14 +176,9 @@ class Connection:
     def _deliver(self, serial: int, answer: bytes) -> None:
         if not self.network.passes(self._process.host, self._server.host):
             return
-        future = self._waiting.pop(serial, None)
-        if future is not None and self._gone is None and not self._process.dead:
-            self._process.run(lambda: self._settle(future, answer), "settle")
-
-    @staticmethod
-    def _settle(future: Future[bytes], answer: bytes) -> None:
-        if future.set_running_or_notify_cancel():
-            future.set_result(answer)
+        receiver = self._waiting.pop(serial, None)
+        if receiver is not None and self._gone is None and not self._process.dead:
+            self._process.run(lambda: receiver.arrived(Frame(serial, answer)), "settle")
 
     def end(self, why: str) -> None:
         """Break it, as the network or the server does."""
@@ -194,9 +190,8 @@ class Connection:
         gone = self._gone
 
         def fail() -> None:
-            for future in waiting:
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(gone)
+            for receiver in waiting:
+                receiver.failed(gone)
 
         if waiting and not self._process.dead:
             self._process.run(fail, "end")

@@ -86,6 +86,8 @@ class Operator:
         self.accepts_loss = False
         self._anew: dict[str, int] | None = None
         """With the newest checkpoint: where all topics begin anew."""
+        self._advised: dict[str, int] | None = None
+        """The same, for the next checkpoint."""
         self.lives: list[Life] = []
         self.host = "driver"
         self.ends: dict[str, int] = {}
@@ -200,6 +202,7 @@ class Operator:
         """Somebody starts the job a second time, with the same checkpoint or a new one."""
         if rng.random() < 0.5 and self._conditions.ingests:
             self.checkpoint, self._anew = CheckpointFiles(), None
+            self._world.checkpoint_changed()
         self.start(self.checkpoint)
 
     def change_settings(self, rng: random.Random) -> None:
@@ -255,8 +258,8 @@ class Operator:
                     del ends[key]
                 elif server.machine is not None:
                     ends[key] = min(ends[key], server.store(key.topic, key.store.store_id).max_offset)
-            self._anew = {str(key): at for key, at in ends.items()}
-            world.tell(f"the operator begins all topics anew, at {self._anew}")
+            self._advised = {str(key): at for key, at in ends.items()}
+            world.tell(f"the operator begins all topics anew, at {self._advised}")
 
     def operate(self) -> None:
         """Start the job whenever it does not run. Returns when it has ended well twice after all faults."""
@@ -288,13 +291,21 @@ class Operator:
 
     def _take_checkpoint(self) -> None:
         """What was done to the checkpoint between two lives."""
+        record, before = self._world.target.record, self.checkpoint
+        if self.checkpoint.commits or (record is not None and record.query_id == self.checkpoint.query_id):
+            self._anew = None  # it has begun; once more, with one more checkpoint, would be rows twice
         if self.next_checkpoint == "new":
             self.checkpoint = CheckpointFiles()
+            if self._advised is not None:
+                self._anew, self._advised = self._advised, None
         elif self.next_checkpoint == "old" and self._saved and self._anew is None:
             self.checkpoint = self._rng.choice(self._saved).copy()
+            self._judge.put_back(self.checkpoint)
             self._world.tell("the checkpoint is put back")
         if self.checkpoint.commits:
             self._anew = None
+        if self.checkpoint is not before:
+            self._world.checkpoint_changed()
         self.next_checkpoint = ""
         self._saved.append(self.checkpoint.copy())
 

@@ -343,7 +343,8 @@ class Query:
     def _in(self, process: Process, call: Callable[[], Any]) -> Any:
         fiber = process.run(call)
         process.ends.append(self._waker(fiber))
-        self.world.hub.join(fiber)
+        if not process.dead:  # it may have died between two calls
+            self.world.hub.join(fiber)
         if process.dead:
             raise PlannerGone(f"{process} died")
         if fiber.error is not None:

@@ -41,6 +41,9 @@ def current() -> Hub:
 
 # Queues and locks
 
+_MOST_WAITERS = 1_000
+"""Of a queue. Those whose time was over stay until something comes; more are too many for a day of virtual time."""
+
 
 class SimpleQueue:
     """queue.SimpleQueue."""
@@ -66,6 +69,8 @@ class SimpleQueue:
                 raise queue.Empty
             token = hub.expect()
             self._waiters.append((hub.fiber, token))
+            if len(self._waiters) > _MOST_WAITERS:
+                self._waiters = deque(one for one in self._waiters if one[0].token is one[1])
             hub.wait(token, left)
         return self._items.popleft()
 

@@ -19,6 +19,8 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 __all__ = ["Disk", "Sent", "World"]
 
+_NOWHERE = -1
+
 
 class Sent(NamedTuple):
     """A message, where it is, or was."""
@@ -73,10 +75,12 @@ class World:
         self.sent: dict[bytes, Sent] = {}
         self.gone: set[bytes] = set()
         """Messages that their broker no longer has."""
-        self.owed: set[bytes] = set()
-        """Those of them that the group had to read: their loss is to be reported."""
+        self.owed: dict[bytes, int] = {}
+        """Those of them whose loss is to be reported, because a batch was planned past the offset given here."""
         self.positions: Callable[[], dict[PartitionKey, int]] = dict
         """How far batches of the group were planned."""
+        self.has_begun: Callable[[], bool] = lambda: True
+        """Whether anything keeps where the group began, at its earliest message."""
         self.on_task: Callable[[Sequence[Row]], None] = lambda _: None
         """Called with the rows of each attempt of a task."""
         self.story: list[str] = []
@@ -128,7 +132,11 @@ class World:
         at = broker.stores.append_all(topic, [NewMessage(partition_id, value)], now_ms)[0]
         self.sent[value] = Sent(PartitionKey(broker_id, topic, partition_id), at.index_offset, value)
 
-    def _lose(self, broker_id: int, topic: str, store_id: int | None, first: int, end: int, *, tail: bool) -> None:
+    def _lose(
+        self, broker_id: int, topic: str, store_id: int | None, first: int, end: int, seen_past: int | None
+    ) -> None:
+        """Messages from `first` to `end` are gone. A group has to see that if its position is past `seen_past`, by
+        default past the message."""
         planned = self.positions()
         for value, one in self.sent.items():
             key = one.partition
@@ -136,9 +144,19 @@ class World:
                 continue
             if store_id is None or key.store.store_id == store_id:
                 self.gone.add(value)
-                # A tail that no batch was planned to read may go unnoticed; what expires after a position may not.
-                if key in planned and (not tail or one.offset < planned[key]):
-                    self.owed.add(value)
+                past = one.offset if seen_past is None else seen_past
+                if planned.get(key, _NOWHERE) > past:
+                    self.owed[value] = past
+
+    def checkpoint_changed(self) -> None:
+        """What only a batch of another checkpoint was planned to read may be lost unnoticed: the rows decide, and they
+        end before it. Not what expired: the position stays before that."""
+        planned = self.positions()
+        self.owed = {
+            value: past
+            for value, past in self.owed.items()
+            if past == _NOWHERE or planned.get(self.sent[value].partition, _NOWHERE) > past
+        }
 
     def lose_tail(self, broker_id: int, topic: str, store_id: int, entries: int) -> None:
         """Kill the broker; it loses the newest entries of a store."""
@@ -147,7 +165,8 @@ class World:
             return
         store = server.store(topic, store_id)
         end = max(store.min_offset, store.max_offset - entries * INDEX_ENTRY_BYTES)
-        self._lose(broker_id, topic, store_id, end, 1 << 60, tail=True)
+        # A tail that no batch was planned to read may go unnoticed.
+        self._lose(broker_id, topic, store_id, end, 1 << 60, None)
         store.truncate(end)
         server.kill()
 
@@ -159,7 +178,8 @@ class World:
         store = server.store(topic, store_id)
         low, high = store.bounds
         up_to = low + int((high - low) / INDEX_ENTRY_BYTES * share) * INDEX_ENTRY_BYTES
-        self._lose(broker_id, topic, store_id, 0, up_to, tail=False)
+        # What expires after a position may not, unless the group will begin at the first message that is left.
+        self._lose(broker_id, topic, store_id, 0, up_to, _NOWHERE if self.has_begun() else 1 << 60)
         if self.hub.random.random() < 0.5:
             store.expire(up_to)
         else:
@@ -167,7 +187,8 @@ class World:
 
     def remove_topic(self, name: str) -> None:
         for broker_id in self.cluster.brokers:
-            self._lose(broker_id, name, None, 0, 1 << 60, tail=False)
+            # The next topic of this name begins at 0: who is at 0 cannot tell them apart.
+            self._lose(broker_id, name, None, 0, 1 << 60, 0)
         self.cluster.remove_topic(name)
 
 
