@@ -25,16 +25,23 @@ from pathlib import Path
 from typing import Final
 
 from bench.decode import measure_decode
+from bench.executor_cpu import GROUP as EXECUTOR_CPU
+from bench.executor_cpu import measure_executor_cpu
+from bench.filters import GROUP as FILTERS
+from bench.filters import measure_filters
 from bench.growth import measure_growth
 from bench.inlong import measure_inlong
 from bench.machine import load, machine, versions
 from bench.plot import draw
+from bench.registrations import GROUP as REGISTRATIONS
+from bench.registrations import measure_registrations
 from bench.results import RESULTS_FILE, Results, RunSettings
 from bench.stage import Stage
 from bench.streaming import measure_first_row, measure_latency, measure_streaming
-from bench.tables import put_between, tables
+from bench.tables import filled, tables
 from bench.throughput import measure_throughput
 from bench.workloads import WORKLOADS
+from bench.writing import measure_writing
 from spark_source.stream.planner_process import LOG_LEVEL_VARIABLE
 
 __all__ = ["GROUPS", "main"]
@@ -42,10 +49,14 @@ __all__ = ["GROUPS", "main"]
 Group = Callable[[Stage, Results, RunSettings], None]
 
 GROUPS: Final[Mapping[str, Group]] = {
+    EXECUTOR_CPU: measure_executor_cpu,
     **{workload.key: partial(measure_throughput, workload=workload) for workload in WORKLOADS},
     "decode": measure_decode,
     "inlong": measure_inlong,
     "growth": measure_growth,
+    FILTERS: measure_filters,
+    REGISTRATIONS: measure_registrations,
+    "writing": measure_writing,
     "streaming": measure_streaming,
     "first_row": measure_first_row,
     "latency": measure_latency,
@@ -127,7 +138,7 @@ def _write(results: Results) -> None:
 
 
 def _show(results: Results) -> None:
-    _PAGE.write_text(put_between(_PAGE.read_text(), tables(results)))
+    _PAGE.write_text(filled(_PAGE.read_text(), results))
     draw(results, _PICTURE)
     print(f"written: {_PAGE}, {_PICTURE}")
 

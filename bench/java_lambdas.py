@@ -11,6 +11,8 @@ from typing import Any
 
 __all__ = ["JavaLambdas"]
 
+_OBJECTS = "[Ljava.lang.Object;"
+
 
 class JavaLambdas:
     """Makes method references in the JVM whose py4j view is `jvm`."""
@@ -35,9 +37,9 @@ class JavaLambdas:
         """The handle of a class's public static method."""
         return self._lookup.findStatic(self.class_of(owner), name, self._type(result, *arguments))
 
-    def constructor(self, owner: str) -> Any:
-        """The handle of a class's constructor without arguments."""
-        return self._lookup.findConstructor(self.class_of(owner), self._type("void"))
+    def constructor(self, owner: str, *arguments: str) -> Any:
+        """The handle of a class's constructor."""
+        return self._lookup.findConstructor(self.class_of(owner), self._type("void", *arguments))
 
     def reference(self, interface: str, handle: Any) -> Any:
         """`handle` as an object of `interface`, one of java.util.function."""
@@ -50,9 +52,27 @@ class JavaLambdas:
 
     def proxy(self, interface: str, handle: Any) -> Any:
         """Any handle, arguments filled in or not, as an object of `interface`; slower: for calls per pack."""
-        return self._invoke.MethodHandleProxies.asInterfaceInstance(
-            self.class_of(f"java.util.function.{interface}"), handle
+        return self._instance(f"java.util.function.{interface}", handle)
+
+    def listener(self, interface: str, handle: Any) -> Any:
+        """An object of any interface whose methods all give their first argument to `handle`, and return nothing."""
+        first = self.with_arguments(self._invoke.MethodHandles.arrayElementGetter(self.class_of(_OBJECTS)), 1, 0)
+        # Its own arguments are the object, the method and the method's arguments.
+        called = self.ignoring(self.chain(first, handle), 0, "java.lang.Object", "java.lang.reflect.Method")
+        listener = self.class_of(interface)
+        classes = self._array("java.lang.Class", listener)
+        return self._jvm.java.lang.reflect.Proxy.newProxyInstance(
+            listener.getClassLoader(), classes, self._instance("java.lang.reflect.InvocationHandler", called)
         )
+
+    def ignoring(self, handle: Any, position: int, *arguments: str) -> Any:
+        """`handle` with further arguments at `position` that it does not use."""
+        types = self._list([self.class_of(one) for one in arguments])
+        return self._invoke.MethodHandles.dropArguments(handle, position, types)
+
+    def both(self, first: Any, second: Any) -> Any:
+        """A handle that gives its argument to `first`, which returns nothing, and then to `second`."""
+        return self._invoke.MethodHandles.foldArguments(second, first)
 
     def chain(self, *handles: Any) -> Any:
         """One handle that gives the result of each to the next."""
@@ -71,9 +91,16 @@ class JavaLambdas:
         """`handle` with casts to other types."""
         return handle.asType(self._type(result, *arguments))
 
+    def identity(self, owner: str) -> Any:
+        """A handle that returns its argument."""
+        return self._invoke.MethodHandles.identity(self.class_of(owner))
+
     def with_arguments(self, handle: Any, position: int, *values: Any) -> Any:
         """`handle` with the arguments from `position` on filled in."""
         return self._invoke.MethodHandles.insertArguments(handle, position, self._array("java.lang.Object", *values))
+
+    def _instance(self, interface: str, handle: Any) -> Any:
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(self.class_of(interface), handle)
 
     def _site(self, interface: str, handle: Any, *, bind: bool) -> Any:
         """A handle that makes objects of `interface` out of `handle`; it takes the target, if one is to be bound."""

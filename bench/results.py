@@ -76,7 +76,7 @@ class Results:
             self,
             figures={**kept, **part.figures},
             group_seconds={**self.group_seconds, **groups},
-            later={**self.later, **dict.fromkeys(groups, f"{part.began[:10]}, {load}")},
+            later={**self.later, **dict.fromkeys(groups, f"{part.began[:10]}, {load}, {part.rounds} rounds")},
         )
 
     def medians(self) -> Mapping[str, float]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from bench.results import Results, RunSettings
 
-__all__ = ["Side", "add_turns", "take_turns"]
+__all__ = ["Side", "add_turns", "take_turns", "titled_rounds"]
 
 Side = Callable[[], float]
 """Measures once and returns the figure. Raises if it did not read the right messages."""
+
+
+def titled_rounds(warm_ups: int, rounds: int) -> Iterator[tuple[str, bool]]:
+    """The name of each round, and whether it counts."""
+    for number in range(-warm_ups, rounds):
+        yield ("warm-up", False) if number < 0 else (f"round {number + 1} of {rounds}", True)
 
 
 def take_turns(
@@ -17,8 +23,7 @@ def take_turns(
 ) -> dict[str, list[float]]:
     """Return the figures of the counted rounds, by side. The error of a side names the side and the round."""
     found: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(-warm_ups, rounds):
-        title = "warm-up" if number < 0 else f"round {number + 1} of {rounds}"
+    for title, counts in titled_rounds(warm_ups, rounds):
         shown: list[str] = []
         for name, measure in sides.items():
             try:
@@ -26,7 +31,7 @@ def take_turns(
             except Exception as error:
                 error.add_note(f"while measuring {name}, {title}")
                 raise
-            if number >= 0:
+            if counts:
                 found[name].append(figure)
             shown.append(f"{name} {figure:,.4g}" if figure < 1_000 else f"{name} {figure:,.0f}")
         say(f"{title}: {'; '.join(shown)}")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from bench.executor_cpu import ALL_COLUMNS, VALUE_ALONE, WORKLOADS_MEASURED
+from bench.executor_cpu import GROUP as EXECUTOR_CPU
+from bench.filters import GROUP as FILTERS
 from bench.workloads import LAYOUTS
 
 __all__ = ["REASONS", "TARGETS", "Target", "Verdict", "judge"]
@@ -40,6 +43,11 @@ class Verdict(NamedTuple):
         if self.value is None:
             return False
         return self.value >= self.target.goal if self.target.at_least else self.value <= self.target.goal
+
+    @property
+    def missed(self) -> bool:
+        """Measured, and not reached."""
+        return self.value is not None and not self.reached
 
 
 def judge(medians: Medians) -> list[Verdict]:
@@ -87,13 +95,19 @@ def _throughput() -> list[Target]:
         ours, where = f"small/{layout.key}/tubeclient", layout.title
         found += [
             Target(
-                f"over Java's ClientBalanceConsumer, 100 bytes, {where}", _ratio(ours, f"small/{layout.key}/java"), 2.0
+                f"rows/s over Java's ClientBalanceConsumer, 100 bytes, {where}",
+                _ratio(ours, f"small/{layout.key}/java"),
+                2.0,
             ),
-            Target(f"over Spark's Kafka source, 2 M x 100 bytes, {where}", _ratio(ours, "small/kafka/source"), 1.3),
             Target(
-                f"over Spark's Kafka source, 0.5 M x 100 bytes, {where}",
-                _ratio(f"few/{layout.key}/tubeclient", "few/kafka/source"),
-                3.0,
+                f"rows/s over Spark's Kafka source, 2 M x 100 bytes, {where}",
+                _ratio(ours, "small/kafka/impatient"),
+                1.3,
+            ),
+            Target(
+                f"rows/s over Spark's Kafka source, 0.5 M x 100 bytes, {where}",
+                _ratio(f"few/{layout.key}/tubeclient", "few/kafka/impatient"),
+                1.0,
             ),
         ]
     for layout in LAYOUTS:
@@ -104,7 +118,7 @@ def _throughput() -> list[Target]:
             ("large", "64 KB"),
         ):
             tube = (f"{workload}/{layout.key}/tubeclient", f"{workload}/{layout.key}/ceiling")
-            kafka = (f"{workload}/kafka/source", f"{workload}/kafka/ceiling")
+            kafka = (f"{workload}/kafka/impatient", f"{workload}/kafka/ceiling")
             found.append(
                 Target(
                     f"share of its ceiling over the Kafka source's share of Kafka's, {size}, {layout.title}",
@@ -115,7 +129,7 @@ def _throughput() -> list[Target]:
     for layout in LAYOUTS:
         found.append(
             Target(
-                f"from embedded_tubemq over from Apache's broker, 100 bytes, {layout.title}",
+                f"rows/s from embedded_tubemq over from Apache's broker, 100 bytes, {layout.title}",
                 _ratio(f"small/{layout.key}/embedded", f"small/{layout.key}/tubeclient"),
                 1.3,
             )
@@ -123,8 +137,47 @@ def _throughput() -> list[Target]:
     return found
 
 
+def _executor_cpu() -> list[Target]:
+    goals = {"small": {"one_store": 0.6, "eight_stores": 0.5}}
+    anywhere = {"medium": 0.7, "large": 0.9}
+    return [
+        Target(
+            f"CPU of executors over Spark's Kafka source: {work.title.partition(' x ')[2]}, {layout.title}, {title}",
+            _ratio(
+                f"{EXECUTOR_CPU}/{work.key}/{layout.key}/{who}/executors", f"{EXECUTOR_CPU}/{work.key}/kafka/executors"
+            ),
+            goals.get(work.key, {}).get(layout.key) or anywhere[work.key],
+            at_least=False,
+        )
+        for who, title in ((ALL_COLUMNS, "all nine columns"), (VALUE_ALONE, "`columns=value`"))
+        for work in WORKLOADS_MEASURED
+        for layout in LAYOUTS
+    ]
+
+
+def _filters() -> list[Target]:
+    return [
+        Target(
+            f"a tenth of 2 M x 100 bytes by `messageTime` over a read of all, {layout.title}",
+            _ratio(f"{FILTERS}/{layout.key}/tenth", f"{FILTERS}/{layout.key}/all"),
+            0.2,
+            at_least=False,
+        )
+        for layout in LAYOUTS
+    ]
+
+
 TARGETS: Final = (
+    *_executor_cpu(),
     *_throughput(),
+    *_filters(),
+    Target("writing: our Producer over Apache's Java producer", _ratio("writing/many", "writing/java"), 1.0),
+    Target("writing: Spark, `local[2]`, over Apache's Java producer", _ratio("writing/spark", "writing/java"), 1.2),
+    Target(
+        "writing: what embedded_tubemq takes from Apache's Java producer over what Apache's broker takes",
+        _ratio("writing/java_to_embedded", "writing/java"),
+        1.0,
+    ),
     Target("decoding, messages of 100 bytes a second and core, no attributes", _of("decode/plain"), 2_000_000),
     Target("decoding, the same with attributes", _of("decode/attributes"), 800_000),
     Target(
@@ -145,13 +198,13 @@ TARGETS: Final = (
     ),
     Target(
         "latency with a trigger of 100 ms over Spark's Kafka source",
-        _ratio("latency/tubeclient", "latency/kafka"),
-        1.2,
+        _ratio("latency/tubeclient", "latency/kafka_impatient"),
+        1.0,
         at_least=False,
     ),
     Target(
         "time from start() to the first row over Spark's Kafka source",
-        _ratio("first_row/tubeclient", "first_row/kafka"),
+        _ratio("first_row/tubeclient", "first_row/kafka_impatient"),
         1.2,
         at_least=False,
     ),
@@ -175,24 +228,56 @@ TARGETS: Final = (
 )
 
 _SHARED_CORES: Final = (
-    "the broker, Python and Spark's JVM share two cores; what broker and JVM alone need of them leaves Python next to "
-    "nothing, or less"
+    "The broker, Python and Spark's JVM share two cores. To reach the goal, Python would have to take next to nothing "
+    "of them, or less than nothing."
+)
+_WARM_KAFKA: Final = (
+    "Kafka's source is Java code, which gets faster while it runs. With 100 bytes a JVM's first read takes as much CPU "
+    "time with either source; the sixth takes a third of that with ours, and less than a fourth with Kafka's. Two "
+    "thirds of ours, or more, are Python's: a checksum for each payload, Arrow, and the socket to the JVM."
 )
 REASONS: Final[Mapping[str, str]] = {
     **{
         target.name: _SHARED_CORES
         for target in TARGETS
-        if target.name.startswith(("share of the broker's ceiling", "over Java's ClientBalanceConsumer"))
+        if target.name.startswith(("share of the broker's ceiling", "rows/s over Java's ClientBalanceConsumer"))
     },
+    **{
+        target.name: _WARM_KAFKA
+        for target in TARGETS
+        if target.name.startswith(("CPU of executors", "rows/s over Spark's Kafka source"))
+    },
+    **{
+        target.name: (
+            "A fifth of it is Spark's: a read of nothing takes as long. A third is the search for two times in eight "
+            "partitions, where each look is a fetch of a whole pack: the protocol has no smaller one."
+        )
+        for target in TARGETS
+        if target.name.startswith("a tenth of")
+    },
+    "latency with a trigger of 100 ms over Spark's Kafka source": (
+        "Each trigger calls the planner's Python process several times, and each task a Python worker. Kafka's source "
+        "does both in the JVM."
+    ),
+    "writing: our Producer over Apache's Java producer": (
+        "Java's takes 10 to 13 CPU seconds for a million messages once its JVM has compiled it, and ours 20 to 22: "
+        "each message is a request, with a future, a callback and locks of its own in Python."
+    ),
+    "writing: Spark, `local[2]`, over Apache's Java producer": (
+        "Two tasks write, each with a Producer of ours, and share two cores with the broker and Spark's JVM."
+    ),
+    "writing: what embedded_tubemq takes from Apache's Java producer over what Apache's broker takes": (
+        "Each message is a request, which one thread of Python parses, stores and answers in 31 µs."
+    ),
     "the same over Apache's InLongMsg in Java, one thread": (
-        "a third of the time Python reads the lengths one by one, as each says where the next record begins; a third "
-        "unpacks snappy; the rest builds columns, where Java has a list of arrays"
+        "A third of the time Python reads the lengths one by one, as each says where the next record begins. A third "
+        "unpacks snappy. The rest builds columns, where Java has a list of arrays."
     ),
     "streaming into Delta (AvailableNow, 10 batches) over a batch read into Delta": (
-        "each micro-batch costs half a second and more of Spark's and Delta's own, for the Kafka source too"
+        "Each micro-batch costs half a second or more of Spark's and Delta's own time, with the Kafka source too."
     ),
     "time from start() to the first row over Spark's Kafka source": (
-        "Spark starts a Python process for a Python stream source; one of ten lines takes nearly as long"
+        "Spark starts a Python process for a stream source in Python. A source of ten lines takes nearly as long."
     ),
 }
-"""By a target's name: why it cannot be reached. Shown where it is missed."""
+"""By a target's name: why it cannot be reached, as sentences. Where a target is missed, a note below the table."""

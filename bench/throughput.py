@@ -22,7 +22,7 @@ _TITLES: Final = {
     "ceiling": "the broker's ceiling: two processes that throw the bytes away",
     "tubeclient": 'Spark, `format("tubeclient")`',
     "java": "Java's ClientBalanceConsumer, without Spark",
-    "source": 'Spark, `format("kafka")`',
+    "source": 'Spark, `format("kafka")`, by its defaults',
     "impatient": 'Spark, `format("kafka")`, fetch.max.wait.ms=10',
     "embedded": 'Spark, `format("tubeclient")`, from embedded_tubemq',
 }
