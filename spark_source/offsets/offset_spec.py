@@ -87,6 +87,11 @@ class OffsetSpec:
                 default = _place(value, f"{option}'s default entry")
             elif key == "version":  # the offsets of a checkpoint
                 check_version(value, VERSION, f"the offsets in {option}")
+            elif ":" not in key:
+                raise ConfigurationError(
+                    f"{option} names {key!r}, which is no partition; write offsets by brokerId:topic:partitionId, as "
+                    'in {"1:clicks:0": 2800}' + ", not by topic as for Kafka's source" * isinstance(value, dict)
+                )
             elif isinstance(value, dict):
                 offsets = Offsets.of_stores({key: value})
                 named.update(offsets)

@@ -43,6 +43,7 @@ class TimeLookup(Protocol):
         *,
         time_zone: str,
         bounds: Mapping[StoreKey, StoreBounds],
+        roughly: Literal["before", "after"] | None = None,
     ) -> Mapping[PartitionKey, int | None]: ...
 
 
@@ -113,7 +114,9 @@ def without_times(
     found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
     missing = [key for key, at in found.items() if at is None]
     if missing and unmatched == "error":
-        others = f" (and {len(missing) - 1} more partitions like it)" if len(missing) > 1 else ""
+        others = (
+            f" (and {len(missing) - 1} more partition{'s' * (len(missing) > 2)} like it)" if len(missing) > 1 else ""
+        )
         raise ConfigurationError(
             f"{spec.option} is {_written(timestamps_ms[missing[0]])}, but partition {missing[0]} has no message of "
             f"that minute or later{others}. Name an earlier time, or set startingOffsetsByTimestampStrategy to latest "

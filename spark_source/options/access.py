@@ -51,7 +51,7 @@ class ConnectingOptions:
         to.integer(1, 65535),
         "8080",
         "The masters' HTTP port, which also gives the brokers' HTTP ports. If they cannot be reached, offsets are "
-        "looked up with TubeMQ's own protocol. Writes do not use it.",
+        "looked up with TubeMQ's own protocol. Writes only ask it whether a topic exists that takes no messages.",
     )
     rpc_timeout_ms: int = option(
         "rpcTimeout", to.duration_ms(100), "8s", "How long one call to a broker may take, or to all masters in turn."

@@ -60,7 +60,8 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         option = find_option(key)
         if option is None:
             if key.lower() not in sparks_own:
-                raise ConfigurationError(_unknown(key), condition="UNKNOWN_OPTION")
+                told = _OF_A_TABLE if any(map(_is_of_a_table, options)) else _unknown(key)
+                raise ConfigurationError(told, condition="UNKNOWN_OPTION")
             values[sparks_own[key.lower()]] = options[key]
         elif option.name.endswith("*"):
             rest = key[len(option.name) - 1 :]
@@ -122,6 +123,35 @@ def _parse(option: Option, name: str, text: str) -> Any:
         raise ConfigurationError(f"option {name} {error}", condition="INVALID_OPTION_VALUE") from None
 
 
+_OF_A_TABLE = (
+    "a table of a catalog cannot be of tubeclient, because Spark does not give a Python source the table's options "
+    "when it is read; make a view: CREATE TEMPORARY VIEW name USING tubeclient OPTIONS (...)"
+)
+
+
+def _is_of_a_table(key: str) -> bool:
+    """CREATE TABLE passes each option a second time, under this name."""
+    return key.lower().startswith("option.")
+
+
+_OF_OTHERS: Final = {
+    "topics": "subscribe, or topic in a write",
+    "group": "consumerGroup",
+    "brokers": "masterServers",
+    "groupidprefix": "consumerGroup",
+    "kafkaconsumer.polltimeoutms": "rpcTimeout",
+    "fetchoffset.numretries": "retryLimit",
+    "fetchoffset.retryintervalms": "retryLimit",
+    "kafka.group.id": "consumerGroup",
+    "kafka.auto.offset.reset": "startingOffsets",
+    "kafka.security.protocol": "tls.enabled",
+    "kafka.ssl.truststore.location": "tls.caFile",
+    "kafka.ssl.keystore.location": "tls.certificateFile",
+    "kafka.sasl.jaas.config": "authUser",
+}
+"""What those who come from Kafka's source may write, and is not spelled alike; in lower case."""
+
+
 def _unknown(key: str) -> str:
     names = {option.name.rstrip("*").lower(): option.name for option in OPTIONS}
     if key.lower() == "path":
@@ -129,8 +159,9 @@ def _unknown(key: str) -> str:
             "tubeclient has no path: call .load(), .save() or .start() without one. Name the topics to read with "
             "subscribe, the topic to write with topic"
         )
-    nearest = difflib.get_close_matches(key.lower(), names, n=1)
-    hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"
+    near = difflib.get_close_matches(key.lower(), names, n=1)
+    meant = _OF_OTHERS.get(key.lower()) or (names[near[0]] if near else None)
+    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names.values())}"
     return f"option {key} is unknown; {hint}"
 
 

@@ -166,6 +166,10 @@ class LostEnd(NamedTuple):
         )
 
 
+_NAMED = 10
+"""How many partitions an error names besides the first."""
+
+
 Loss: TypeAlias = LostOffsets | GonePartition | AwayBroker | LostEnd
 """A loss in a partition."""
 
@@ -242,9 +246,14 @@ def find_cut(
 
 
 def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
-    """Return the error for positions that the brokers do not hold: what, where, and what to do."""
+    """Return the error for positions that the brokers do not hold: what, where, and what to do. It names the first
+    partitions only."""
     first = lost[0]
-    others = f" (and {len(lost) - 1} more partitions like it)" if len(lost) > 1 else ""
+    others = [key for one in lost[1:] for key in _partitions(one)]
+    named = ", ".join(map(str, others[:_NAMED]))
+    unnamed = f", and {len(others) - _NAMED} that the log names" if len(others) > _NAMED else ""
+    partitions = "partition" if len(others) == 1 else "partitions"
+    like_it = f" (and {len(others)} more {partitions} like it: {named}{unnamed})" if others else ""
     without = "set failOnDataLoss=false to go on without what is lost"
     if isinstance(first, AwayBroker):
         remedy = "Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
@@ -253,8 +262,12 @@ def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     else:
         remedy = f"S{without[1:]}, or {way_out}"
     return DataLoss(
-        f"{first}{others}. {remedy}",
+        f"{first}{like_it}. {remedy}",
         partition=str(first.partition),
         wanted=first.position,
         found=first.found,
     )
+
+
+def _partitions(loss: Loss) -> list[PartitionKey]:
+    return [key for key, _ in loss.positions] if isinstance(loss, AwayBroker) else [loss.partition]

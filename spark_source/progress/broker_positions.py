@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 from spark_source.cluster.cluster import Cluster, PositionBooks
 from spark_source.options.subscription import Subscription
 from spark_source.progress.follower import Follower, Waits
 from spark_source.progress.job_thread import JobThread, NoAnswer
-from spark_source.progress.position import AheadWarning, Position
+from spark_source.progress.position import AheadWarning, Position, warn_past_ends
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -46,7 +47,7 @@ class BrokerPositions:
         self._waits = waits
         self._books: PositionBooks | None = None
         self._thread = JobThread("tubeclient-broker-positions")
-        where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
+        self._where = where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
         self._follower = Follower(where, self._thread, self._write, waits, interval_seconds=interval_seconds)
         self._ahead = AheadWarning(where, "by another client", self._reads)
         self._last: Position | None = None
@@ -68,6 +69,11 @@ class BrokerPositions:
         if self._books is not None and position is not self._last:
             self._last = position
             self._follower.follow(position)
+
+    def begin(self, position: Position) -> None:
+        """Soon set back what is past the brokers' data: the query begins at `position`, and what a broker appends from
+        now on is before the group's position, and not read."""
+        self.record(position._replace(begins=True))
 
     def close(self) -> None:
         """Set the rest, for `waits.end` at most, and make sure that the group's next reader sees it.
@@ -99,19 +105,34 @@ class BrokerPositions:
         if books is None:
             return  # closed meanwhile, without waiting for this write any longer
         try:
-            self._ahead.compare(position.complete, lambda: books.group_positions(view, group))
-            # The checkpoint also has partitions that are no longer read or no longer exist.
-            moved = {
-                key: at
-                for key, at in position.complete.items()
-                if self._set.get(key) != at and self._reads(key) and view.has(key)
-            }
-            books.set_group_positions(view, group, moved, _USER)
+            if position.begins:
+                moved = self._past_their_ends(position, books.group_positions(view, group))
+            else:
+                self._ahead.compare(position.complete, lambda: books.group_positions(view, group))
+                # The checkpoint also has partitions that are no longer read or no longer exist.
+                moved = {
+                    key: at
+                    for key, at in position.complete.items()
+                    if self._set.get(key) != at and self._reads(key) and view.has(key)
+                }
+            if moved or not position.begins:
+                books.set_group_positions(view, group, moved, _USER)
+            if position.begins:
+                warn_past_ends(self._where, sorted(moved))
         except BaseException:
             # Some positions may have been set, and a killed broker has forgotten older ones too.
             self._set.clear()
             raise
         self._set.update(moved)
+
+    def _past_their_ends(self, start: Position, kept: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+        """Where those partitions begin whose kept position is past the data of their broker."""
+        bounds = start.bounds
+        return {
+            key: at
+            for key, at in start.complete.items()
+            if key.store in bounds and kept.get(key, at) > max(at, bounds[key.store].max_offset)
+        }
 
     def _wait_until_told(self, books: PositionBooks, view: ClusterView, close_by: float) -> None:
         """A broker shows a group's first position only after saving it, up to 5 s later. The group's next reader may

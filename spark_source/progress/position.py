@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from spark_source.plan.batch_plan import BatchPlan
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["AheadWarning", "Position"]
+__all__ = ["AheadWarning", "Position", "warn_past_ends"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +33,8 @@ class Position(NamedTuple):
     """The batch that ended there; None if an earlier run planned it."""
     back_from: Offsets | None = None
     """The query's position before it went back, because a lost tail was accepted."""
+    begins: bool = False
+    """Whether the query begins there: nothing is complete yet."""
 
 
 class AheadWarning:
@@ -62,3 +64,15 @@ class AheadWarning:
                 ahead[0],
                 self._read_on,
             )
+
+
+def warn_past_ends(where: str, set_back: Sequence[PartitionKey]) -> None:
+    """Warn of positions that went back at a query's start, if there are any."""
+    if set_back:
+        _log.warning(
+            "%s was past the end of the brokers' data in %d partitions, such as %s: a topic was created again, or a "
+            "broker lost its newest messages. The group is set back to where this query begins",
+            where,
+            len(set_back),
+            set_back[0],
+        )

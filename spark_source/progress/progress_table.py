@@ -16,8 +16,8 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.progress.follower import WAITS, Follower, Waits
 from spark_source.progress.job_thread import JobThread, NoAnswer
-from spark_source.progress.position import AheadWarning, Position
-from tubeclient.keys import PartitionKey
+from spark_source.progress.position import AheadWarning, Position, warn_past_ends
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 
 if TYPE_CHECKING:
     from offsets_store import OffsetsRun, OffsetsTable, PartitionProgress
@@ -130,12 +130,14 @@ class ProgressTable:
         what += ["--master-servers", ",".join(options.master_servers), "--to", "earliest"]
         return f"drop them with `tubeclient offsets reset {shlex.join(what)}`, and begin with a new checkpoint"
 
-    def keep_initial(self, starting: str, offsets: Offsets) -> None:
-        """Keep the initial offsets until the first batch is complete. They are in the table on return, in either mode;
-        raises OffsetsTableError if that fails."""
+    def keep_initial(self, starting: str, offsets: Offsets, bounds: Mapping[StoreKey, StoreBounds]) -> None:
+        """Keep the initial offsets until the first batch is complete, and set back positions that are past `bounds`.
+        All of it is in the table on return, in either mode; raises OffsetsTableError if that fails."""
         run, question = self._run, self._question(starting)
         if run is not None:
-            self._ask(lambda: run.keep_initial(question, offsets.as_dict(), offsets.waiting))
+            ends = {key: bounds[key.store].max_offset for key in offsets if key.store in bounds}
+            back = self._ask(lambda: run.keep_initial(question, offsets.as_dict(), offsets.waiting, ends))
+            warn_past_ends("the offsets table", back)
 
     def _question(self, starting: str) -> str:
         """Identifies the starting options; another choice of partitions gives another text."""

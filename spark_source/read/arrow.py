@@ -127,11 +127,11 @@ class PackDecoder:
         return pc.or_(found, pc.is_valid(messages.column("badReason"))) if self._keep_bad else found
 
     def _messages(self, packs: Sequence[Pack], rule: OffsetRule) -> pa.RecordBatch:
-        ids = list(chain.from_iterable(pack.columns.ids for pack in packs))
+        ids = np.concatenate([np.array(pack.columns.ids, np.int64) for pack in packs])
         rows = len(ids)
         found = self._parts(packs)
         columns = [same.slice(0, rows) for same in self._columns_of(packs[0].partition, rows)]
-        columns += [self._offsets(packs, rows, rule), pa.array(ids, pa.int64())]
+        columns += [self._offsets(packs, rows, rule), pa.array(ids)]
         columns += [found.tags, found.times_us.cast(self._time_type), found.values]
         if self._keep_bad:
             columns.append(pa.nulls(rows, pa.string()) if found.bad is None else found.bad)
@@ -151,12 +151,12 @@ class PackDecoder:
 
     def _parts(self, packs: Sequence[Pack]) -> _Parts:
         payloads = list(chain.from_iterable(pack.columns.payloads for pack in packs))
-        flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
         rows = len(payloads)
         reasons = _damaged(packs)
-        if not any(flags):
+        if not any(any(pack.columns.flags) for pack in packs):
             nothing = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64())
-            return _Parts(*nothing, pa.array(payloads, pa.binary()), bad=_texts(reasons, rows))
+            return _Parts(*nothing, _column_of(payloads), bad=_texts(reasons, rows))
+        flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
         if rows >= _ROWS_FOR_COLUMNS and all(map(ATTRIBUTE_FLAG.__and__, flags)):
             alike = split_alike(payloads, self._texts.time_us)
             if alike is not None:
@@ -177,7 +177,7 @@ class PackDecoder:
         return _Parts(
             pa.array([found.tag for found in attributes], pa.string()),
             pa.array([found.time_us for found in attributes], pa.int64()),
-            pa.array(bodies, pa.binary()),
+            _column_of(bodies),
             self._maps(attributes) if self._include_attributes else None,
             _texts(reasons, rows),
         )
@@ -247,6 +247,15 @@ def _damaged(packs: Sequence[Pack]) -> dict[int, str]:
             found.update((first + number, reason) for number, reason in pack.damaged.items())
         first += len(pack)
     return found
+
+
+def _column_of(values: Sequence[bytes]) -> pa.BinaryArray:
+    """These values in one column. Each byte is copied once; Arrow's own conversion copies it again as buffers grow."""
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    )
 
 
 def _texts(of_rows: dict[int, str], rows: int) -> pa.StringArray | None:

@@ -42,7 +42,7 @@ class _Gathering:
     def add(self, pack: Pack) -> None:
         self.packs.append(pack)
         self._rows += len(pack)
-        self._bytes += sum(map(len, pack.columns.payloads))
+        self._bytes += pack.payload_bytes
 
     @property
     def enough(self) -> bool:

@@ -119,10 +119,11 @@ def plan_batch(
 def _start_and_end(
     options: SourceOptions, layout: Layout, lookup: Lookup, progress: ProgressTable, matching: Pushed
 ) -> tuple[Offsets, Offsets]:
-    from spark_source.plan.losses import data_loss, find_lost
+    from spark_source.plan.losses import find_lost
     from spark_source.plan.offset_rule import OffsetRule
     from spark_source.stream.batch_tasks import offset_rules
     from spark_source.stream.beginning import OffsetFinder, beginning
+    from spark_source.stream.loss_judge import told_loss
     from spark_source.stream.narrowed import narrowed
 
     bounds = _bounds_of_all(lookup, layout.view_read)
@@ -143,7 +144,7 @@ def _start_and_end(
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
-        raise data_loss(lost)
+        raise told_loss(lost)
     for one in lost:
         _log.warning("failOnDataLoss is false, going on: %s", one)
     start = start.clamp(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from spark_source.cluster.membership import Membership
 from spark_source.offsets.offsets import Offsets
@@ -20,12 +20,20 @@ from spark_source.plan.losses import (
     find_lost,
 )
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
-from tubeclient.errors import ConnectError, TransportError
+from tubeclient.errors import ConnectError, DataLoss, TransportError
 from tubeclient.keys import PartitionKey, StoreKey
 
-__all__ = ["LossJudge"]
+__all__ = ["LossJudge", "told_loss"]
 
 _log = logging.getLogger(__name__)
+
+
+def told_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
+    """Return the error for losses. If there are several, each is logged with what is lost: the error has not the
+    room."""
+    for one in lost if len(lost) > 1 else ():
+        _log.error("the query ends, since failOnDataLoss is true: %s", one)
+    return data_loss(lost, way_out)
 
 
 class LossJudge:
@@ -116,7 +124,7 @@ class LossJudge:
             snapshot = self._look_again(new)
             lost = find(snapshot)
         if lost and self._fail_on_data_loss:
-            raise data_loss(lost, way_out)
+            raise told_loss(lost, way_out)
         for one in self._not_warned(lost):
             self._warned.add(one.identity)
             _log.warning("failOnDataLoss is false, going on: %s", one)

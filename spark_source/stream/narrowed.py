@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 from spark_source.cluster.cluster import Lookup
 from spark_source.offsets.offsets import Offsets
@@ -37,7 +38,8 @@ def narrowed(
     high: dict[PartitionKey, int] = {key: end[key] for key in kept}
     offsets = pushed.offsets
     for key in kept:
-        if key.store in known:
+        # Where messages may lack, they take the offsets of all their pack along, and a pack begins where a range does.
+        if key.store in known and options.fail_on_data_loss:
             if offsets.low is not None:
                 low[key] = max(low[key], -(-offsets.low // INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES)
             if offsets.high is not None:
@@ -51,13 +53,14 @@ def narrowed(
         try:
             first, after = pushed.times_us.low, pushed.times_us.high
             if first is not None:
-                # Before the found place is a message older than this, and before that one none newer by the disorder.
-                minute = -(-(first - disorder_us) // _MINUTE_US)
-                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds)
-                low.update({key: max(low[key], high[key] if at is None else at) for key, at in found.items()})
+                # At the found place is a message older than this, and before that one none newer by the disorder.
+                # Rounded down, as in zones of local mean time a message's minute begins at some other second.
+                minute = (first - disorder_us) // _MINUTE_US
+                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds, "before")
+                low.update({key: max(low[key], at) for key, at in found.items() if at is not None})
             if after is not None:
                 minute = (after + disorder_us) // _MINUTE_US + 1
-                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds)
+                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds, "after")
                 high.update({key: min(high[key], at) for key, at in found.items() if at is not None})
         except (NoMessageTime, CorruptMessage) as error:
             # It may be outside of what is read, and then ends no read.
@@ -82,10 +85,11 @@ def _places(
     time_us: int,
     options: SourceOptions,
     bounds: Mapping[StoreKey, StoreBounds],
+    side: Literal["before", "after"],
 ) -> Mapping[PartitionKey, int | None]:
-    """Of each partition a place that follows a message before this minute and precedes one that is not; None if no
-    message is so late."""
+    """Of each partition a place near the first message that is not before this minute, on this side of it. It is as far
+    away as costs less to read than to look for. None if no message is so late."""
     if time_us < 0 or not keys:
         return {}
     wanted = dict.fromkeys(keys, time_us // 1_000)
-    return lookup.offsets_at(view, wanted, time_zone=options.message_time_zone, bounds=bounds)
+    return lookup.offsets_at(view, wanted, time_zone=options.message_time_zone, bounds=bounds, roughly=side)

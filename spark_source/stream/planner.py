@@ -27,10 +27,11 @@ from spark_source.stream.beginning import beginning
 from spark_source.stream.held_group import HeldGroup
 from spark_source.stream.idle_look import IdleLook, Question
 from spark_source.stream.parsed_offsets import Json, ParsedOffsets
-from spark_source.stream.silent_brokers import SilentBrokers
+from spark_source.stream.silent_brokers import SilentBrokers, some_of
 from spark_source.stream.snapshot import Layout, Snapshot
 from spark_source.stream.target import Reach, Target
 from spark_source.stream.trigger_delay import TriggerDelay
+from tubeclient.errors import ConnectError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -91,7 +92,8 @@ class StreamPlanner:
             at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
             moves = at_latest or spec.uses("group")
             if kept is not None:
-                group.judge.check_kept(kept, group.snapshots.get(), self._progress.forget_start)
+                snapshot = group.snapshots.get()
+                group.judge.check_kept(kept, snapshot, self._progress.forget_start)
                 _log.log(
                     logging.WARNING if moves else logging.INFO,
                     "the query begins where its last start did, as the offsets table remembers. If the query was "
@@ -113,8 +115,11 @@ class StreamPlanner:
                     spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
                 )
                 _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
-                self._progress.keep_initial(starting, self._initial)
+                self._progress.keep_initial(starting, self._initial, snapshot.bounds)
                 self._first_look = snapshot
+            self._broker_positions.begin(
+                Position(self._initial, snapshot.bounds, snapshot.view_told, {}, datetime.now(UTC))
+            )
         return self._initial.to_dict()
 
     def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
@@ -204,8 +209,11 @@ class StreamPlanner:
         # Two kinds of batches may go back and have nothing to read there: the first batch of an earlier run, which
         # began and ended before the current `latest`, and batches back to the end of a broker's data after an accepted
         # loss.
+        replays_first = self._asked_from is None and begin == self._initial
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
+        if replays_first:
+            snapshot, begin = self._with_all_starts(begin, until, snapshot)
         snapshot, begin = group.judge.readable(begin, until, snapshot)
         planned = BatchPlan.of(
             begin, until, group.assigner.of_batch(snapshot.configured, begin, until), self._options.takeover
@@ -283,6 +291,33 @@ class StreamPlanner:
             self._recorded = last
         self._progress.record(last)
         self._broker_positions.record(last)
+
+    def _with_all_starts(self, begin: Offsets, until: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
+        """`begin` with the starts of those partitions of a replayed first batch whose broker is silent.
+
+        Spark does not keep where its first batch begins and asks again. A partition without a start would count as new
+        at `until`, and what the batch has of it would never be read. ConnectError if the brokers do not answer for
+        `retryLimit`.
+        """
+        missing = [key for key in until if key not in begin]
+        if not missing:
+            return snapshot, begin
+        group, brokers = self._held(), {key.broker_id for key in missing}
+        if any(key.store not in snapshot.bounds for key in missing):
+            view = snapshot.layout.view_read
+            self._lookup.bounds(view.without(view.brokers.keys() - brokers))
+            snapshot = group.snapshots.get(fresh=True)
+        untold = [key for key in missing if key.store not in snapshot.bounds and key in snapshot.configured]
+        if untold:
+            raise ConnectError(
+                f"the first batch is run again, and {some_of(untold)} have no start: their broker does not answer. "
+                "Start the query again when it does",
+                condition="BROKER_UNREACHABLE",
+            )
+        spec = self._options.start_of("stream")
+        starts = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True)
+        found = {key: min(starts[key], until[key]) for key in missing if key in starts}
+        return snapshot, begin.merge(found)
 
     def _reach(self, recent: Snapshot) -> Reach:
         """What may be planned, from a look."""

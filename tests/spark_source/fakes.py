@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from offsets_store import OffsetsTable
 from spark_source.options.given import parse_options
@@ -183,6 +183,7 @@ class FakeLookup:
         *,
         time_zone: str,
         bounds: Mapping[StoreKey, StoreBounds],
+        roughly: Literal["before", "after"] | None = None,
     ) -> dict[PartitionKey, int | None]:
         """One message a minute from 1970 on: the row of a timestamp is its minute."""
         self._cluster.calls.append(f"times of {time_zone}")

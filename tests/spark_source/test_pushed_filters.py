@@ -22,6 +22,8 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 BEGAN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 MINUTES, EACH = 20, 10
 ALL = MINUTES * EACH
+NEAR = range(MINUTES * EACH // 2)
+"""As many rows as are read for some minutes: a place is looked for as long as that costs less than to read."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,8 @@ def offered(delta_spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def minutes(plain_feed: Feed) -> Feed:
-    """Messages of twenty minutes in two stores, ten of each minute; the tag is a or b."""
+    """Messages of twenty minutes in two stores, ten of each minute; the tag is a or b. A fetch has few of them."""
+    plain_feed.label = "m" * 50_000
     for minute in range(MINUTES):
         time = f"{BEGAN + timedelta(minutes=minute):%Y%m%d%H%M}"
         plain_feed.send(EACH, tags=["a", "a", "b", "b"], time=time)
@@ -55,9 +58,9 @@ def read_rows(frame: DataFrame) -> int:
         ("offset >= 28 * 90 AND partition = 0", 10, 10, None),
         ("offset = 28 * 7 + 1", 0, 0, None),
         ("offset IS NULL", ALL, 0, None),
-        ("messageTime >= '2026-11-21 10:05:00' AND messageTime < '2026-11-21 10:07:00'", 20, 20, None),
-        ("messageTime = '2026-11-21 10:05:30'", 0, 0, None),
-        ("messageType = 'b' AND messageTime > '2026-11-21 10:18:00'", 10, 4, None),
+        ("messageTime >= '2026-11-21 10:05:00' AND messageTime < '2026-11-21 10:07:00'", NEAR, 20, None),
+        ("messageTime = '2026-11-21 10:05:30'", NEAR, 0, None),
+        ("messageType = 'b' AND messageTime > '2026-11-21 10:18:00'", NEAR, 4, None),
         ("messageType = 'b' OR partition = 0", ALL, None, None),
     ],
 )
@@ -66,7 +69,7 @@ def test_the_result_is_as_without(
     minutes: Feed,
     capsys: pytest.CaptureFixture[str],
     where: str,
-    read: int,
+    read: int | range,
     result: int | None,
     shown: str | None,
 ) -> None:
@@ -76,7 +79,8 @@ def test_the_result_is_as_without(
         found[enabled] = sorted(bytes(row.value) for row in frame.collect())
         if enabled == "true":
             frame.explain("formatted")
-        assert read_rows(frame) == (read if enabled == "true" else ALL)
+        wanted = read if enabled == "true" else ALL
+        assert read_rows(frame) in (wanted if isinstance(wanted, range) else [wanted])
     assert shown is None or shown in capsys.readouterr().out
     assert found["true"] == found["false"]
     assert result in (None, len(found["true"]))

@@ -60,6 +60,12 @@ def test_an_unknown_reason_is_not_guessed() -> None:
         "2026-11-23 19:00:00,123 ERROR offsets_store.run: no",
         "failOnDataLoss is false, node 1 went on without at most 3 messages in 1 ranges",
         "node 3 kept 2 bad messages as rows. The first: x",
+        "options without effect in a batch read: maxOffsetsPerTrigger",
+        "no topic matches subscribePattern; nothing is read",
+        "the write failed; messages of finished tasks stay on the brokers: 3 in clicks",
+        "batch 7 failed; its next try sends the messages of finished tasks again: 3 in clicks",
+        "lost and skipped: partition 1:clicks:0 wanted 0 and found 28",
+        "partition 1:clicks:0, offsets [0, 28): kept the message with id 7, but it does not match its checksum",
     ],
 )
 def test_warnings_of_the_source_are_for_users(line: str) -> None:

@@ -82,7 +82,7 @@ def test_no_message_so_late_is_an_error_that_names_time_and_partition() -> None:
     cluster = FakeCluster(rows=(2, 10))
     message = (
         r"startingTimestamp is 600000 \(1970-01-01 00:10 UTC\), but partition 1:t:0 has no message .*"
-        r"\(and 1 more partitions like it\).*startingOffsetsByTimestampStrategy to latest"
+        r"\(and 1 more partition like it\).*startingOffsetsByTimestampStrategy to latest"
     )
     with pytest.raises(ConfigurationError, match=message):
         planner(cluster, startingTimestamp=600_000).initial()

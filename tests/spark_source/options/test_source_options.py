@@ -8,9 +8,10 @@ import pickle
 
 import pytest
 
-from spark_source.options.given import parse_given, parse_options, write_options
+from spark_source.options.given import _OF_OTHERS, parse_given, parse_options, write_options
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
+from spark_source.options.table import OPTIONS, find_option
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -98,6 +99,8 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
     ("more", "message"),
     [
         ({"sourcecuont": "3"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
+        ({"provider": "tubeclient", "option.subscribe": "t"}, "a table of a catalog .* CREATE TEMPORARY VIEW name"),
+        ({"Kafka.Group.Id": "g"}, r"option Kafka.Group.Id is unknown; did you mean consumerGroup\?"),
         ({"maxOffsetPerTriger": "3"}, "did you mean maxOffsetsPerTrigger"),
         ({"storageoptions.key": "3"}, "did you mean storageOption"),
         ({"zzz": "3"}, "option zzz is unknown; there are masterServers, masterWebPort"),
@@ -124,6 +127,11 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"startingoffsets": "first"}, "startingOffsets is 'first'; write earliest, latest, group, or JSON"),
         ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
         ({"startingoffsets": '{"1:t": 28}'}, "not a partition key"),
+        (
+            {"startingoffsets": '{"t": 28}'},
+            r'startingOffsets names .t., which is no partition; .* \{"1:clicks:0": 2800\}$',
+        ),
+        ({"startingoffsets": '{"t": {"0": 28}}'}, "names 't', which is no partition; .*, not by topic as for Kafka's"),
         ({"startingoffsets": '{"default": -3}'}, "the offset -3 of startingOffsets's default entry"),
         ({"startingoffsets": '{"default": true}'}, "not a whole number"),
         ({"startingoffsets": '{"default": [28]}'}, "not a whole number"),
@@ -186,8 +194,11 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     parse().check_stream()
     parse().check_batch()
     assert not caplog.records
-    with pytest.raises(ConfigurationError, match="endingOffsets belongs to batch reads"):
+    with pytest.raises(ConfigurationError, match=r"endingOffsets belongs to batch reads; .*availableNow=True"):
         parse(endingoffsets="latest").check_stream()
+    for filtering in ({"pushfilters": "true"}, {"messagetimedisorder": "1m"}):
+        with pytest.raises(ConfigurationError, match="belongs to batch reads; Spark gives a streaming read no filters"):
+            parse(**filtering).check_stream()
     for latest in ("latest", '{"1:t:0": -1, "default": -2}', '{"default": "latest"}'):
         with pytest.raises(ConfigurationError, match="must not be latest in a batch read"):
             parse(startingoffsets=latest).check_batch()
@@ -197,6 +208,11 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
     assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
+    caplog.clear()
+    parse(messagetimedisorder="1m", pushfilters="true").check_batch()
+    assert not caplog.records
+    parse(messagetimedisorder="1m").check_batch()
+    assert "without effect in a batch read: messageTimeDisorder without pushFilters" in caplog.text
 
 
 def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
@@ -258,7 +274,7 @@ def test_users_and_tls_are_for_writes_too() -> None:
         ({"topic": "a,b"}, "option topic is 'a,b'; write one topic"),
         ({"topic": "a b"}, "option topic is not usable: 'a b' is not a topic name"),
         ({"topic": "x" * 65}, "1 to 64 characters"),
-        ({"topics": "t"}, r"option topics is unknown; did you mean topic\?"),
+        ({"topics": "t"}, r"option topics is unknown; did you mean subscribe, or topic in a write\?"),
         ({"payload": "auto"}, "payload is auto, which is for reads; a write takes raw or inlong"),
         (
             {"maxrecordsperpack": "9"},
@@ -301,3 +317,9 @@ def test_one_text_for_equal_starting_offsets() -> None:
     assert one == other
     assert one.text == other.text
     assert one.text != parse(startingoffsets='{"1:t:0": 28, "default": -2}').start_of("stream").text
+
+
+def test_what_is_proposed_for_names_of_others_are_options() -> None:
+    names = {option.name for option in OPTIONS}
+    assert {meant.split(",")[0] for meant in _OF_OTHERS.values()} <= names
+    assert all(find_option(key) is None for key in _OF_OTHERS)

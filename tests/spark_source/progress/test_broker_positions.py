@@ -230,6 +230,29 @@ def test_a_group_that_is_ahead_is_told_of_and_set_back(
     assert told(cluster) == {"1:t:0": 4, "1:t:1": 4}
 
 
+def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A topic was created again. The query has nothing to read, and what comes later is to be read by the group."""
+    cluster = FakeCluster(partitions=3, rows=(0, 4))
+    cluster.positions = {key("1:t:0"): 8 * ROW, key("1:t:1"): 4 * ROW, key("1:t:2"): 9 * ROW}
+    starts = '{"1:t:0": 112, "1:t:1": 0, "1:t:2": 252}'
+    one = planner(cluster, commitOffsetsToBroker=True, startingOffsets=starts)
+    one.initial()
+    one.close()
+    assert cluster.set == [{"1:t:0": 4}]
+    assert "was past the end of the brokers' data in 1 partitions, such as 1:t:0" in caplog.text
+
+
+def test_a_query_that_begins_where_the_group_is_sets_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(rows=(0, 4))
+    cluster.positions = {key("1:t:0"): 4 * ROW, key("1:t:1"): 2 * ROW}
+    one = planner(cluster, commitOffsetsToBroker=True, startingOffsets="earliest")
+    one.initial()
+    one.close()
+    assert (cluster.set, cluster.asked > 0, caplog.text) == ([], True, "")
+
+
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=12))
 def test_whatever_fails_on_the_way_the_brokers_end_where_the_query_ended_and_never_lead(
     steps: list[tuple[int, int, bool]],

@@ -306,3 +306,19 @@ def test_available_now_says_that_it_leaves_out_what_comes_before_it_hears_a_brok
         one.latest(at, None)
     assert ("(2:t:0) begin at `latest` only when their broker first answers" in str(error.value)) is left_out
     assert ("startingTimestamp" in str(error.value)) is left_out
+
+
+def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_with() -> None:
+    clock, made = FakeClock(), cluster(down=False)
+    one = planner(made, clock, startingOffsets="earliest")
+    start = one.initial()
+    end = one.latest(start, None)
+    first = in_rows(one.partitions(start, end))
+    made.silent = {2}
+    again = planner(made, clock, startingOffsets="earliest")
+    start = again.initial()
+    assert "2:t:0" not in start
+    with pytest.raises(ConnectError):
+        again.partitions(start, end)
+    made.silent = set()
+    assert in_rows(again.partitions(start, end)) == first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -33,17 +32,23 @@ def options(**more: str) -> Any:
 
 @dataclass
 class Times:
-    """A lookup that gives any place between an older message and one that is not: brokers promise no more."""
+    """A lookup that gives any place of which it promises what a rough search does."""
 
     minutes: list[int]
     draw: Any
 
-    def offsets_at(self, view: Any, timestamps_ms: Mapping[PartitionKey, int], **_: Any) -> dict[PartitionKey, Any]:
+    def offsets_at(
+        self, view: Any, timestamps_ms: Mapping[PartitionKey, int], *, roughly: str, **_: Any
+    ) -> dict[PartitionKey, Any]:
         found: dict[PartitionKey, Any] = {}
         for key, at_ms in timestamps_ms.items():
-            older = [True, *(minute < at_ms // 60_000 for minute in self.minutes), False]
-            place = self.draw(st.sampled_from([at for at, (one, two) in enumerate(pairwise(older)) if one > two]))
-            found[key] = None if place == len(self.minutes) else place * 28
+            older = [minute < at_ms // 60_000 for minute in self.minutes]
+            if roughly == "before":
+                places = [0, *(at for at, one in enumerate(older) if one)]
+            else:
+                places = [*(at for at, one in enumerate(older) if not one), len(older)]
+            place = self.draw(st.sampled_from(places))
+            found[key] = None if place == len(older) else place * 28
         return found
 
 
@@ -60,7 +65,11 @@ def disordered(draw: st.DrawFn) -> list[int]:
 @settings(max_examples=1_000)
 @given(disordered(), st.integers(-6, 12), st.integers(-1, 4), st.data())
 def test_messages_of_the_times_are_within(minutes: list[int], low: int, more: int, data: st.DataObject) -> None:
-    wanted = Interval((FIRST + low) * MINUTE_US, (FIRST + low + more) * MINUTE_US)
+    # In zones of local mean time a minute of the producers' clocks begins at some other second.
+    second_us, low_us, high_us = data.draw(
+        st.tuples(*[st.integers(0, 59)] * 3).map(lambda all: [s * 10**6 for s in all])
+    )
+    wanted = Interval((FIRST + low) * MINUTE_US + low_us, (FIRST + low + more) * MINUTE_US + high_us)
     sides = data.draw(st.sampled_from([wanted, Interval(wanted.low), Interval(None, wanted.high)]))
     start, end = Offsets({KEY: 0}), Offsets({KEY: len(minutes) * 28})
     asked = options(messageTimeDisorder=f"{DISORDER}m")
@@ -68,12 +77,20 @@ def test_messages_of_the_times_are_within(minutes: list[int], low: int, more: in
     begin, stop = narrowed(start, end, Pushed(times_us=sides), (), asked, lookup, NOTHING, {})
     assert 0 <= begin[KEY] <= stop[KEY] <= end[KEY]
     for number, minute in enumerate(minutes):
-        if (sides.low or 0) <= minute * MINUTE_US <= (sides.high or minute * MINUTE_US):
+        time_us = minute * MINUTE_US + second_us
+        if (sides.low or 0) <= time_us <= (sides.high or time_us):
             assert begin[KEY] <= number * 28 < stop[KEY]
 
 
 def test_times_in_order_are_found_to_the_minute() -> None:
-    lookup: Any = Times([FIRST + number for number in range(100)], lambda among: among.elements[0])
+    found = {"before": 19, "after": 30}
+
+    class InOrder:
+        def offsets_at(self, view: Any, timestamps_ms: Mapping[PartitionKey, int], *, roughly: str, **_: Any) -> Any:
+            assert timestamps_ms == {KEY: (FIRST + {"before": 20, "after": 30}[roughly]) * 60_000}
+            return {KEY: found[roughly] * 28}
+
+    lookup: Any = InOrder()
     both = narrowed(
         Offsets({KEY: 0}),
         Offsets({KEY: 2800}),
@@ -84,7 +101,7 @@ def test_times_in_order_are_found_to_the_minute() -> None:
         NOTHING,
         {},
     )
-    assert [one[KEY] for one in both] == [20 * 28, 30 * 28]
+    assert [one[KEY] for one in both] == [19 * 28, 30 * 28]
 
 
 @pytest.mark.parametrize("error", [NoMessageTime("no times", partition=str(KEY)), CorruptMessage("damaged")])
@@ -128,3 +145,12 @@ def test_other_partitions_stay_with_nothing_to_read() -> None:
     lookup: Any = None
     begin, stop = narrowed(start, end, matching, (), options(), lookup, NOTHING, {})
     assert (dict(begin), dict(stop)) == ({KEY: 0, other: 28}, {KEY: 0, other: 280})
+
+
+@pytest.mark.parametrize(("loss_fails", "begins"), [("true", 28 * 60), ("false", 0)])
+def test_offsets_narrow_only_where_each_row_has_its_own(loss_fails: str, begins: int) -> None:
+    """Where messages lack in the middle of a pack, its rows have no offset; of the pack's end alone they would have."""
+    asked, lookup = options(failOnDataLoss=loss_fails), object()
+    start, end = Offsets({KEY: 0}), Offsets({KEY: 2800})
+    begin, stop = narrowed(start, end, Pushed(offsets=Interval(28 * 60)), {KEY.store}, asked, lookup, NOTHING, {})  # type: ignore[arg-type]
+    assert (begin[KEY], stop[KEY]) == (begins, 2800)

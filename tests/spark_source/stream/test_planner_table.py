@@ -312,6 +312,23 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
     again.close()
 
 
+def test_a_query_that_begins_before_positions_past_the_data_sets_the_table_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A topic was created again, and there is nothing to read yet: no batch will say where the group is."""
+    cluster = FakeCluster(rows=(0, 10))
+    one = planner(cluster, offsetsTable=tmp_path)
+    one.latest(as_json({"1:t:0": 10, "1:t:1": 3}), None)
+    one.close()
+    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 3}
+    cluster.rows[STORE] = (0, 4)
+    anew = planner(cluster, offsetsTable=tmp_path, startingOffsets="latest")
+    assert anew.initial() == as_json({"1:t:0": 4, "1:t:1": 4})
+    anew.close()
+    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 3}
+    assert "the offsets table was past the end of the brokers' data in 1 partitions, such as 1:t:0" in caplog.text
+
+
 def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path) -> None:
     """As with asynchronous progress tracking: Spark confirms a batch once a later one is in its log."""
     one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetsTableMode="strict")
