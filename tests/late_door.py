@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
 
+from tests.receiving import POLL_SECONDS, received
 from tests.waiting import wait_for
 from tubeclient.net.connection import split_address
 from tubeclient.wire.envelope import decode_request
@@ -15,8 +15,6 @@ from tubeclient.wire.methods import Method
 
 __all__ = ["LateDoor"]
 
-_POLL_SECONDS = 0.1
-
 
 class LateDoor:
     """A TCP proxy before `address`, on a port of its own; a context manager."""
@@ -24,7 +22,7 @@ class LateDoor:
     def __init__(self, address: str) -> None:
         self._server = split_address(address)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(_POLL_SECONDS)
+        self._listener.settimeout(POLL_SECONDS)
         self.host, self.port = "127.0.0.1", int(self._listener.getsockname()[1])
         self._to_hold: tuple[Method, int] | None = None
         self._held: tuple[socket.socket, list[Frame]] | None = None
@@ -76,7 +74,7 @@ class LateDoor:
 
     def _requests(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
         decoder, held = FrameDecoder(), list[Frame]()
-        for data in self._received(client):
+        for data in received(client, self._over):
             for frame in decoder.feed(data):
                 if held or self._is_to_hold(frame):
                     held.append(frame)
@@ -98,7 +96,7 @@ class LateDoor:
 
     def _answers(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
         decoder = FrameDecoder()
-        for data in self._received(server):
+        for data in received(server, self._over):
             with self._lock:
                 self._in_the_air -= len(decoder.feed(data))
             if not broken.is_set():
@@ -109,19 +107,6 @@ class LateDoor:
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
             client.close()
-
-    def _received(self, end: socket.socket) -> Iterator[bytes]:
-        end.settimeout(_POLL_SECONDS)
-        while not self._over.is_set():
-            try:
-                data = end.recv(1 << 16)
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            if not data:
-                return
-            yield data
 
     def _is_to_hold(self, frame: Frame) -> bool:
         with self._lock:
