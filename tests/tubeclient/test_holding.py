@@ -66,7 +66,7 @@ class Transitions(RuleBasedStateMachine):
         holding = self.one(number, Phase.REGISTERING, Phase.GONE)
         if holding is not None:
             doubt = Doubt(start) if doubtful else None
-            holding.registered(start, end, wall_ms=self.now, connection=1, doubt=doubt)
+            holding.registered(start, end, now_ms=self.now, wall_ms=self.now, connection=1, doubt=doubt)
             assert (holding.confirmed, holding.expected, holding.noted) == (start, start, False)
 
     @if_any(Phase.REGISTERING)
@@ -124,13 +124,15 @@ class Transitions(RuleBasedStateMachine):
             assert (holding.phase, holding.fetch) == before
 
     @if_any(Phase.FETCHING)
-    @rule(number=WHICH, start=OFFSETS, count=st.integers(0, 3), rest=PAUSES)
-    def a_pack_comes(self, number: int, start: int, count: int, rest: float) -> None:
+    @rule(number=WHICH, start=OFFSETS, count=st.integers(0, 3), rest=PAUSES, doubtful=st.booleans())
+    def a_pack_comes(self, number: int, start: int, count: int, rest: float, doubtful: bool) -> None:
         holding = self.one(number, Phase.FETCHING)
         if holding is None or holding.answer is None:
             return
         holding.answered()
-        holding.reached(start, start, wall_ms=self.now, after_silence=False)
+        doubt = holding.doubt
+        holding.reached(start, start, wall_ms=self.now, sent_ms=self.now, doubtful=doubtful)
+        assert holding.doubt == (doubt or (Doubt(start) if doubtful else None))
         if not count:
             holding.found_nothing(self.now, self.now + rest, commit_next=True, at=start)
             assert (holding.commit_next, holding.noted, holding.empty_at) == (True, False, start)
@@ -229,7 +231,7 @@ def test_a_pack_shows_that_an_interrupted_registration_arrived() -> None:
     holding.fetches(OpenFetch(Ticket(object())))
     assert not holding.is_registered
     holding.answered()
-    holding.reached(56, 280, wall_ms=1.0, after_silence=False)
+    holding.reached(56, 280, wall_ms=1.0, sent_ms=1.0, doubtful=False)
     assert (holding.is_registered, holding.confirmed, holdings.registered()) == (True, 56, [KEYS[0]])
 
 

@@ -27,6 +27,7 @@ from tubeclient.flows.fetch import Fetching
 from tubeclient.flows.holding import Holding, Lease, Phase
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Outgoing
 from tubeclient.flows.registrations import Registrations
+from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.methods import Method
 
 __all__ = ["Consumption", "Unconfirmed"]
@@ -217,8 +218,13 @@ class Consumption:
             raise
         if holding.is_under(commit.lease):
             holding.committed(answer.currOffset, answer.maxOffset, wall_ms=(yield WallClock()))
+            start, messages = commit.delivery.start, len(commit.delivery)
+            if commit.consumed and holding.is_alone and start + messages * INDEX_ENTRY_BYTES < answer.currOffset:
+                holding.doubts(start)
+            if commit.consumed:
+                holding.had_messages()
             if commit.consumed and holding.doubt is not None:
-                yield from self.fetching.settle_doubt(holding, messages=len(commit.delivery), end=answer.currOffset)
+                yield from self.fetching.settle_doubt(holding, messages=messages, end=answer.currOffset)
         position: int = answer.currOffset
         return position
 

@@ -53,7 +53,8 @@ def lost_before(
         yield from look.release()
     if holding.doubt is not doubt:
         return None  # it was moved meanwhile
-    holding.doubt_settled()
-    if first <= start or (doubt.may_be_new and start <= index_start):
+    is_new = doubt.may_be_new and start <= index_start
+    holding.doubt_settled(at_first=is_new and messages == 0)
+    if first <= start or is_new:
         return None
     return OffsetRange(holding.key, start, first)

@@ -148,14 +148,14 @@ class Fetching:
         request = self._registrar.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
-        return Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C)
+        return Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C, now_ms)
 
     def send_fetch(self, outgoing: Outgoing, *before: Outgoing) -> Flow[list[Ticket]]:
         """Send a fetch, and requests `before` it in the same write. Returns the tickets of those requests.
 
         If the broker cannot be reached, the fetch is forgotten; that raises only if there were requests before it.
         """
-        holding, fetch = outgoing.holding, OpenFetch()
+        holding, fetch = outgoing.holding, OpenFetch(sent_ms=outgoing.sent_ms)
         try:
             holding.fetches(fetch)
             *tickets, fetch.ticket = yield from self._registrar.send(*before, outgoing)
@@ -195,7 +195,7 @@ class Fetching:
             if expected is not None and response.currOffset > expected:
                 yield from self._explain_gap(holding, expected, response.currOffset)
                 return None
-            return (yield from self._deliver(holding, response))
+            return (yield from self._deliver(holding, response, fetch.sent_ms))
         finally:  # even if the caller was interrupted
             fetch.taken = False
 
@@ -236,6 +236,7 @@ class Fetching:
             self._note_lost(holding, lost)
 
     def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
+        holding.lost(lost.end)
         self._plan.counts.lost(holding.key.topic, lost.max_messages)
         self._lost.append((holding, lost))
 
@@ -252,12 +253,13 @@ class Fetching:
                 )
             yield Emit(Expired(lost))
 
-    def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
+    def _deliver(self, holding: Holding, response: Any, sent_ms: float) -> Flow[Delivery | None]:
         start = response.currOffset
         now: float = yield Now()
         wall: float = yield WallClock()
-        silence = wall - holding.updated_ms > _LONG_SILENCE_MS
-        holding.reached(start, response.maxOffset, wall_ms=wall, after_silence=silence)
+        unseen = sent_ms - holding.read_ms > _LONG_SILENCE_MS
+        lacks_all = holding.is_alone and not response.messages.messageId
+        holding.reached(start, response.maxOffset, wall_ms=wall, sent_ms=sent_ms, doubtful=unseen or lacks_all)
         try:
             taken = self._checked(holding, start, response.messages)
         except CorruptMessage as error:
@@ -298,8 +300,7 @@ class Fetching:
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
         resume_ms = now + pause_ms if pause_ms > 0 else 0.0
         lag = response.currDataDlt if response.HasField("currDataDlt") else -1
-        alone = len(holding.siblings) == 1 and not holding.filters
-        counted = alone and (holding.doubt is None or end == response.maxOffset)
+        counted = holding.is_alone and (holding.doubt is None or end == response.maxOffset)
         delivery = Delivery(number, holding.key, start, holding.end, lag, kept, bad, counted=counted)
         try:
             holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))

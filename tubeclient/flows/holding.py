@@ -81,6 +81,8 @@ class OpenFetch:
 
     ticket: Ticket | None = None
     """Stands for its answer. None until it was sent."""
+    sent_ms: float = 0.0
+    """When it was sent. The broker read soon after that, however long the answer waits here."""
     taken: bool = False
     """A thread already waits for its answer."""
 
@@ -103,7 +105,13 @@ class Holding:
     """The group's position, -1 before the first registration."""
     end: int = -1
     updated_ms: float = 0.0
+    read_ms: float = 0.0
+    """When the fetch of the last pack was sent, or it registered. What comes behind was not seen since."""
     doubt: Doubt | None = None
+    lost_to: int = 0
+    """Up to there it is known since the registration what expired."""
+    at_first: bool = False
+    """It began at the store's first entry, and had no message since. What lacks before its first one is no loss."""
     expected: int | None = None
     """Where the next pack must begin if nothing expired. None if the position may have moved unseen."""
     commit_next: bool = False
@@ -166,12 +174,22 @@ class Holding:
             self._become(Phase.REGISTERING)
             self.turns.leave(self)
 
-    def registered(self, start: int, end: int, *, wall_ms: float, connection: int | None, doubt: Doubt | None) -> None:
+    def registered(
+        self,
+        start: int,
+        end: int,
+        *,
+        now_ms: float,
+        wall_ms: float,
+        connection: int | None,
+        doubt: Doubt | None,
+        at_first: bool = False,
+    ) -> None:
         """It registered: the group's position is `start`, and the broker has noted nothing."""
         self.lease = Lease(self.lease.number + 1, connection)
         self.line.up = True
         self.confirmed, self.end, self.updated_ms = start, max(end, start), wall_ms
-        self.doubt = doubt
+        self.doubt, self.at_first, self.read_ms, self.lost_to = doubt, at_first, now_ms, 0
         self.expected, self.commit_next, self.noted, self.failures = start, False, False, 0
         self.asked = False
         self.rest()
@@ -243,14 +261,25 @@ class Holding:
         """The broker ran a fetch, including the commit that came with it."""
         self.failures, self.commit_next = 0, False
 
-    def reached(self, start: int, end: int, *, wall_ms: float, after_silence: bool) -> None:
-        """A pack begins at `start`; the broker may have skipped entries of other partitions. `after_silence`: the last
-        answer is so old that data may have expired."""
+    def reached(self, start: int, end: int, *, wall_ms: float, sent_ms: float, doubtful: bool) -> None:
+        """A pack begins at `start`; the broker may have skipped entries of other partitions. Its fetch was sent at
+        `sent_ms`. `doubtful`: data may have expired there."""
         if not self.is_registered:  # the caller was interrupted before it heard of the first registration
             self.lease = Lease(1)
         self.confirmed, self.end, self.updated_ms = max(self.confirmed, start), max(self.end, end), wall_ms
-        if after_silence and self.doubt is None:
-            self.doubt = Doubt(start)
+        self.read_ms = sent_ms
+        if doubtful:
+            self.doubts(start)
+
+    def doubts(self, start: int) -> None:
+        """From `start` on, data may have expired."""
+        if self.doubt is None and not self.at_first:
+            self.doubt = Doubt(max(start, self.lost_to))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether each entry of its store's index should give one of its messages."""
+        return len(self.siblings) == 1 and not self.filters
 
     def found_nothing(self, now_ms: float, rest_until_ms: float, *, commit_next: bool, at: int | None = None) -> None:
         """There were no messages: no pack, or an empty one that began `at` this offset."""
@@ -270,9 +299,13 @@ class Holding:
         self.expected, self.commit_next = self.confirmed, False
         self.rest()
 
-    def doubt_settled(self) -> None:
-        """It is known what had expired."""
-        self.doubt = None
+    def doubt_settled(self, *, at_first: bool = False) -> None:
+        """It is known what had expired. `at_first`: the group had no position before."""
+        self.doubt, self.at_first = None, at_first
+
+    def lost(self, up_to: int) -> None:
+        """What expired up to this offset is known."""
+        self.lost_to = up_to
 
     # Confirming
 
@@ -287,6 +320,10 @@ class Holding:
         """The commit was sent, under this lease. If a fetch followed it, the broker notes that one."""
         if self.phase is Phase.IDLE and self.is_under(lease):
             self.noted = False
+
+    def had_messages(self) -> None:
+        """A pack of it was confirmed."""
+        self.at_first = False
 
     def committed(self, position: int, end: int, *, wall_ms: float) -> None:
         """The broker returned the group's position after the commit."""

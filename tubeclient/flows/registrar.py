@@ -81,6 +81,8 @@ class Outgoing(NamedTuple):
     method: Method
     request: Message
     answer: type[Message] | None = None
+    sent_ms: float = 0.0
+    """Of a fetch: when it is sent."""
 
 
 class Standing(NamedTuple):
@@ -265,9 +267,18 @@ class Registrar:
         doubt = None
         if offset >= 0 or offset == BootstrapOffset.STORED:
             doubt = Doubt(start, may_be_new=first and offset < 0 and self.plan.start_from == "earliest")
+        now_ms: float = yield Now()
         wall_ms: float = yield WallClock()
         connection = yield ConnectionTo(holding.line.info.address)
-        holding.registered(start, answer.maxOffset, wall_ms=wall_ms, connection=connection, doubt=doubt)
+        holding.registered(
+            start,
+            answer.maxOffset,
+            now_ms=now_ms,
+            wall_ms=wall_ms,
+            connection=connection,
+            doubt=doubt,
+            at_first=offset == BootstrapOffset.EARLIEST,
+        )
         return start
 
     def _register(self, holding: Holding, offset: int, first: bool) -> Flow[Any]:
