@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.interrupting import interrupted_at_check
 from tubeclient.errors import DataLoss, StalePack
 from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.read_plan import BootstrapOffset
+from tubeclient.wire.methods import Method
 
 COUNT = 200
 GONE = 150
@@ -160,3 +163,48 @@ def test_what_had_expired_before_a_reader_of_the_earliest_began_is_no_loss(bench
     reader.get_all()
     assert reader.told == []
     assert reader.read == reader.bodies(but=range(GONE))
+
+
+def test_a_look_that_failed_is_made_up_for_though_the_registration_was_lost(bench: Bench) -> None:
+    reader = Reader(bench, 10 * 28)
+    reader.expire(40)  # within the first pack
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, 500, times=1_000)
+    first = reader.get()
+    assert first is not None
+    reader.client.confirm(first)  # the look after it fails
+    bench.brokers[1].faults.clear()
+    bench.brokers[1].faults.half_packs = True
+    bench.restart_cleanly(bench.key())
+    reader.get_all()
+    assert reader.told == [(10 * 28, 40 * 28)]
+    assert reader.read == reader.bodies(but=range(40))
+
+
+def reader_at_a_gap(folder: Path) -> Reader:
+    """The index of what it reads next has expired."""
+    bench = Bench(folder, partitions=1)
+    bench.brokers[1].faults.half_packs = True
+    bench.send(30)
+    reader = Reader(bench)
+    first = reader.get()
+    assert first is not None
+    end = reader.client.confirm(first)
+    bench.store(bench.key()).expire(end + 5 * 28)
+    return reader
+
+
+def test_wherever_the_look_for_a_loss_is_interrupted_it_is_told(tmp_path: Path) -> None:
+    silent = []
+    for number in itertools.count():
+        reader = reader_at_a_gap(tmp_path / str(number))
+        call = reader.client.consumption.get(timeout_ms=500)
+        holding = reader.client.registrations.holdings.by_key[reader.bench.key()]
+        if not reader.client.do(interrupted_at_check(call, number)):
+            break
+        begun = holding.doubt is not None
+        reader.bench.simulation.run(70_000)
+        reader.get_all()
+        if begun and not reader.told:
+            silent.append(number)
+    assert number > 100
+    assert silent == []

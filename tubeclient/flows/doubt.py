@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable
 
 from tubeclient.errors import TubeError
 from tubeclient.flows.data_look import DataLook
@@ -19,7 +20,7 @@ from tubeclient.flows.patience import Patience
 from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
-__all__ = ["lost_before"]
+__all__ = ["settle_doubt"]
 
 _log = logging.getLogger(__name__)
 
@@ -27,34 +28,39 @@ _LOOK_MS = 5_000.0
 """Time limit of a look, since the application waits for its packs."""
 
 
-def lost_before(
-    holding: Holding, plan: ReadPlan, rng: random.Random, *, messages: int, end: int | None
-) -> Flow[OffsetRange | None]:
-    """Settle `holding.doubt`. Returns the range that expired before it was read, None if none did.
+def settle_doubt(
+    holding: Holding,
+    plan: ReadPlan,
+    rng: random.Random,
+    note: Callable[[OffsetRange], None],
+    *,
+    messages: int,
+    end: int | None,
+) -> Flow[None]:
+    """Settle `holding.doubt`, and `note` the range that expired before it was read, if one did.
 
     So many `messages` came of the entries up to `end`, None if the end is not known. If the look fails, the doubt
     stays for the next answer.
     """
     doubt = holding.doubt
     if doubt is None or not plan.reader_groups:
-        return None
+        return
     start = doubt.start
     if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
         holding.doubt_settled()
-        return None
+        return
     others = [key for key in holding.siblings if key != holding.key]
     look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
     try:
         index_start, first = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
     except TubeError as error:
         _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
-        return None
+        return
     finally:
         yield from look.release()
     if holding.doubt is not doubt:
-        return None  # it was moved meanwhile
+        return  # it was moved meanwhile
     is_new = doubt.may_be_new and start <= index_start
+    if first > start and not is_new:
+        note(OffsetRange(holding.key, start, first))  # first: the caller may be interrupted
     holding.doubt_settled(at_first=is_new and messages == 0)
-    if first <= start or is_new:
-        return None
-    return OffsetRange(holding.key, start, first)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tubeclient.errors import (
@@ -27,7 +28,7 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.delivery import Delivery
-from tubeclient.flows.doubt import lost_before
+from tubeclient.flows.doubt import settle_doubt
 from tubeclient.flows.effects import (
     Done,
     Emit,
@@ -215,10 +216,12 @@ class Fetching:
 
         Registering at the old position shows which: its message is still there, or not.
         """
+        before = holding.doubt
+        holding.suspects(expected)  # until it is known, also by who goes on if this is interrupted
         try:
             found = yield from self._registrar.seek(holding, expected)
             if found <= expected:
-                yield from self._registrar.seek(holding, start)
+                yield from self._registrar.seek(holding, start, moves=True)
                 return
         except TransportError as error:
             yield from self._registrar.line_down(holding.line, error)
@@ -227,13 +230,16 @@ class Fetching:
             yield from self._registrations.lose(holding, error)
             return
         self._note_lost(holding, OffsetRange(holding.key, expected, found))
+        if before is None:
+            holding.doubt_settled()
+            holding.suspects(found)  # the data may begin behind the index
         yield from self._tell_losses()
 
     def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
         """So many messages came up to `end`. Find and note what expired before it was read."""
-        lost = yield from lost_before(holding, self._plan, self._rng, messages=messages, end=end)
-        if lost is not None:
-            self._note_lost(holding, lost)
+        yield from settle_doubt(
+            holding, self._plan, self._rng, partial(self._note_lost, holding), messages=messages, end=end
+        )
 
     def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
         holding.lost(lost.end)
@@ -242,15 +248,18 @@ class Fetching:
 
     def _tell_losses(self) -> Flow[None]:
         while self._lost:
-            holding, lost = self._lost.pop(0)
+            holding, lost = self._lost[0]
             if self._plan.fail_on_data_loss:
-                raise DataLoss(
+                error = DataLoss(
                     f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they "
                     "were read. Reading continues after them; fail_on_data_loss=False does so without an error",
                     partition=str(lost.partition),
                     wanted=lost.start,
                     found=lost.end,
                 )
+                del self._lost[0]  # as late as this: the caller may be interrupted
+                raise error
+            del self._lost[0]
             yield Emit(Expired(lost))
 
     def _deliver(self, holding: Holding, response: Any, sent_ms: float) -> Flow[Delivery | None]:

@@ -184,12 +184,18 @@ class Holding:
         connection: int | None,
         doubt: Doubt | None,
         at_first: bool = False,
+        moved: bool = True,
     ) -> None:
-        """It registered: the group's position is `start`, and the broker has noted nothing."""
+        """It registered: the group's position is `start`, and the broker has noted nothing. What was in doubt before is
+        so still, unless it was `moved` there."""
+        if moved or not self.is_registered or start < self.confirmed:
+            self.doubt, self.at_first, self.lost_to = doubt, at_first, 0
+        elif self.doubt is None and not self.at_first:
+            self.doubt = doubt
         self.lease = Lease(self.lease.number + 1, connection)
         self.line.up = True
         self.confirmed, self.end, self.updated_ms = start, max(end, start), wall_ms
-        self.doubt, self.at_first, self.read_ms, self.lost_to = doubt, at_first, now_ms, 0
+        self.read_ms = now_ms
         self.expected, self.commit_next, self.noted, self.failures = start, False, False, 0
         self.asked = False
         self.rest()
@@ -298,6 +304,11 @@ class Holding:
         """Nobody confirmed the pack in time, or got it: it will be read again."""
         self.expected, self.commit_next = self.confirmed, False
         self.rest()
+
+    def suspects(self, start: int) -> None:
+        """Something expired from `start` on, or somebody moved the group."""
+        if self.doubt is None:
+            self.doubt = Doubt(start)
 
     def doubt_settled(self, *, at_first: bool = False) -> None:
         """It is known what had expired. `at_first`: the group had no position before."""

@@ -169,16 +169,17 @@ class Registrar:
         former = 0
         if careful:  # a broker silently goes to the nearest offset, so we may have to go back
             former = yield from self.seek(holding, BootstrapOffset.STORED, deadline)
-        start = yield from self.seek(holding, offset, deadline)
+        start = yield from self.seek(holding, offset, deadline, moves=offset != BootstrapOffset.STORED)
         if careful and start != offset - offset % INDEX_ENTRY_BYTES:
-            yield from self.seek(holding, former, deadline)
+            yield from self.seek(holding, former, deadline, moves=True)
             raise self._loss(holding, offset, start)
         return start
 
-    def seek(self, holding: Holding, offset: int, deadline: float = 0.0) -> Flow[int]:
-        """Register at `offset`, or at the nearest one that the broker holds; otherwise as `register`."""
+    def seek(self, holding: Holding, offset: int, deadline: float = 0.0, *, moves: bool = False) -> Flow[int]:
+        """Register at `offset`, or at the nearest one that the broker holds; otherwise as `register`. With `moves` it
+        does not matter any more what lies before."""
         with self._idle_if_interrupted(holding):
-            return (yield from self._try(holding, offset, deadline))
+            return (yield from self._try(holding, offset, deadline, moves=moves))
 
     def take_up(self, holding: Holding, standing: Standing, deadline: float) -> Flow[int]:
         """Register at the group's last position known to this consumer; returns the group's position then.
@@ -258,7 +259,7 @@ class Registrar:
         yield Notify(line.signal)
         yield Emit(Trouble(line.info, error))  # last: the caller may be interrupted here
 
-    def _try(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
+    def _try(self, holding: Holding, offset: int, deadline: float, *, moves: bool) -> Flow[int]:
         yield from self._end_life(holding, deadline)
         first = holding.key not in self._seen
         answer = yield from self._patiently(lambda: self._register(holding, offset, first), deadline)
@@ -278,6 +279,7 @@ class Registrar:
             connection=connection,
             doubt=doubt,
             at_first=offset == BootstrapOffset.EARLIEST,
+            moved=moves,
         )
         return start
 

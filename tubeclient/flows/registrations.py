@@ -164,7 +164,8 @@ class Registrations:
         while waiting and not self.registrar.closed:
             left = []
             for holding in waiting:
-                if not (yield from self._moved(holding, self.registrar.seek(holding, BootstrapOffset.LATEST))):
+                move = self.registrar.seek(holding, BootstrapOffset.LATEST, moves=True)
+                if not (yield from self._moved(holding, move)):
                     left.append(holding)
             waiting = [holding for holding in left if holding.phase is not Phase.GONE]
             if waiting:
