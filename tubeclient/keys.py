@@ -11,6 +11,7 @@ from tubeclient.names import topic_name
 __all__ = [
     "INDEX_ENTRY_BYTES",
     "MAX_NODES",
+    "MAX_OFFSET",
     "MAX_STORES",
     "MAX_STORE_PARTITIONS",
     "BrokerInfo",
@@ -35,6 +36,9 @@ MAX_NODES = 10_000
 
 MAX_STORE_PARTITIONS = 10_000
 """Partition ids of store s start at s * 10 000 (TBaseConstants.META_STORE_INS_BASE)."""
+
+MAX_OFFSET = (1 << 63) - 1
+"""TubeMQ's offsets are signed 64-bit numbers."""
 
 MAX_STORES = ((1 << 31) - 1) // MAX_STORE_PARTITIONS
 """Partition ids are 32-bit numbers."""
@@ -129,13 +133,15 @@ class _Range(NamedTuple):
 
 def is_index_offset(offset: int) -> bool:
     """Whether an index can have this offset: each entry has 28 bytes."""
-    return offset >= 0 and offset % INDEX_ENTRY_BYTES == 0
+    return 0 <= offset <= MAX_OFFSET and offset % INDEX_ENTRY_BYTES == 0
 
 
 def checked_offset(value: object, where: str) -> int:
     """Return `value` if it is an index offset, otherwise raise ConfigurationError. `where` names it in the error."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"the offset {value!r} of {where} is not a whole number")
+    if value > MAX_OFFSET:
+        raise ConfigurationError(f"the offset {value} of {where} is more than {MAX_OFFSET}, the most that TubeMQ has")
     if not is_index_offset(value):
         raise ConfigurationError(
             f"the offset {value} of {where} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on; TubeMQ counts "

@@ -101,8 +101,15 @@ def checked_tags(topic: str, tags: object) -> frozenset[str]:
 
 
 def checked_filters(filters: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Tags by topic, checked by `topic_name` and `checked_tags`."""
-    return {topic_name(topic): checked_tags(topic, tags) for topic, tags in filters.items()}
+    """Tags by topic, checked by `topic_name` and `checked_tags`. ConfigurationError for a topic that comes twice, with
+    other blanks around it."""
+    found: dict[str, frozenset[str]] = {}
+    for given, tags in filters.items():
+        topic = topic_name(given)
+        if topic in found:
+            raise ConfigurationError(f"topic {topic} is named twice; keep one of the entries")
+        found[topic] = checked_tags(given, tags)
+    return found
 
 
 def reader_groups_of(group: str) -> tuple[str, ...]:

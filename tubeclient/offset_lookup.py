@@ -13,15 +13,22 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
 from typing import Literal, NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
-from tubeclient.errors import ConfigurationError, ConnectError, NotAvailable, TransportError, TubeError
+from tubeclient.errors import (
+    ClientClosed,
+    ConfigurationError,
+    NotAvailable,
+    TransportError,
+    TubeError,
+)
 from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
@@ -120,15 +127,16 @@ class OffsetLookup(ProcessBound):
         """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
         message has expired. Raises the last error of a broker that gives no answer for `retry_limit_ms`.
         """
-        limit_ms = self._settings.retry_limit_ms
-        wait(self._asked_aside.values())  # no store may be queried twice at the same time
-        found, failures = self._ask_all(view, self._stores_by_broker(view), limit_ms, limit_ms)
-        for failure in failures.values():
-            raise failure
-        for broker_id in {store.broker_id for store in found}:
-            self._silent.pop(broker_id, None)
-            self._asked_aside.pop(broker_id, None)
-        return found
+        with self._open():
+            limit_ms = self._settings.retry_limit_ms
+            wait(self._asked_aside.values())  # no store may be queried twice at the same time
+            found, failures = self._ask_all(view, self._stores_by_broker(view), limit_ms, limit_ms)
+            for failure in failures.values():
+                raise failure
+            for broker_id in {store.broker_id for store in found}:
+                self._silent.pop(broker_id, None)
+                self._asked_aside.pop(broker_id, None)
+            return found
 
     def look(self, view: ClusterView) -> OffsetLook:
         """Return the bounds of the stores in `view` whose brokers answer now.
@@ -137,24 +145,25 @@ class OffsetLookup(ProcessBound):
         looks ask each broker once, and do not wait for those that were silent the last time. So a broker that is down
         makes no look slower. Raises an error that does not pass, as AuthenticationFailed, if the broker never answered.
         """
-        stores = self._stores_by_broker(view)
-        for broker_id in self._silent.keys() - stores.keys():
-            del self._silent[broker_id]
-            self._asked_aside.pop(broker_id, None)
-        waited_for = {
-            broker_id: some for broker_id, some in stores.items() if not self._is_silent(view, broker_id, some)
-        }
-        first = not self._heard
-        limit_ms = self._settings.retry_limit_ms if first else 0.0
-        found, failures = self._ask_all(view, waited_for, limit_ms, min(limit_ms, _FIRST_LOOK_MS))
-        for broker_id, failure in failures.items():
-            lasting = not failure.retriable and not isinstance(failure, NotAvailable)
-            if broker_id not in self._heard and (lasting or (first and not found)):
-                raise failure
-        self._heard.update(store.broker_id for store in found)
-        self._silent.update(failures)
-        growth = {store: self._growth[store.broker_id][1][store] for store in found}
-        return OffsetLook(found, dict(self._silent), growth)
+        with self._open():
+            stores = self._stores_by_broker(view)
+            for broker_id in self._silent.keys() - stores.keys():
+                del self._silent[broker_id]
+                self._asked_aside.pop(broker_id, None)
+            waited_for = {
+                broker_id: some for broker_id, some in stores.items() if not self._is_silent(view, broker_id, some)
+            }
+            first = not self._heard
+            limit_ms = self._settings.retry_limit_ms if first else 0.0
+            found, failures = self._ask_all(view, waited_for, limit_ms, min(limit_ms, _FIRST_LOOK_MS))
+            for broker_id, failure in failures.items():
+                lasting = not failure.retriable and not isinstance(failure, NotAvailable)
+                if broker_id not in self._heard and (lasting or (first and not found)):
+                    raise failure
+            self._heard.update(store.broker_id for store in found)
+            self._silent.update(failures)
+            growth = {store: self._growth[store.broker_id][1][store] for store in found}
+            return OffsetLook(found, dict(self._silent), growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
@@ -162,8 +171,8 @@ class OffsetLookup(ProcessBound):
         Without HTTP a client would have to take the partitions over, so this raises TubeError if a broker's web port
         cannot be reached.
         """
-        self.check_process()
-        return self._webs.group_positions(view, group_name(consumer_group))
+        with self._open():
+            return self._webs.group_positions(view, group_name(consumer_group))
 
     def offsets_at(
         self,
@@ -194,24 +203,24 @@ class OffsetLookup(ProcessBound):
         unknown time zone or partition, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of
         a refusal.
         """
-        self.check_process()
-        unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
-        if unknown:
-            raise ConfigurationError(f"cannot look up partition {unknown[0]}: the cluster does not have it")
-        zone = zone_named(time_zone)
-        moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
-        held = self.bounds(view) if bounds is None else bounds
-        self._authority.visit_token = view.visit_token
-        tasks = [
-            self._time_task(view, key, held[key.store], timestamp_ms // MINUTE_MS, zone)
-            for key, timestamp_ms in sorted(moments.items())
-        ]
-        searches = [
-            None if roughly is None else RoughSearch(task.bounds, task.minute, after=roughly == "after")
-            for task in tasks
-        ]
-        found = self._workers.map(self._searched, tasks, searches)
-        return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}
+        with self._open():
+            unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
+            if unknown:
+                raise ConfigurationError(f"cannot look up partition {unknown[0]}: the cluster does not have it")
+            zone = zone_named(time_zone)
+            moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
+            held = self.bounds(view) if bounds is None else bounds
+            self._authority.visit_token = view.visit_token
+            tasks = [
+                self._time_task(view, key, held[key.store], timestamp_ms // MINUTE_MS, zone)
+                for key, timestamp_ms in sorted(moments.items())
+            ]
+            searches = [
+                None if roughly is None else RoughSearch(task.bounds, task.minute, after=roughly == "after")
+                for task in tasks
+            ]
+            found = self._workers.map(self._searched, tasks, searches)
+            return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}
 
     def first_times(
         self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"
@@ -221,28 +230,41 @@ class OffsetLookup(ProcessBound):
 
         Fetches one pack per partition, and more if long parts of the store have none of the partition's messages.
         """
-        self.check_process()
-        zone = zone_named(time_zone)
-        self._authority.visit_token = view.visit_token
+        with self._open():
+            zone = zone_named(time_zone)
+            self._authority.visit_token = view.visit_token
 
-        def look(key: PartitionKey) -> FirstTime:
-            try:
-                minute = self._searched(self._time_task(view, key, ranges[key], 0, zone), FirstMinute(ranges[key]))
-            except TubeError as error:
-                return FirstTime(None, error)
-            return FirstTime(None if minute is None else minute * MINUTE_MS)
+            def look(key: PartitionKey) -> FirstTime:
+                try:
+                    minute = self._searched(self._time_task(view, key, ranges[key], 0, zone), FirstMinute(ranges[key]))
+                except TubeError as error:
+                    return FirstTime(None, error)
+                return FirstTime(None if minute is None else minute * MINUTE_MS)
 
-        keys = sorted(ranges)
-        return dict(zip(keys, self._workers.map(look, keys), strict=True))
+            keys = sorted(ranges)
+            return dict(zip(keys, self._workers.map(look, keys), strict=True))
 
     def close(self) -> None:
-        """End threads and connections."""
+        """End threads and connections. From then on all methods raise ClientClosed."""
         if self.inherited:
             return
         self._closing.set()
         self._pool.close()
         for workers in (self._workers, self._silent_workers):
             workers.shutdown(wait=True, cancel_futures=True)
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """A block of a call, which another thread's `close` ends with ClientClosed."""
+        self.check_process()
+        if self._closing.is_set():
+            raise ClientClosed("this OffsetLookup is closed; make a new one")
+        try:
+            yield
+        except (RuntimeError, CancelledError) as error:  # its threads take no more work
+            if not self._closing.is_set():
+                raise
+            raise ClientClosed("this OffsetLookup was closed") from error
 
     def _time_task(
         self, view: ClusterView, key: PartitionKey, bounds: StoreBounds, minute: int, zone: tzinfo
@@ -321,7 +343,7 @@ class OffsetLookup(ProcessBound):
             if lasting or (now - began) * 1000 >= limit_ms:
                 break
             if left and self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
-                raise ConnectError("the offset lookup was closed")
+                raise ClientClosed("this OffsetLookup was closed")
             attempt += 1
         return found, failures
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.names import checked_filters
+from tubeclient.names import checked_filters, topic_name
 
 __all__ = ["Topics", "matching_topics", "read_topics"]
 
@@ -24,7 +24,7 @@ def read_topics(topics: Topics) -> tuple[re.Pattern[str] | None, dict[str, froze
     if isinstance(topics, str) or not isinstance(topics, Iterable):
         what = "the text " * isinstance(topics, str) + repr(topics)
         raise ConfigurationError(f"topics must be a list of names or a compiled pattern, not {what}")
-    given = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, ())
+    given = topics if isinstance(topics, Mapping) else dict.fromkeys(map(topic_name, topics), ())
     found = checked_filters(given)
     if not found:
         raise ConfigurationError("no topic to read was named")

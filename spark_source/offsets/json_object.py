@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["json_object"]
+__all__ = ["json_object", "put_once"]
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def json_object(text: str, option: str) -> dict[str, Any] | None:
@@ -25,6 +29,15 @@ def json_object(text: str, option: str) -> dict[str, Any] | None:
         value = json.loads(text, object_pairs_hook=unique)
     except ConfigurationError:
         raise
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def put_once(found: dict[Key, Value], more: Mapping[Key, Value], option: str) -> None:
+    """Add `more` to `found`. ConfigurationError for what `option` names twice in different spellings, as 1:t:0 and
+    01:t:0."""
+    for key, value in more.items():
+        if key in found:
+            raise ConfigurationError(f"{option} names {key} twice; keep one of the entries")
+        found[key] = value

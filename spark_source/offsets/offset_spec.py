@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple
 
-from spark_source.offsets.json_object import json_object
+from spark_source.offsets.json_object import json_object, put_once
 from spark_source.offsets.offsets import VERSION, Offsets, check_version
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
@@ -94,10 +94,10 @@ class OffsetSpec:
                 )
             elif isinstance(value, dict):
                 offsets = Offsets.of_stores({key: value})
-                named.update(offsets)
-                named.update({waiting: _of_text(text) for waiting, text in offsets.waiting.items()})
+                put_once(named, offsets, option)
+                put_once(named, {waiting: _of_text(text) for waiting, text in offsets.waiting.items()}, option)
             else:
-                named[PartitionKey.parse(key)] = _place(value, f"{key} in {option}")
+                put_once(named, {PartitionKey.parse(key): _place(value, f"{key} in {option}")}, option)
         return cls(option, default, tuple(sorted(named.items())))
 
     @classmethod

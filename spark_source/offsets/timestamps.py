@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
-from spark_source.offsets.json_object import json_object
+from spark_source.offsets.json_object import json_object, put_once
 from spark_source.offsets.offset_spec import Moment, OffsetSpec, Place
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
@@ -65,7 +65,9 @@ def parse_timestamps(text: str, option: str) -> OffsetSpec:
             '{"1:clicks:0": 1700000000000, "default": 1700000000000}'
         )
     default = _moment(entries.pop(_DEFAULT), f"{option}'s default entry") if _DEFAULT in entries else None
-    named = {PartitionKey.parse(key): _moment(value, f"{key} in {option}") for key, value in entries.items()}
+    named: dict[PartitionKey, Moment] = {}
+    for key, value in entries.items():
+        put_once(named, {PartitionKey.parse(key): _moment(value, f"{key} in {option}")}, option)
     return OffsetSpec(option, default, tuple(sorted(named.items())))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from spark_source.offsets.json_object import json_object
+from spark_source.offsets.json_object import json_object, put_once
 from tubeclient.assignment import STRATEGIES, Hints, strategy_named
 from tubeclient.keys import PartitionKey, is_int32
 
@@ -63,7 +63,10 @@ def _mapping(
     for value in found.values():
         if not is_value(value):
             raise ValueError(f"has {value!r} in {name}; write an object {write}")
-    return {parse(key): value for key, value in found.items()}
+    parsed: dict[_Named, Any] = {}
+    for key, value in found.items():
+        put_once(parsed, {parse(key): value}, f"{name} in assignmentHints")
+    return parsed
 
 
 def _id(text: str) -> int:

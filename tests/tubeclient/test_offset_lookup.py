@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -21,6 +23,8 @@ from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
+    BrokerInfo,
+    ClientClosed,
     ClientSettings,
     ClusterView,
     ConfigurationError,
@@ -349,3 +353,30 @@ def test_times_are_sought_among_the_messages_that_are_there(cluster: EmbeddedTub
     with closing(OffsetLookup(settings, GROUPS)) as lookup:
         found = [lookup.offsets_at(view, {key: noon_ms + minute * 60_000})[key] for minute in (0, 30, 31)]
     assert found == [3_050 * 28, 3_050 * 28, 3_100 * 28]
+
+
+def test_a_closed_lookup_says_so(settings: ClientSettings, view: ClusterView) -> None:
+    lookup = OffsetLookup(settings, GROUPS)
+    assert lookup.bounds(view) == EXPECTED
+    lookup.close()
+    key = PartitionKey(1, "clicks", 0)
+    calls: list[Callable[[], object]] = [
+        lambda: lookup.bounds(view),
+        lambda: lookup.look(view),
+        lambda: lookup.group_positions(view, "etl"),
+        lambda: lookup.offsets_at(view, {key: 0}),
+        lambda: lookup.first_times(view, {key: StoreBounds(56, 84)}),
+    ]
+    for call in calls:
+        with pytest.raises(ClientClosed, match="OffsetLookup is closed"):
+            call()
+
+
+def test_a_close_ends_a_call_of_another_thread(settings: ClientSettings, view: ClusterView) -> None:
+    nowhere = ClusterView.of([BrokerInfo(1, "127.0.0.1", 1)], [one for one in view.layouts if one.broker_id == 1])
+    lookup = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(lookup.bounds, nowhere)
+        time.sleep(0.3)
+        lookup.close()
+        assert isinstance(call.exception(10), ClientClosed)

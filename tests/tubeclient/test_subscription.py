@@ -47,6 +47,7 @@ def test_a_pattern_stays_one() -> None:
         (None, "list of names or a compiled pattern, not None"),
         (7, "list of names or a compiled pattern, not 7"),
         ([b"clicks"], "b'clicks' is not a topic name"),
+        ({"clicks": ["a"], " clicks": ["b"]}, "topic clicks is named twice"),
         ({"clicks": "ab"}, "list of tags, not the text 'ab'"),
         ({"clicks": 7}, "list of tags, not 7"),
         ({"clicks": [""]}, "the filter of topic clicks cannot be used: '' is not a tag name"),

@@ -22,12 +22,10 @@ from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
 from tubeclient.flows.holding import Holding, Phase
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar, Standing
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import MAX_OFFSET, PartitionKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["Assigned", "Closed", "Lost", "Registrations", "Revoking"]
-
-MAX_OFFSET = (1 << 63) - 1
 
 _RELEASE_LIMIT_MS = 15_000.0
 _JUMP_RETRY_MS = 1_000.0

@@ -93,6 +93,8 @@ def test_a_strategy_of_ones_own() -> None:
         ),
         ({"assignmenthints": '{"virtualNodes": 0}'}, "has virtualNodes 0; write a whole number from 1 on"),
         ({"assignmenthints": '{"rooms": {"1": "a", "1": "b"}}'}, "assignmentHints names '1' twice"),
+        ({"assignmenthints": '{"rooms": {"1": "a", "01": "b"}}'}, "rooms in assignmentHints names 1 twice"),
+        ({"assignmenthints": '{"plan": {"1:t:0": 0, "1:t:00": 1}}'}, "plan in assignmentHints names 1:t:0 twice"),
     ],
 )
 def test_what_is_wrong_is_said_at_load(given: dict[str, str], said: str) -> None:

@@ -125,6 +125,17 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"sourcecount": "2.5"}, "sourceCount"),
         ({"assignmentstrategy": "x"}, "one of averagely, .*, hash_modulo"),
         ({"startingoffsets": "first"}, "startingOffsets is 'first'; write earliest, latest, group, or JSON"),
+        ({"startingoffsets": '{"1:t:0": 28, "01:t:0": 56}'}, "startingOffsets names 1:t:0 twice"),
+        ({"startingoffsets": '{"1:t:0": {"3": 28}, "1:t:3": 56}'}, "startingOffsets names 1:t:3 twice"),
+        ({"startingoffsets": '{"1:t:0": {"3": "latest"}, "1:t:3": 56}'}, "startingOffsets names 1:t:3 twice"),
+        ({"endingoffsets": '{"1:t:0": 28, "1:t:00": 56}'}, "endingOffsets names 1:t:0 twice"),
+        (
+            {"startingoffsetsbytimestamp": '{"1:t:0": 28, " 1:t:0": 56}'},
+            "startingOffsetsByTimestamp names 1:t:0 twice",
+        ),
+        ({"startingoffsets": f'{{"1:t:0": {28 << 60}}}'}, "in startingOffsets is more than 9223372036854775807"),
+        ({"startingoffsets": "[" * 100_000}, "or JSON from partition keys to offsets"),
+        ({"filters": '{"a": ["x"], " a": ["y"]}'}, "topic a is named twice"),
         ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
         ({"startingoffsets": '{"1:t": 28}'}, "not a partition key"),
         (
