@@ -31,7 +31,7 @@ from spark_source.stream.silent_brokers import SilentBrokers, some_of
 from spark_source.stream.snapshot import Layout, Snapshot
 from spark_source.stream.target import Reach, Target
 from spark_source.stream.trigger_delay import TriggerDelay
-from tubeclient.errors import ConnectError
+from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import PartitionKey
 
 __all__ = ["StreamPlanner"]
@@ -297,7 +297,7 @@ class StreamPlanner:
 
         Spark does not keep where its first batch begins and asks again. A partition without a start would count as new
         at `until`, and what the batch has of it would never be read. ConnectError if the brokers do not answer for
-        `retryLimit`.
+        `retryLimit`. ConfigurationError, unless losses are accepted, if the query does not read the partition now.
         """
         missing = [key for key in until if key not in begin]
         if not missing:
@@ -316,6 +316,19 @@ class StreamPlanner:
             )
         spec = self._options.start_of("stream")
         starts = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True)
+        left = [key for key in missing if key not in starts]
+        if left:
+            told = (
+                f"the checkpoint's first batch has not completed, and it has {some_of(left)} that the query does not "
+                "read now or the cluster does not have. Where they begin is kept nowhere"
+            )
+            if self._options.fail_on_data_loss:
+                raise ConfigurationError(
+                    f"{told}. Start the query once with the topics and partitions that it had then, or begin with a "
+                    "new checkpoint; with failOnDataLoss=false the batch is read without them",
+                    condition="OTHER_CHECKPOINT",
+                )
+            _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", told)
         found = {key: min(starts[key], until[key]) for key in missing if key in starts}
         return snapshot, begin.merge(found)
 

@@ -322,3 +322,30 @@ def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_wi
         again.partitions(start, end)
     made.silent = set()
     assert in_rows(again.partitions(start, end)) == first
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_first_batch_that_is_run_again_leaves_nothing_out_unless_the_user_says_so(
+    away: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The query reads less than before, or the master does not list a broker now."""
+    clock, made = FakeClock(), cluster(down=False)
+    one = planner(made, clock, startingOffsets="earliest")
+    end = one.latest(one.initial(), None)
+    first = in_rows(one.partitions(one.initial(), end))
+    less: dict[str, object] = {"startingOffsets": "earliest"}
+    if away:
+        made.layouts.pop()
+    else:
+        less |= {"subscribe": None, "assign": '["1:t:0"]'}
+    again = planner(made, clock, **less)
+    start = again.initial()
+    with pytest.raises(ConfigurationError, match=r"first batch has not completed, and it has 1 partition \(2:t:0\)"):
+        again.partitions(start, end)
+    lenient = planner(made, clock, **less, failOnDataLoss=False)
+    assert in_rows(lenient.partitions(lenient.initial(), end)) == {0: [("1:t:0", 3, 10)]}
+    assert "going on: the checkpoint's first batch has not completed" in caplog.text
+    if away:
+        made.layouts.append(TopicLayout("t", 2, 1, 1))
+    whole = planner(made, clock, startingOffsets="earliest")
+    assert in_rows(whole.partitions(whole.initial(), end)) == first
