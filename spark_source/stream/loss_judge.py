@@ -53,7 +53,10 @@ class LossJudge:
         self._reads = reads
         self._fail_on_data_loss = fail_on_data_loss
         self._retry_limit_ms = retry_limit_ms
-        self._warned: set[object] = set()
+        self._warned: dict[tuple[object, object], object] = {}
+        """The last loss of each kind, by partition or broker. No more: a query may lose something in each batch for
+        months."""
+        self._warned_unreadable: set[PartitionKey] = set()
         self._away: set[tuple[int, str]] = set()
         """The brokers that were away at the last look."""
 
@@ -103,9 +106,13 @@ class LossJudge:
 
     def warn_unreadable(self, snapshot: Snapshot) -> None:
         """Warn of partitions, on brokers that answer, that cannot be read for now."""
-        new = [key for key in snapshot.layout.unreadable if key not in self._warned and key.store in snapshot.bounds]
+        new = [
+            key
+            for key in snapshot.layout.unreadable
+            if key not in self._warned_unreadable and key.store in snapshot.bounds
+        ]
         if new:
-            self._warned.update(new)
+            self._warned_unreadable.update(new)
             _log.warning(
                 "%d partitions, such as %s, are closed to readers for now and keep their positions",
                 len(new),
@@ -126,7 +133,7 @@ class LossJudge:
         if lost and self._fail_on_data_loss:
             raise told_loss(lost, way_out)
         for one in self._not_warned(lost):
-            self._warned.add(one.identity)
+            self._warned[_kind(one)] = one.identity
             _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
 
@@ -153,9 +160,15 @@ class LossJudge:
     def _tell_back(self, away: set[tuple[int, str]]) -> None:
         """Log once for each broker that was away at an earlier look; if it goes away again, a new warning follows."""
         for back in self._away - away:
-            self._warned.discard(back)
+            self._warned.pop(back, None)
             _log.info("broker %d is listed with its topics again", back[0])
         self._away = away
 
     def _not_warned(self, lost: list[Loss]) -> list[Loss]:
-        return [one for one in lost if one.identity not in self._warned]
+        return [one for one in lost if self._warned.get(_kind(one)) != one.identity]
+
+
+def _kind(loss: Loss) -> tuple[object, object]:
+    """What is lost where, without its position."""
+    where, *_, what = loss.identity
+    return where, what

@@ -261,3 +261,21 @@ def test_a_partition_that_the_master_misses_for_a_moment_is_no_loss() -> None:
     one.freeze_target()
     cluster.layouts = whole
     one.latest(as_json({"1:t:0": 10, "1:t:10000": 5}), None)
+
+
+def test_a_query_that_loses_something_in_each_batch_remembers_no_more_than_the_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Retention may be ahead of a query for months."""
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock, failOnDataLoss="false", startingOffsets="earliest")
+    at = one.initial()
+    for batch in range(30):
+        cluster.rows[STORE] = (batch * 10 + 5, batch * 10 + 10)
+        clock.now += 60
+        end = one.latest(at, None)
+        one.partitions(at, end)
+        at = end
+    assert caplog.text.count("going on: partition 1:t:0") == 29
+    assert one._group is not None
+    assert len(one._group.judge._warned) == 2
