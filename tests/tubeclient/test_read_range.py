@@ -17,6 +17,7 @@ from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
+from tests.tubeclient.interrupting import interrupted_at_check
 from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NoSuchPartition, TubeError
 from tubeclient.flows.effects import Emit, Sleep
@@ -423,3 +424,20 @@ def test_a_task_without_reader_groups_is_refused() -> None:
 def test_an_empty_range_needs_nothing_but_its_bounds(bench: Bench) -> None:
     bench.append(10)
     assert bench.read(bench.range(0, 10, 10)) == []
+
+
+def test_wherever_a_read_is_interrupted_the_partition_is_given_back(tmp_path: Path) -> None:
+    held = []
+    for number in itertools.count():
+        bench = Bench(tmp_path / str(number), partitions=2, seed=1)
+        bench.broker.faults.half_packs = True
+        bench.append(40)
+        reading = bench.reading(bench.range(0, 3, 12))  # it registers at the end of the range too
+        interrupted = bench.simulation.finish(interrupted_at_check(reading.run(), number))
+        bench.simulation.finish(reading.release())
+        if bench.owners():
+            held.append(number)
+        if not interrupted:
+            break
+    assert number > 100
+    assert held == []

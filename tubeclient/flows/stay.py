@@ -71,8 +71,14 @@ class Stay:
         yield from self._leave_former()
         groups = self._groups if self.reader is None else (self.reader.group,)
         self.reader = None
-        group, answer = yield from in_first_free(groups, lambda group: self._register(group, offset, context))
-        self.reader = self._reader_in(group)
+        try:
+            group, answer = yield from in_first_free(groups, lambda group: self._register(group, offset, context))
+            self.reader = self._reader_in(group)
+        except TubeError:
+            raise
+        except BaseException:  # the caller was interrupted: any of these may have it
+            self._part_with([*self._unanswered, *map(self._reader_in, groups)])
+            raise
         return answer
 
     def send_fetch(self) -> Flow[Ticket]:
