@@ -44,13 +44,15 @@ class KeptData:
         reader_groups: tuple[str, ...],
         new_client_id: Callable[[], str],
         authority: Authority,
+        sizes: dict[tuple[int, str], int],
     ) -> None:
+        """`sizes` keeps what the master said of them, by broker id and topic."""
         self._settings = settings
         self._reader_groups = reader_groups
         self._new_client_id = new_client_id
         self._authority = authority
         self._doubts: dict[StoreKey, _Doubt] = {}
-        self._sizes: dict[tuple[int, str], int] = {}
+        self._sizes = sizes
 
     def note(self, broker: BrokerInfo, of: OffsetRange, pack: Pack, *, filtered: bool = False) -> None:
         """Record a `pack` of this range."""

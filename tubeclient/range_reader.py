@@ -95,7 +95,7 @@ class RangeReader(ProcessBound):
         self._authority = authority_of(settings, visit_token)
         self._keeper = _LeaseKeeper(settings)
         self._store_sizes = store_sizes or {}
-        self._kept = KeptData(settings, self._reader_groups, self._new_client_id, self._authority)
+        self._asked_sizes: dict[tuple[int, str], int] = {}
         self._counts = ReadCounts(self._reader_groups[0])
         enter(self, self._counts)
         self._watch = Watch(self, f"a RangeReader of {', '.join(self._reader_groups)}", self._keeper.close)
@@ -146,6 +146,8 @@ class RangeReader(ProcessBound):
             self._keeper.add(readings[number])
             lanes.add(number, _whole(readings[number]))
 
+        # Of this read alone: one that is left before its end has nothing to say in a later one.
+        kept = KeptData(self._settings, self._reader_groups, self._new_client_id, self._authority, self._asked_sizes)
         lanes: Lanes[int] = Lanes(self._runner, begin)
         told: set[int] = set()
         self._reading.add(lanes)
@@ -160,12 +162,12 @@ class RangeReader(ProcessBound):
                 else:
                     self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, len(step.damaged or ()))
                     filtered = bool(wanted[number].filters)
-                    self._kept.note(wanted[number].broker, wanted[number].range, step, filtered=filtered)
+                    kept.note(wanted[number].broker, wanted[number].range, step, filtered=filtered)
                     if step.damaged and number not in told:
                         told.add(number)
                         _tell_damaged(step, step.damaged)
                 yield number, step
-            self._check_kept()
+            self._check_kept(kept)
         finally:
             self._reading.discard(lanes)
             lanes.close()
@@ -173,9 +175,9 @@ class RangeReader(ProcessBound):
                 self._keeper.drop(reading)
                 self._runner.run(reading.release())
 
-    def _check_kept(self) -> None:
+    def _check_kept(self, kept: KeptData) -> None:
         """Raise a DataLoss for what expired of the ranges, or note it in `losses`."""
-        for lost in self._kept.losses(self._runner, self._store_sizes):
+        for lost in kept.losses(self._runner, self._store_sizes):
             if self._fail_on_data_loss:
                 self._counts.lost(lost.partition.topic, lost.max_messages)
                 raise DataLoss(

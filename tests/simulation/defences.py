@@ -319,7 +319,7 @@ DEFENCES = (
     Defence(
         "messages that expired while they were read are a loss",
         "tubeclient.range_reader:RangeReader._check_kept",
-        "self._kept.losses(self._runner, self._store_sizes)",
+        "kept.losses(self._runner, self._store_sizes)",
         "()",
         6,
         ("retention", "the driver dies"),
