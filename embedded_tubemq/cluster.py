@@ -21,7 +21,7 @@ from embedded_tubemq.master.master import MasterSettings
 from embedded_tubemq.net.loop_thread import LoopThread
 from embedded_tubemq.net.tls import ServerTls
 from embedded_tubemq.nodes import BrokerNode, MasterNode
-from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.files import usable, write_atomically
 from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
@@ -214,7 +214,7 @@ class EmbeddedTubeMQ:
 
     def grow_topic(self, name: str, *, stores: int | None = None, partitions: int | None = None) -> None:
         """Give a topic more stores, or more partitions per store."""
-        self._thread.call(lambda: self._put(self._catalogue.grow_topic(name, stores, partitions)))
+        self._thread.call(lambda: self._change(name, lambda: self._catalogue.grow_topic(name, stores, partitions)))
 
     def change_topic(self, topic: TopicConfig) -> None:
         """Replace a topic's configuration; it may not shrink."""
@@ -309,9 +309,9 @@ class EmbeddedTubeMQ:
         return self._running_thread
 
     async def _start_all(self) -> None:
-        path = self.data_dir / "topics.json"
-        for row in json.loads(path.read_text()) if path.exists() else []:
-            self._catalogue.put_topic(TopicConfig.from_json(row))
+        with usable(self._topics_path):
+            for row in json.loads(self._topics_path.read_text()) if self._topics_path.exists() else []:
+                self._catalogue.put_topic(TopicConfig.from_json(row))
         for topic in self._wanted_topics:
             self._put(topic)
         for node in self._brokers.values():
@@ -323,9 +323,15 @@ class EmbeddedTubeMQ:
         if self._ticker is not None:
             self._ticker.cancel()
         await self._master.stop()
+        failures: list[OSError] = []
         for node in self._brokers.values():
-            await node.stop()
+            try:
+                await node.stop()
+            except OSError as error:  # a full disk: the others stop all the same
+                failures.append(error)
             node.give_ports_up()
+        if failures:
+            raise failures[0]
 
     async def _start_more(self, node: BrokerNode) -> None:
         await node.start()
@@ -365,8 +371,16 @@ class EmbeddedTubeMQ:
         self._put(topic)
 
     def _put(self, topic: TopicConfig) -> None:
-        self._catalogue.put_topic(topic)
-        self._save_topics()
+        self._change(topic.name, lambda: self._catalogue.put_topic(topic))
+
+    def _change(self, name: str, change: Callable[[], object]) -> None:
+        former = self._catalogue.topic(name)
+        change()
+        try:
+            self._save_topics()
+        except OSError:  # its messages would be acknowledged, and gone with the next start
+            self._catalogue.take_back(name, former)
+            raise
 
     def _remove(self, name: str) -> None:
         self._catalogue.remove_topic(name)
@@ -374,9 +388,13 @@ class EmbeddedTubeMQ:
             node.forget_topic(name)
         self._save_topics()
 
+    @property
+    def _topics_path(self) -> Path:
+        return self.data_dir / "topics.json"
+
     def _save_topics(self) -> None:
         rows = [topic.to_json() for topic in self._catalogue.topics()]
-        write_atomically(self.data_dir / "topics.json", json.dumps(rows, indent=1).encode())
+        write_atomically(self._topics_path, json.dumps(rows, indent=1).encode())
 
     def _append(self, topic: str, batch: list[NewMessage], broker_id: int) -> list[Appended]:
         return self._running(broker_id).stores.append_all(topic, batch, self._clock())

@@ -6,6 +6,7 @@ Everything here runs on one asyncio loop.
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import socket
 from collections.abc import Callable
@@ -24,11 +25,13 @@ from embedded_tubemq.net.listener import hold
 from embedded_tubemq.net.rpc import Endpoint
 from embedded_tubemq.net.server import TcpServer
 from embedded_tubemq.net.tls import ServerTls
-from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.files import usable, write_atomically
 from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 
 __all__ = ["BrokerNode", "MasterNode"]
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -97,7 +100,8 @@ class BrokerNode:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._offsets_path
-        offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
+        with usable(path):
+            offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
         stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
         name = f"broker {self.broker_id}"
@@ -127,11 +131,13 @@ class BrokerNode:
             await server.stop()
         holders = [hold(self.host, port) for port in (self.port, self.web_port, self.tls_port) if port]
         self._held = [holder for holder in holders if holder is not None]
-        if clean:
-            machine.offsets.commit_all()
-            self._save(machine)
-            self._announce(online=False)
-        machine.stores.close()
+        try:
+            if clean:
+                machine.offsets.commit_all()
+                self._announce(online=False)
+                self._save(machine)
+        finally:
+            machine.stores.close()
 
     def give_ports_up(self) -> None:
         """Let others have the ports of a stopped broker."""
@@ -147,11 +153,14 @@ class BrokerNode:
             shutil.rmtree(self._stores_folder / topic, ignore_errors=True)
 
     def tick(self) -> None:
-        """Handle leases and offsets; call it every second."""
+        """Handle leases and offsets; call it every second. Offsets that a full disk does not take are saved later."""
         if self.machine is not None:
             self.machine.tick(self.clock())
             if self.machine.offsets.changed:
-                self._save(self.machine)
+                try:
+                    self._save(self.machine)
+                except OSError as error:
+                    _LOG.error("broker %d: the groups' offsets could not be saved: %s", self.broker_id, error)
 
     @property
     def _stores_folder(self) -> Path:
@@ -162,8 +171,8 @@ class BrokerNode:
         return self.folder / "offsets.json"
 
     def _save(self, machine: Broker) -> None:
-        machine.offsets.changed = False
         write_atomically(self._offsets_path, json.dumps(machine.offsets.dump()).encode())
+        machine.offsets.changed = False
 
     def _announce(self, *, online: bool) -> None:
         info = BrokerInfo(self.broker_id, self.host, self.port)

@@ -169,6 +169,14 @@ class Catalogue:
             raise ConfigurationError(f"there is no topic {name} to delete")
         self.topic_version += 1
 
+    def take_back(self, name: str, former: TopicConfig | None) -> None:
+        """Undo a change of a topic that could not be kept: `former` is what it was, None for none."""
+        if former is None:
+            self._topics.pop(name, None)
+        else:
+            self._topics[name] = former
+        self.topic_version += 1
+
     def put_broker(self, state: BrokerState) -> None:
         """Add a broker, or record that it moved, went down or came back.
 

@@ -10,6 +10,7 @@ import logging
 import os
 from typing import NamedTuple
 
+from embedded_tubemq.storage.files import write_fully
 from embedded_tubemq.storage.records import (
     HEADER_BYTES,
     INDEX_ENTRY,
@@ -73,7 +74,7 @@ def _index_again(index_fd: int, data_fd: int, index_end: int, data_end: int, dat
     tail = os.pread(data_fd, data_size - data_end, data_end)
     start = 0
     while (record := decode_record(tail, start)) is not None and record.index_offset == index_end:
-        os.write(index_fd, encode_index_entry(record, data_end + start))
+        write_fully(index_fd, encode_index_entry(record, data_end + start))
         index_end += INDEX_ENTRY_BYTES
         start += record.size
     return index_end, data_end + start

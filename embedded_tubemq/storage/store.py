@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.files import write_atomically, write_fully
 from embedded_tubemq.storage.gather import gather
 from embedded_tubemq.storage.packs import Pack
 from embedded_tubemq.storage.records import (
@@ -215,8 +215,8 @@ class Store:
 
     def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
         try:
-            _write_fully(self._data_fd, b"".join(data))
-            _write_fully(self._index_fd, b"".join(index))
+            write_fully(self._data_fd, b"".join(data))
+            write_fully(self._index_fd, b"".join(index))
         except OSError:  # a full disk takes a part; the next messages must not come after it
             os.ftruncate(self._index_fd, self.max_offset)
             os.ftruncate(self._data_fd, self.data_max)
@@ -239,9 +239,3 @@ class Store:
 def _close_all(*fds: int) -> None:
     for fd in fds:
         os.close(fd)
-
-
-def _write_fully(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from errno import EADDRINUSE
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.terminal import AsJson, clear_errors
 
 __all__ = ["server"]
@@ -115,8 +113,4 @@ def server(
             tls=tls_of(tls_certificate, tls_key, tls_client_ca, master_tls_port, broker_tls_port),
             check_visit_token=check_visit_token,
         )
-        try:
-            serve(cluster, log_level, ready_file, as_json=json, fill=partial(load_sample, cluster, topics, sample))
-        except OSError as error:
-            hint = "; end the program that listens there, or give another port" if error.errno == EADDRINUSE else ""
-            raise ConfigurationError(f"{error}{hint}") from None
+        serve(cluster, log_level, ready_file, as_json=json, fill=partial(load_sample, cluster, topics, sample))

@@ -9,6 +9,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,8 +74,8 @@ def tls_of(
 def serve(
     cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, as_json: bool, fill: Callable[[], None]
 ) -> None:
-    """Run until SIGINT or SIGTERM; `fill` is called before it is said to be ready. ConfigurationError or OSError if it
-    cannot start."""
+    """Run until SIGINT or SIGTERM; `fill` is called before it is said to be ready. ConfigurationError if it cannot
+    start, OSError if a disk is full later or nobody takes the output."""
     if log_level.lower() not in _LEVELS:
         raise ConfigurationError(f"--log-level is {log_level!r}; write one of {', '.join(_LEVELS)}")
     # A page of offsets creates as many short-lived objects as there are partitions. With Python's default of 700, the
@@ -85,7 +86,11 @@ def serve(
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    cluster.start()
+    try:
+        cluster.start()
+    except OSError as error:
+        hint = "; end the program that listens there, or give another port" if error.errno == EADDRINUSE else ""
+        raise ConfigurationError(f"{error}{hint}") from None
     try:
         fill()
         _announce(cluster, ready_file, as_json)
@@ -103,7 +108,11 @@ def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None, as_json: bool) -
 
     addresses = _addresses(cluster)
     if ready_file is not None:
-        write_atomically(ready_file, json.dumps(addresses).encode())
+        try:
+            write_atomically(ready_file, json.dumps(addresses).encode())
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigurationError(f"--ready-file {ready_file} cannot be written: {reason}") from None
     if as_json:
         typer.echo(json.dumps(addresses))
         return

@@ -257,3 +257,15 @@ def test_a_write_that_a_full_disk_cuts_leaves_nothing_behind(
     again = Store(folder, START_MS)
     assert payloads(again) == [*EXPECTED, b"next"]
     again.close()
+
+
+def test_a_repair_whose_writes_are_cut_is_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that is nearly full takes a part of an entry first."""
+    cut("index", 2 * UNIT + 5)(folder)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda to, data: write(to, data[:10]))
+    store = Store(folder, START_MS)
+    monkeypatch.undo()
+    store.append(NewMessage(0, b"next"), START_MS)
+    assert payloads(store) == [*EXPECTED, b"next"]
+    store.close()

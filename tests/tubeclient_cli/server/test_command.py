@@ -179,6 +179,20 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     assert "in use" in done.stderr
 
 
+def test_an_output_that_nobody_takes_is_no_setting(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tubeclient_cli.app", "server", "--data-dir", str(tmp_path)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
+    assert done.stderr == "tubeclient server: input or output failed: [Errno 28] No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_a_ready_file_that_cannot_be_is_named(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["server", "--data-dir", str(tmp_path), "--ready-file", str(tmp_path / "no" / "f")])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f"--ready-file {tmp_path / 'no' / 'f'} cannot be written" in done.stderr
+
+
 def test_json_is_one_line_when_ready(tmp_path: Path) -> None:
     with running(tmp_path, "--json") as (process, addresses):
         assert process.stdout is not None
