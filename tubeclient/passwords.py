@@ -7,10 +7,19 @@ has a secret, and a new password counts at once.
 from __future__ import annotations
 
 import os
+import re
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["check_password_sources", "read_password"]
+__all__ = ["check_password_sources", "looks_like_variable", "read_password"]
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+def looks_like_variable(name: str) -> bool:
+    """Whether a name given for an environment variable may be shown: it is written as those are. Any other may be the
+    password itself, given in the wrong place."""
+    return _VARIABLE.fullmatch(name) is not None
 
 
 def check_password_sources(name: str, given: str | None, file: str | None, variable: str | None) -> bool:

@@ -7,15 +7,27 @@ import sys
 
 
 def main() -> None:
-    """Run the command; exit code 2 if it cannot start."""
+    """Run the command; exit code 2 if it cannot start. Ctrl-C before the command has begun ends it without a word."""
     try:
-        from tubeclient_cli.app import main as run
-    except ImportError as error:
-        if not str(error).startswith("["):  # no error with a name of ours: a bug
-            raise
-        print(f"tubeclient: {error}", file=sys.stderr)
-        sys.exit(2)
-    run()
+        try:
+            from tubeclient_cli.app import main as run
+        except ImportError as error:
+            if not str(error).startswith("["):  # no error with a name of ours: a bug
+                raise
+            print(f"tubeclient: {error}", file=sys.stderr)
+            sys.exit(2)
+        run()
+    except KeyboardInterrupt:  # that of a command is told by the command
+        _end_by_interrupt()
+
+
+def _end_by_interrupt() -> None:
+    """End as a program does that does nothing about the signal: a shell then ends its script too."""
+    import os
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from spark_source.options.option import option, optional, options_of, required
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
+from tubeclient.passwords import looks_like_variable
 from tubeclient.settings import ClientSettings
 from tubeclient.tls_settings import TlsSettings
 
@@ -215,9 +216,12 @@ def check_here(options: AccessOptions) -> None:
                     condition="FILE_NOT_READABLE",
                 ) from None
         elif declared.parse is to.variable and not os.environ.get(named):
+            what, name = f"the environment variable {named}, which", named
+            if not looks_like_variable(named):
+                what, name = "an environment variable, which is not shown as it may be the password, and which", "NAME"
             raise ConfigurationError(
-                f"{declared.name} names the environment variable {named}, which is not set on {host_name()}; set it "
-                f"for the driver, and for executors as spark.executorEnv.{named}",
+                f"{declared.name} names {what} is not set on {host_name()}; set it "
+                f"for the driver, and for executors as spark.executorEnv.{name}",
                 condition="FILE_NOT_READABLE",
             )
 

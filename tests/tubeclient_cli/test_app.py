@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,21 @@ def test_wrong_arguments_are_exit_code_2_before_spark_is_started(arguments: list
     assert result.exit_code == 2
     assert said in result.output
     assert "geheim" not in result.output
+
+
+def test_an_interrupt_before_the_command_begins_is_no_traceback() -> None:
+    """Imports take most of a short command's time."""
+    script = """
+import signal, sys, types
+class App(types.ModuleType):
+    def __getattr__(self, name):
+        signal.raise_signal(signal.SIGINT)
+sys.modules["tubeclient_cli.app"] = App("tubeclient_cli.app")
+from tubeclient_cli.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_help_and_version_are_worth_reading() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.passwords import looks_like_variable
 
 __all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "setting_name"]
 
@@ -149,9 +150,8 @@ class SettingsFile:
         if _names_variable(value):
             variable = str(value["env"])  # type: ignore[index]
             if variable not in os.environ:
-                raise ConfigurationError(
-                    f"{self.path}: {name} names the environment variable {variable}, which is not set"
-                )
+                shown = f" {variable}" if looks_like_variable(variable) else ""  # it may be a secret by mistake
+                raise ConfigurationError(f"{self.path}: {name} names the environment variable{shown}, which is not set")
             return os.environ[variable]
         return str(value).lower() if isinstance(value, bool) else str(value)
 

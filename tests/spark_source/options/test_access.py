@@ -123,6 +123,12 @@ def test_what_this_machine_does_not_have_is_found_by_load_and_by_tasks(more: dic
         client_settings(parse_options({**LEAST, **more}).for_tasks())
 
 
+def test_a_password_in_place_of_a_variables_name_is_not_shown() -> None:
+    with pytest.raises(ConfigurationError, match="authPasswordEnv names an environment variable") as caught:
+        client_settings(parse_options({**LEAST, "authuser": "a", "authpasswordenv": "s3cret-Word"}))
+    assert "s3cret" not in str(caught.value)
+
+
 def test_passwords_in_options_show_nowhere_and_reach_only_those_who_sign() -> None:
     options = parse(authuser="alice", authpassword=SECRET, tls__certificatefile="/x", tls__keypassword=SECRET)
     assert SECRET not in repr(options)

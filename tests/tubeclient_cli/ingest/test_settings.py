@@ -86,6 +86,9 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
     monkeypatch.delenv("LAKE_KEY")
     with pytest.raises(ConfigurationError, match="LAKE_KEY, which is not set"):
         load_settings(write(tmp_path, text), NEEDED)
+    with pytest.raises(ConfigurationError, match="variable, which is not set") as caught:
+        load_settings(write(tmp_path, text.replace("LAKE_KEY", "very/secret")), NEEDED)
+    assert "very/secret" not in str(caught.value)
 
 
 def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
