@@ -16,6 +16,7 @@ import typer
 from tubeclient_cli.common.help import plain_help
 from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.common.signals import discard_output
+from tubeclient_cli.common.whole_io import whole_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,6 +155,7 @@ def clear_errors(
         raise typer.Exit(ExitCode.USAGE)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout = whole_output(sys.stdout)
     try:
         yield
     except _told() as error:

@@ -126,7 +126,9 @@ def _opened(file: Path | None) -> Iterator[BinaryIO]:
     if file is None:
         if sys.stdin is None:
             raise ConfigurationError("standard input is closed; name a --file")
-        yield sys.stdin.buffer
+        from tubeclient_cli.common.whole_io import whole_input
+
+        yield whole_input(sys.stdin.buffer)
         return
     try:
         stream = file.open("rb")
