@@ -63,7 +63,7 @@ class OutgoingMessage(NamedTuple):
 
 def _checked_tag(tag: str) -> str:
     """Return the tag, "" for none; ConfigurationError for one that no reader could filter by."""
-    return tag_name(tag) if tag.strip() else ""
+    return "" if isinstance(tag, str) and not tag.strip() else tag_name(tag)
 
 
 def _checked_body(topic: str, body: bytes) -> bytes:

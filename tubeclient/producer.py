@@ -210,9 +210,10 @@ class Producer(ProcessBound):
         self._outbox.submit(sendings)
         return [sending.result for sending in sendings]
 
-    def _sendings(self, messages: Sequence[OutgoingMessage], timeout_ms: float | None) -> list[Sending]:
+    def _sendings(self, messages: Iterable[OutgoingMessage], timeout_ms: float | None) -> list[Sending]:
         """The messages as the outbox takes them, checked."""
         self._check_open()
+        messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
         deadline = monotonic() + self._seconds(timeout_ms)
         longest: dict[str, int] = {}
         for topic, payload, *_ in messages:

@@ -13,6 +13,7 @@ from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT
 
 __all__ = ["ClientSettings", "parse_master_servers"]
 
+_LONGEST_CALL_MS = (1 << 31) - 1
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 
 
@@ -79,5 +80,9 @@ class ClientSettings:
         object.__setattr__(self, "master_servers", addresses)
         for name in ("connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"):
             limit = getattr(self, name)
-            if not isinstance(limit, int | float) or not limit > 0:
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
                 raise ConfigurationError(f"{name} must be a number of milliseconds above 0, not {limit!r}")
+            if name != "retry_limit_ms":  # a call's limits go to the system and to the servers, in whole milliseconds
+                if not 1 <= limit <= _LONGEST_CALL_MS:
+                    raise ConfigurationError(f"{name} must be 1 to {_LONGEST_CALL_MS} milliseconds, not {limit!r}")
+                object.__setattr__(self, name, int(limit))

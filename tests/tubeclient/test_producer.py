@@ -184,6 +184,17 @@ def test_messages_that_differ_in_everything_are_sent_together(
     }
 
 
+def test_messages_may_come_one_after_the_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """A generator gives each once. What is looked at to check it must be sent, too."""
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        messages: Any = (OutgoingMessage.of("clicks", b"%d" % number) for number in range(3))
+        texts: Any = (b"%d" % number for number in range(3, 6))
+        futures = producer.submit_each(messages) + producer.submit_many("clicks", texts)
+        assert len({future.result(30) for future in futures}) == 6
+    assert set(bodies(cluster)) == {b"%d" % number for number in range(6)}
+
+
 def test_one_message_too_large_keeps_all_from_being_sent(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     with Producer(settings) as producer:
         producer.publish(["clicks"])

@@ -18,6 +18,7 @@ from tubeclient import (
     ConfigurationError,
     ConnectError,
     NotAvailable,
+    OutgoingMessage,
     PartitionUnavailable,
     Producer,
     TopicNotDeployed,
@@ -238,3 +239,9 @@ def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, s
         ):
             producer.send("small", bytes(101 - 4 - len("k=v")), attributes={"k": "v"})
         assert producer.send("clicks", bytes(101))
+
+
+@pytest.mark.parametrize("tag", [None, 5, b"web"])
+def test_a_tag_that_is_no_text_is_refused(tag: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is not a tag name"):
+        OutgoingMessage.of("clicks", b"x", tag=tag)

@@ -37,8 +37,8 @@ def test_messages_arrive_and_their_results_are_in_order(cluster: EmbeddedTubeMQ,
             assert (await producer.send("single", b"one", tag="web", time="202601311259")).offset == 0
             results = await producer.send_many("clicks", [b"%d" % number for number in range(100)])
             assert Counter(result.partition.topic for result in results) == {"clicks": 100}
-            each = [OutgoingMessage.of("single", b"a"), OutgoingMessage.of("clicks", b"b")]
-            assert [result.partition.topic for result in await producer.send_each(each)] == ["single", "clicks"]
+            each: Any = [OutgoingMessage.of("single", b"a"), OutgoingMessage.of("clicks", b"b")]
+            assert [result.partition.topic for result in await producer.send_each(iter(each))] == ["single", "clicks"]
             assert await producer.send_many("clicks", []) == []
             await producer.flush()
 
