@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+from tubeclient.errors import ConfigurationError
+
 __all__ = ["HADOOPS_S3", "is_within", "limited", "overlap"]
 
 HADOOPS_S3: Final = ("s3a", "s3n")
@@ -17,7 +19,10 @@ connected to after 6 s; what fails at once is tried again."""
 
 
 def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
-    """The storage options of somebody who waits at a terminal or a page; those that are given stay."""
+    """The storage options of somebody who waits at a terminal or a page; those that are given stay. ConfigurationError
+    for a blank `uri`, as an unset variable is: it would be the working directory."""
+    if not uri.strip():
+        raise ConfigurationError("the path of a table is blank; name its folder")
     if "://" not in uri or uri.lower().startswith("file:"):
         return dict(storage_options)
     given = {name.lower() for name in storage_options}

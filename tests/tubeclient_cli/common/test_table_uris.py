@@ -23,6 +23,22 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["offsets", "list", "--offsets-table"],
+        ["bad-records", "show"],
+        ["dashboard", "--json", "--offsets-table"],
+    ],
+)
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_blank_path_is_not_the_working_directory(words: list[str], blank: str) -> None:
+    done = CliRunner().invoke(app, [*words, blank])
+    command = " ".join(words[:1] if words[0] == "dashboard" else words[:2])
+    said = f"tubeclient {command}: [INVALID_SETTING] the path of a table is blank; name its folder\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize(
     "words", [["offsets", "show", "--consumer-group", "g", "--offsets-table"], ["bad-records", "show"]]
 )
 def test_a_store_that_never_answers_is_one_line_with_its_address(
