@@ -50,7 +50,7 @@ class Companion(GroupWriter):
                 mine,
                 told,
                 stamp,
-                lambda p, row: (stamp.updated_at, p.next_offset) > (row.updated_at, row.next_offset),
+                lambda p, row: not self._is_newer(row, p, stamp.updated_at),
             )
             initial = [row for row in mine if row.kind == INITIAL]
             if initial and all(wanted.get(row.partition, -1) >= row.next_offset for row in initial if row.topic):

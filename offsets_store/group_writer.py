@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from offsets_store.errors import CommitConflict
@@ -19,6 +19,9 @@ __all__ = ["TRIES", "GroupWriter", "TableAccess"]
 # A lost commit means that another writer of the group committed in the few milliseconds since our read. The next read
 # shows who. More than a few in a row mean that two runs compete.
 TRIES = 8
+
+_SKEW = timedelta(minutes=1)
+"""Two machines' clocks differ by less."""
 
 
 class TableAccess(NamedTuple):
@@ -51,7 +54,7 @@ class GroupWriter(ABC):
     def _epoch_over(self, found: Sequence[Row]) -> int:
         """The epoch for the next commit, given the group's rows `found`. Raises if this writer may not commit."""
 
-    def _trying(self, sequence: int, found: Sequence[Row]) -> None:  # noqa: B027 - most need not know
+    def _trying(self, sequence: int) -> None:  # noqa: B027 - most need not know
         """Called before each try of the commit `sequence`."""
 
     def _lost(self, sequence: int) -> None:  # noqa: B027 - most need not know
@@ -66,12 +69,12 @@ class GroupWriter(ABC):
                 found = self._storage.rows(self._key.consumer_group)
                 epoch = self._epoch_over(found)
                 sequence = next_sequence(found, self._storage.transaction_version(self._key))
-                updated_at = as_of or datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
+                updated_at = as_of or self._now()
                 stamp = Stamp(self._source_count, epoch, sequence, updated_at, self._client_version)
                 rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
                 if rows is None:
                     return False
-                self._trying(sequence, found)
+                self._trying(sequence)
                 try:
                     self._storage.replace(self._key, rows, sequence)
                 except Conflict as conflict:
@@ -83,6 +86,21 @@ class GroupWriter(ABC):
             f"{self._key}: {TRIES} commits in a row lost against another writer of the group ({reason});"
             " stop the other query of this group, or give one of the two a consumerGroup of its own"
         )
+
+    def _is_newer(self, row: Row, progress: PartitionProgress, as_of: datetime) -> bool:
+        """Whether `row` has later news of a partition than `progress`, which held at `as_of`.
+
+        A row whose time is far from here yet was written before the clock was put back. Then offsets tell, unless
+        `progress` goes back from that row.
+        """
+        if as_of < row.updated_at > self._now() + _SKEW:
+            back_from = progress.start_offset
+            goes_back = back_from is not None and back_from >= row.next_offset
+            return row.next_offset > progress.next_offset and not goes_back
+        return (row.updated_at, row.next_offset) > (as_of, progress.next_offset)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
 
     def _wanted(self, progress: Sequence[PartitionProgress]) -> dict[PartitionKey, int]:
         """Partition to next offset. ValueError for a partition that is named twice or is not the key's."""

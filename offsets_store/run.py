@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from offsets_store.errors import SupersededRun
-from offsets_store.group_writer import TRIES, GroupWriter, TableAccess
+from offsets_store.group_writer import GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
 from offsets_store.rows import (
     Row,
@@ -37,7 +37,8 @@ class OffsetsRun(GroupWriter):
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int) -> None:
         super().__init__(access, key, source_count)
         self._epoch = epoch
-        self._own_sequences: set[int] = set()
+        self._last, self._last_but_one = 0, 0
+        """The sequences of this run's last commits, whose answers may be lost."""
         self._clear_initial = False
 
     def __repr__(self) -> str:
@@ -74,12 +75,12 @@ class OffsetsRun(GroupWriter):
             waits = {p: place for p, place in (waited if waiting is None else waiting).items() if p not in wanted}
             positions = {row.partition: row for row in mine if row.kind == POSITION}
             ahead = {
-                partition: row
-                for partition, row in positions.items()
-                if row.run_epoch == self._epoch
+                p.partition: row
+                for p in progress
+                if (row := positions.get(p.partition)) is not None
+                and row.run_epoch == self._epoch
                 and row.by_companion
-                and partition in wanted
-                and (row.updated_at, row.next_offset) > (stamp.updated_at, wanted[partition])
+                and self._is_newer(row, p, stamp.updated_at)
             }
             behind = [p for p in progress if p.partition not in ahead]
             target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
@@ -154,22 +155,20 @@ class OffsetsRun(GroupWriter):
         newest = newest_run(found)
         if newest is not None and newest.run_epoch > self._epoch:
             raise self._superseded_by(newest)
-        # The same epoch with a sequence that is not ours means that two runs started in the same millisecond. A
-        # companion's sequences do not count.
+        # The same epoch with a sequence past ours means that two runs started in the same millisecond. One before it is
+        # ours, as no twin was there at any of our looks: the table may have been restored. A companion's sequences do
+        # not count.
         twin = newest_run(row for row in found if row.run_epoch == self._epoch and not row.by_companion)
-        if twin is not None and twin.sequence not in self._own_sequences:
+        if twin is not None and twin.sequence > self._last:
             raise self._superseded_by(twin)
         return self._epoch
 
-    def _trying(self, sequence: int, found: Sequence[Row]) -> None:
-        # Note the sequence before the try: if the answer is lost, the commit is ours all the same. Of earlier
-        # sequences, keep those still in the table (a companion may have left them there long ago) and those of the last
-        # tries.
-        in_table = self._own_sequences & {row.sequence for row in found}
-        self._own_sequences = {*in_table, *sorted(self._own_sequences)[-TRIES:], sequence}
+    def _trying(self, sequence: int) -> None:
+        # Before the try: if the answer is lost, the commit is ours all the same.
+        self._last, self._last_but_one = sequence, self._last
 
     def _lost(self, sequence: int) -> None:
-        self._own_sequences.discard(sequence)
+        self._last = self._last_but_one
 
     def _superseded_by(self, newer: Row) -> SupersededRun:
         return SupersededRun(self._key.consumer_group, self._epoch, newer.run_epoch, newer.updated_at)

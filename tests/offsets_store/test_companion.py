@@ -224,6 +224,32 @@ def test_what_is_known_later_counts_and_may_be_behind(table: OffsetsTable, log: 
     assert positions(log) == {FIRST: 56, SECOND: 28}
 
 
+def test_after_the_clock_was_put_back_an_hour_both_go_on(table: OffsetsTable, log: Log, clock: Clock) -> None:
+    run, companion = table.open_run(KEY, 1), table.join_run(KEY, 1)
+    run.record(at({FIRST: 28, SECOND: 28}), moment(clock.now))
+    companion.record(at({FIRST: 56, SECOND: 28}), moment(clock.now + 1))
+    clock.now -= 3_600_000
+    # What comes late is still no news.
+    assert companion.record(at({FIRST: 28, SECOND: 28}), moment(clock.now)) is False
+    assert run.record(at({FIRST: 28, SECOND: 28}), moment(clock.now)) is False
+    assert run.record(at({FIRST: 84, SECOND: 28}), moment(clock.now)) is True
+    assert positions(log) == {FIRST: 84, SECOND: 28}
+    clock.now += 3_600_000
+    companion.record(at({FIRST: 112, SECOND: 28}), moment(clock.now))
+    clock.now -= 3_600_000
+    assert companion.record(at({FIRST: 140, SECOND: 28}), moment(clock.now)) is True
+    assert positions(log) == {FIRST: 140, SECOND: 28}
+
+
+def test_nor_does_it_keep_a_run_from_going_back(table: OffsetsTable, log: Log, clock: Clock) -> None:
+    run, companion = table.open_run(KEY, 1), table.join_run(KEY, 1)
+    run.record(at({FIRST: 28}), moment(clock.now))
+    companion.record(at({FIRST: 280}), moment(clock.now + 1))
+    clock.now -= 3_600_000
+    assert run.record([PartitionProgress(FIRST, 56, start_offset=280)], moment(clock.now)) is True
+    assert positions(log) == {FIRST: 56}
+
+
 class World:
     """A query, the planner and the listener that hear of its batches sooner or later, and the table they both write."""
 

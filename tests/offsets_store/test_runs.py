@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import shutil
 import threading
 from collections.abc import Callable
 from multiprocessing.synchronize import Event
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -162,6 +164,24 @@ def test_what_others_commit_between_look_and_write_does_not_mislead_the_next_loo
     assert set(storage.rows("clicks_etl")) == set(DeltaRsStorage(uri, {}).rows("clicks_etl"))
     assert run.record(at({FIRST: 112})) is True
     assert open_table().positions("clicks_etl", ["clicks"])[FIRST] == 112
+
+
+@pytest.mark.parametrize("how", ["RESTORE", "an older copy"])
+def test_a_run_goes_on_in_a_table_that_was_put_back(open_table: Open, uri: str, tmp_path: Path, how: str) -> None:
+    run = open_table().open_run(KEY, 1)
+    for step in range(1, 21):
+        run.record(at({FIRST: 28 * step}))
+        if step == 5:
+            shutil.copytree(uri, tmp_path / "copy")
+    if how == "RESTORE":
+        DeltaTable(uri).restore(5)
+    else:
+        shutil.rmtree(uri)
+        (tmp_path / "copy").rename(uri)
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 140}
+    for step in (21, 22):
+        assert run.record(at({FIRST: 28 * step})) is True
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28 * 22}
 
 
 def test_groups_do_not_get_in_each_others_way(open_table: Open) -> None:
