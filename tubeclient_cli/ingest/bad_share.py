@@ -11,7 +11,7 @@ from tubeclient.errors import ConfigurationError
 
 __all__ = ["BadShare", "TooManyBadRecords"]
 
-_TEXT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
+_TEXT: Final = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(%?)")
 _PERCENT: Final = 100
 
 

@@ -23,7 +23,7 @@ def encoding_named(name: str, setting: str = "encoding") -> str:
     `setting`: not one of `ENCODINGS`."""
     try:
         return _BY_PYTHONS_NAME[codecs.lookup(name).name]
-    except LookupError:
+    except (LookupError, ValueError):  # ValueError: a character that no name has
         raise ConfigurationError(f"{setting} is {name!r}; there are {', '.join(ENCODINGS)}") from None
 
 

@@ -32,7 +32,7 @@ def parse_stream(text: str, kind: str | None = None) -> InLongStream:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from None
     if isinstance(document, Mapping) and isinstance(document.get("data"), Mapping):
         document = document["data"]
@@ -41,6 +41,8 @@ def parse_stream(text: str, kind: str | None = None) -> InLongStream:
     kind = kind or str(document.get("dataType") or "").lower()
     if kind not in ("json", "csv", "kv"):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say --format json, csv or kv if records have it")
+    if not all(isinstance(one, Mapping) for one in document["fieldList"]):
+        raise ValueError("has something in fieldList that is no field, a JSON object")
     fields = [one for one in document["fieldList"] if not (_is_set(one, "isMetaField", "isPredefinedField"))]
     if not fields:
         raise ValueError("has no fields in fieldList")
@@ -120,9 +122,12 @@ def _time_options(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def _character(document: Mapping[str, Any], name: str) -> str | None:
     """A character, which the Manager has as its code: "124" is |."""
     text = str(document.get(name) or "")
-    if text.isdecimal():
+    if not text.isdecimal():
+        return text or None
+    try:
         return chr(int(text))
-    return text or None
+    except (ValueError, OverflowError):
+        raise ValueError(f"has {name} {text[:20]}, which is no character's code") from None
 
 
 def _is_set(one: Mapping[str, Any], *names: str) -> bool:

@@ -91,7 +91,7 @@ class SinkRecord:
         """Parse a commit's userMetadata; None if this job did not write it. ConfigurationError: a newer release did."""
         try:
             document = json.loads(text or "")
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         record = document.get(_FIELD) if isinstance(document, Mapping) else None
         if not isinstance(record, Mapping):

@@ -41,6 +41,7 @@ NEEDED = {
         ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88'; there are UTF-8, .*GBK"),
         # Python has these.
         ({"format": "csv", "schema": "id INT", "encoding": "rot13"}, "encoding is 'rot13'; there are"),
+        ({"format": "csv", "schema": "id INT", "encoding": "\0"}, r"encoding is '\\x00'; there are"),
         ({"format": "csv", "schema": "id INT", "encoding": "utf-8-sig"}, "encoding is 'utf-8-sig'; there are"),
         ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
         ({"time_zone": "UTC"}, "time-zone is given, and the format is raw"),

@@ -65,6 +65,10 @@ def test_formats_of_fields() -> None:
     [
         ("{", "is not JSON"),
         ("[]", "has no fieldList"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"dataType": "csv", "fieldList": ["id"]}', "something in fieldList that is no field"),
+        (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is no character"),
+        (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
         (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say --format"),
         (stream(("x", "MAP")), "the field x of type MAP"),

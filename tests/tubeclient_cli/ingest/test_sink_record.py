@@ -58,6 +58,6 @@ def test_a_record_of_another_version_is_refused_by_name(version: int | None, mes
         SinkRecord.parse(json.dumps(document))
 
 
-@pytest.mark.parametrize("text", [None, "", "by hand", "[1]", '"x"', '{"other": {}}', '{"tubeclient": 1}'])
+@pytest.mark.parametrize("text", [None, "", "by hand", "[]", '"x"', '{"other": {}}', '{"tubeclient": 1}', "[" * 99_999])
 def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
     assert SinkRecord.parse(text) is None
