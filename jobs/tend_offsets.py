@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from offsets_store import OffsetsTable
+from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.errors import display_uri
 from offsets_store.health import GroupPast, Verdict
 from spark_source.options.option import Masked
@@ -33,6 +33,7 @@ from tubeclient_cli.common.terminal import (
     print_json,
     script_app,
     table_console,
+    tell,
 )
 from tubeclient_cli.offsets.brokers import Brokers
 from tubeclient_cli.offsets.display import print_progress, print_status, progress_json, status_json
@@ -110,6 +111,16 @@ def _report(
     return {**found, "status": status_json(status)}, _code_of(status)
 
 
+def _told(table: OffsetsTable, group: str, settings: TendSettings, *, as_json: bool) -> tuple[dict[str, Any], ExitCode]:
+    """As `_report`, for a group that the user did not name: rows that cannot be read are no reason to leave out the
+    rest either."""
+    try:
+        return _report(table, group, settings, as_json=as_json)
+    except (TubeError, OffsetsTableError) as error:
+        tell(f"{group}: {said(error)}")
+        return {"consumerGroup": group, "status": None}, exit_code(error)
+
+
 def tend_offsets(
     settings: Annotated[Path, typer.Option(help="TOML file with the settings, as conf/tend.toml.")],
     json: AsJson = False,
@@ -142,7 +153,8 @@ def tend_offsets(
         table = OffsetsTable(job.offsets_table, job.storage_options)
         if not table.exists():
             raise ConfigurationError(f"there is no Delta table at {where}; check offsets-table")
-        reports = [_report(table, group, job, as_json=json) for group in job.consumer_groups or table.groups()]
+        reports = [_report(table, group, job, as_json=json) for group in job.consumer_groups]
+        reports += [_told(table, group, job, as_json=json) for group in table.groups() if not job.consumer_groups]
         deleted = table.maintain(job.retention_hours)
         if json:
             print_json({"groups": [found for found, _ in reports], "filesDeleted": deleted})

@@ -149,7 +149,10 @@ class SupersededRun(OffsetsTableError):
 
 
 def _moment(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "no time that there is"  # another tool wrote the epoch
 
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m|[^\x20-\x7e\u00a0-\uffff]+|[↳╰╭│─▶]+")

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ
@@ -108,6 +110,30 @@ def test_a_cluster_that_is_away_leaves_the_positions_and_is_exit_code_3(place: P
     assert line.startswith(f"{GROUP}: [MASTER_UNREACHABLE] ")
     assert "1:clicks:0" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("done: 0 files of ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"rowVersion": 2}, "[OFFSETS_TABLE_SCHEMA] the offsets table's rows of group strange have version 2"),
+        ({"topicSet": "a b"}, "[INVALID_SETTING] 'a b' is not a topic name"),
+        ({"readers": "x"}, "[OFFSETS_TABLE_UNUSABLE] the offsets table has readers of partition"),
+    ],
+)
+def test_a_group_that_cannot_be_read_leaves_the_others_and_the_upkeep(
+    place: Place, changed: dict[str, object], said: str
+) -> None:
+    rows = DeltaTable(str(place.folder / "offsets")).to_pyarrow_table().slice(0, 1)
+    for name, value in {"consumerGroup": "strange", **changed}.items():
+        at = rows.column_names.index(name)
+        rows = rows.set_column(at, rows.field(at), pa.array([value], rows.field(at).type))
+    write_deltalake(str(place.folder / "offsets"), rows, mode="append")
+    done = place.run()
+    assert done.exit_code in (2, 3), done.output
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"strange: {said}")
+    assert "1:clicks:0" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("done: ")
 
 
 @pytest.mark.parametrize(

@@ -145,3 +145,8 @@ def test_a_column_of_another_type_is_told_alone() -> None:
     check_schema(types, ["consumerGroup"], "/o")
     with pytest.raises(SchemaMismatch, match=r"made this one\. The table has nextOffset as string, not bigint$"):
         check_schema({**types, "nextOffset": "string"}, ["consumerGroup"], "/o")
+
+
+def test_an_epoch_that_no_clock_has_is_told_all_the_same() -> None:
+    text = str(SupersededRun("g", 0, 2**62, datetime.now(UTC)))
+    assert f"started at no time that there is (epoch {2**62})" in text

@@ -37,8 +37,11 @@ def progress_in(table: OffsetsTable, consumer_group: str) -> list[GroupProgress]
 
 
 def listed(uri: str, storage_options: list[str] | None) -> dict[str, list[GroupProgress]]:
-    """The progress of each group of the table at `uri`, sorted by name. A group whose name cannot be one is said on
-    standard error, and left out. ConfigurationError if there is no table; OffsetsTableError."""
+    """The progress of each group of the table at `uri`, sorted by name. A group whose name cannot be one, or whose rows
+    a newer release wrote, is said on standard error, and left out. ConfigurationError if there is no table;
+    OffsetsTableError."""
+    from offsets_store import SchemaMismatch
+
     table = table_at(uri, storage_options)
     names = table.groups()
     if not names and not table.exists():
@@ -47,7 +50,7 @@ def listed(uri: str, storage_options: list[str] | None) -> dict[str, list[GroupP
     for name in names:
         try:
             found[name] = progress_in(table, name)
-        except (ConfigurationError, ValueError) as error:
+        except (ConfigurationError, SchemaMismatch, ValueError) as error:
             tell(f"group {name!r} is left out: {error}")
     return found
 

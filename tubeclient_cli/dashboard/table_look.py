@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from offsets_store import GroupKey, GroupProgress, OffsetsTable, VersionGone
+from offsets_store import GroupKey, GroupProgress, OffsetsTable, SchemaMismatch, VersionGone
 from offsets_store.health import GroupPast
 from offsets_store.history import TableCommit
 from tubeclient.errors import ConfigurationError
@@ -44,7 +44,7 @@ class TableLook:
 
     def __call__(self) -> tuple[GroupFacts, ...]:
         """Raises OffsetsTableError, and Incomplete if there is no table, or groups of it have names that no group can
-        have."""
+        have, or rows of a newer release."""
         there = self._table.groups()
         if not there and not self._table.exists():
             raise Incomplete((), NO_TABLE)
@@ -54,7 +54,7 @@ class TableLook:
             if group in there:
                 try:
                     newest += self._newest(group)
-                except (ConfigurationError, ValueError) as error:
+                except (ConfigurationError, SchemaMismatch, ValueError) as error:
                     wrong.append(f"group {group!r} is left out: {error}")
         # The log is one for all groups, and most of its commits may be of others.
         log = self._table.commits((self._most_commits + 1) * max(1, len(there)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from offsets_store import GroupKey, GroupProgress, OffsetsTable
 from tests.tubeclient_cli.dashboard.world import key, read
@@ -139,5 +140,14 @@ def test_a_group_whose_name_is_none_leaves_the_others(table: OffsetsTable, monke
         write(table, 1, group=GroupKey("1 bad\nname", ["views"]))
     assert table.groups() == ["1 bad\nname", "clicks_etl"]
     with pytest.raises(Incomplete, match=r"^group '1 bad\\nname' is left out: ") as caught:
+        TableLook(table)()
+    assert [facts.progress.group for facts in caught.value.answer] == [CLICKS]
+
+
+def test_a_group_of_a_newer_release_leaves_the_others(table: OffsetsTable, tmp_path: Path) -> None:
+    write(table, 10)
+    write(table, 1, group=GroupKey("newer", ["views"]))
+    DeltaTable(str(tmp_path / "offsets")).update({"rowVersion": "2"}, predicate="\"consumerGroup\" = 'newer'")
+    with pytest.raises(Incomplete, match=r"^group 'newer' is left out: the offsets table's rows .* upgrade$") as caught:
         TableLook(table)()
     assert [facts.progress.group for facts in caught.value.answer] == [CLICKS]

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -65,6 +66,15 @@ def test_list_names_the_groups_of_a_table(offsets: OffsetsCommands) -> None:
     at_commit = found[0]["updatedAt"].partition("+")[0][:19].replace("T", " ")
     assert clicks.startswith(f"{KEY.consumer_group} {KEY.topic_set} 2 {at_commit}")
     assert new.endswith("unknown")
+
+
+def test_a_group_of_a_newer_release_is_left_out_of_the_list(offsets: OffsetsCommands) -> None:
+    offsets.table.open_run(KEY, 1).record(at({A: 28}))
+    offsets.table.open_run(GroupKey("newer", ["clicks"]), 1).record(at({A: 28}))
+    DeltaTable(offsets.uri).update({"rowVersion": "2"}, predicate="\"consumerGroup\" = 'newer'")
+    done = listed(offsets.uri)
+    assert (done.exit_code, GROUP in done.stdout) == (0, True), done.output
+    assert done.stderr.startswith("group 'newer' is left out: the offsets table's rows of group newer have version 2")
 
 
 def test_a_group_before_its_first_batch_is_shown_where_it_begins(offsets: OffsetsCommands) -> None:
