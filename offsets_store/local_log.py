@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from offsets_store.log_retention import HISTORY_COMMITS, expendable, files_to_delete
+from offsets_store.log_retention import HISTORY_COMMITS, commits_of, expendable, files_added, files_to_delete
 
 __all__ = ["LOG", "entry_path", "shorten"]
 
@@ -29,15 +29,29 @@ def shorten(folder: Path, in_use: Collection[str]) -> int:
     """
     gone = 0
     names = [path.name for path in (folder / LOG).iterdir()]
-    for entry in expendable(names, HISTORY_COMMITS)[:_MOST_ENTRIES]:
+    old = expendable(names, HISTORY_COMMITS)[:_MOST_ENTRIES]
+    # RESTORE adds old files again. What a later commit added is its remove action's to delete.
+    added = (
+        {} if not old else {file: int(name[:20]) for name in commits_of(names) for file in _added(folder / LOG / name)}
+    )
+    for entry in old:
         path = folder / LOG / entry.name
         # Another writer's upkeep may run at the same time and delete files first.
         with contextlib.suppress(FileNotFoundError):
             # Data before the log entry: only the entry names the data files.
             if entry.is_commit:
                 for file in files_to_delete(path.read_text(encoding="utf-8"), in_use):
+                    if added.get(file.rpartition("/")[2], -1) >= entry.version:
+                        continue
                     with contextlib.suppress(FileNotFoundError):
                         (folder / file).unlink()
                         gone += 1
             path.unlink()
     return gone
+
+
+def _added(entry: Path) -> list[str]:
+    try:
+        return files_added(entry.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["HISTORY_COMMITS", "Entry", "expendable", "files_to_delete"]
+__all__ = ["HISTORY_COMMITS", "Entry", "commits_of", "expendable", "files_added", "files_to_delete"]
 
 HISTORY_COMMITS: Final = 1_000
 """Time travel reaches at least so many of the newest commits, within the retention."""
@@ -44,7 +44,7 @@ def expendable(names: Iterable[str], keep: int) -> list[Entry]:
         found = _ENTRY.fullmatch(name)
         if found is None:
             continue
-        version, is_commit = int(found[1]), found[3] is not None and "." not in name.removesuffix(".json")
+        version, is_commit = int(found[1]), found[3] is not None and _is_single(name)
         entries.append(Entry(version, name, is_commit))
         if found[2] is not None:
             checkpoints.append(version)
@@ -54,12 +54,29 @@ def expendable(names: Iterable[str], keep: int) -> list[Entry]:
     return sorted(entry for entry in entries if entry.version < floor)
 
 
+def _is_single(name: str) -> bool:
+    """Whether a name that ends in .json is one commit's."""
+    return "." not in name.removesuffix(".json")
+
+
+def commits_of(names: Iterable[str]) -> list[str]:
+    """Those of the log's file names that are commits, oldest first."""
+    found = ((name, _ENTRY.fullmatch(name)) for name in names)
+    return sorted(name for name, entry in found if entry is not None and entry[3] is not None and _is_single(name))
+
+
+def files_added(commit: str) -> list[str]:
+    """Names, without folder, of the data files that a commit added to the table. `commit` is its log entry's text."""
+    paths = [action["add"]["path"] for line in commit.splitlines() if "add" in (action := json.loads(line))]
+    return [unquote(path).rpartition("/")[2] for path in paths]
+
+
 def files_to_delete(commit: str, in_use: Collection[str]) -> list[str]:
     """Data files that a commit removed from the table, relative to the table's folder. `commit` is its log entry's
     text.
 
-    No version from that commit on has them, except after RESTORE. `in_use` holds the names, without folder, of files to
-    keep for that reason.
+    No version from that commit on has them, except after RESTORE, which adds them again. `in_use` holds the names,
+    without folder, of files to keep for that reason.
     """
     paths = [action["remove"]["path"] for line in commit.splitlines() if "remove" in (action := json.loads(line))]
     decoded = [unquote(path) for path in paths]

@@ -61,6 +61,22 @@ def test_after_many_commits_the_log_is_short_and_the_history_readable(
 
 
 @pytest.mark.usefixtures("small")
+def test_a_version_that_restore_brought_back_stays_readable(uri: str, storage: DeltaRsStorage) -> None:
+    """Its file was removed long ago, was added again, and is removed a second time."""
+    _record_many(uri, storage, KEY, 30)
+    DeltaTable(uri).restore(12)
+    _record_many(uri, storage, KEY, 14)
+    versions = sorted(int(path.stem) for path in Path(uri, "_delta_log").glob("*.json"))
+    assert (versions[0], versions[-1]) == (20, 45)
+    assert [DeltaTable(uri, version=version).to_pyarrow_table().num_rows for version in versions] == [1] * 26
+    assert len(OffsetsTable(uri).history(KEY.consumer_group, 100).commits) == 26
+    _record_many(uri, storage, KEY, 30)
+    versions = sorted(int(path.stem) for path in Path(uri, "_delta_log").glob("*.json"))
+    assert versions[0] > 31
+    assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == len(versions) + 1  # none is left that nobody needs
+
+
+@pytest.mark.usefixtures("small")
 def test_a_run_that_slept_while_the_log_was_shortened_goes_on(uri: str, storage: DeltaRsStorage) -> None:
     sleeper = OffsetsTable(uri).open_run(GroupKey("sleeper", ["clicks"]), 1)
     sleeper.record(at({FIRST: 28}))
