@@ -45,7 +45,9 @@ def bring_up_to_date(settings: IngestSettings, ends: Mapping[PartitionKey, int],
     key = GroupKey(settings.consumer_group, settings.topics)
     try:
         kept = table.latest(key)
-        source_count = kept.source_count if kept is not None else settings.source_count
+        # Of a run that was stopped after its first batch, there is only where it began.
+        told = kept or table.begun(settings.consumer_group)
+        source_count = told.source_count if told is not None and told.group == key else settings.source_count
         if not complete or source_count is None:
             return
         table.join_run(key, source_count).record(moved_to(kept, complete), as_of)

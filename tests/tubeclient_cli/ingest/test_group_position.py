@@ -52,11 +52,14 @@ def test_the_last_batch_is_noted(settings: IngestSettings) -> None:
     assert {row.node_id for row in found.partitions} == {1}
 
 
-def test_a_place_where_the_query_began_goes_with_it(settings: IngestSettings) -> None:
+@pytest.mark.parametrize("source_count", [2, None])
+def test_a_place_where_the_query_began_goes_with_it(settings: IngestSettings, source_count: int | None) -> None:
     run = table(settings).open_run(KEY, 2)
     run.keep_initial("latest", {A: 28, B: 28})
-    bring_up_to_date(settings, {A: 28, B: 28}, now())
-    assert table(settings).positions("g", ["clicks"]) == {A: 28, B: 28}
+    bring_up_to_date(replace(settings, source_count=source_count), {A: 56, B: 28}, now())
+    found = table(settings).latest(KEY)
+    assert found is not None
+    assert (found.positions, found.source_count) == ({A: 56, B: 28}, 2)
     assert table(settings).open_run(KEY, 2, force=True).initial_offsets("latest") is None
 
 
