@@ -113,10 +113,15 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         end += "_"
     # Spark ends the query, and shows the text, if there are more fields than its parser has place for.
     options = {**_options(form, corrupt), "sep": form.separator, "maxColumns": str(_MOST_SEPARATORS + 2)}
+    odd = F.lit(None)
+    if options.get("quote") == "":
+        # Spark takes U+0000 for the quote then, and values may have that.
+        options["quote"] = _NO_QUOTE
+        odd = F.when(F.contains(text, F.lit(_NO_QUOTE)), "the text has the character U+FFFF")
     shorter = F.length(F.replace(text, F.lit(form.separator), F.lit("")))
     separators = (F.length(text) - shorter) / len(form.separator)
     too_many = (F.length(text) > _MOST_SEPARATORS) & (separators > _MOST_SEPARATORS)
-    whole = F.concat(F.regexp_replace(text, r"[\r\n]+$", ""), F.lit(form.separator + _END))
+    whole = F.concat(F.regexp_replace(text, r"[\r\n]+\z", ""), F.lit(form.separator + _END))
     ended = F.when(~too_many, whole)
     # Decimals are read as texts first, but in other locales, where Spark's own reading differs.
     decimals = [f for f in schema.fields if f.dataType.typeName() == "decimal"]
@@ -138,6 +143,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     )
     fault = F.coalesce(
         F.when(too_many, f"the text has more than {_MOST_SEPARATORS} separators"),
+        odd,
         *wild,
         F.when(read[corrupt].isNotNull(), broken),
         F.when(F.coalesce(read[end] != _END, F.lit(True)), "the text is not csv"),
@@ -207,6 +213,9 @@ _CORRUPT: Final = "_corrupt_record"
 _LIST: Final = "__tubeclient_list"
 _END: Final = "__tubeclient_end"
 """Names that no record has by accident."""
+
+_NO_QUOTE: Final = "\uffff"
+"""No character, by Unicode."""
 
 _MOST_SEPARATORS: Final = 250_000
 """Of a csv text. Spark's parser has 8 bytes for each, in each task."""

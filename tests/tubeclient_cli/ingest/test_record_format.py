@@ -101,6 +101,22 @@ def test_csv_with_quotes(delta_spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_csv_keeps_each_character(delta_spark: SparkSession) -> None:
+    """Java's $ is also before a last U+2028, and Spark's csv without quotes has U+0000 for them."""
+    pair, none = "a STRING, b STRING", {"quote": ""}
+    for csv in (form("csv", pair, separator="|"), form("csv", pair, separator="|", options=none)):
+        assert parsed(delta_spark, csv, {
+            **{f"1|x{ends}{last}".encode(): ("1", f"x{ends}{last}") for ends in "\r\n" for last in "\u2028\u0085"},
+            "1|x\u2028".encode(): ("1", "x\u2028"),
+        }) == GOOD  # fmt: skip
+    whole = ("\0", "\0x\0"), ("\0\0x", "\0\\"), ('"\0', '"x"'), ("\0\0", None)
+    assert parsed(delta_spark, form("csv", pair, separator="|", options=none), {
+        **{f"{a}|{b or ''}".encode(): (a, b) for a, b in whole},
+        "1|\uffff".encode(): "the text has the character U+FFFF",
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
 def test_csv_with_escapes(delta_spark: SparkSession) -> None:
     csv = form("csv", separator="|", escape="\\", options={"dateFormat": "yyyyMMdd"})
     assert parsed(delta_spark, csv, {
