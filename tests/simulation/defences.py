@@ -55,7 +55,7 @@ DEFENCES = (
         CHECK,
         "return False",
         "return True",
-        5,
+        2,
         ("the driver dies",),
     ),
     Defence(
@@ -106,7 +106,7 @@ DEFENCES = (
         INGEST + "sink_record:SinkRecord.transaction_id",
         "return self.transaction_id_of(self.consumer_group)",
         "return self.transaction_id_of(self.consumer_group) + str(id(self))",
-        0,
+        18,
         ("the driver stands still",),
         {"dies": False},
     ),
@@ -131,7 +131,7 @@ DEFENCES = (
         INGEST + "sink_history:SinkState.numbered",
         "sequence=self.sequence + 1,",
         "sequence=(before.sequence if before is not None else 0) + 1,",
-        0,
+        1,
         ("the target is restored",),
     ),
     Defence(
@@ -148,7 +148,7 @@ DEFENCES = (
         INGEST + "batch_writer:BatchWriter.settle",
         "if newest.bad is not None and newest.bad.folder is not None:",
         "if False:",
-        5,
+        1,
         ("the driver dies",),
         BAD,
     ),
@@ -192,7 +192,7 @@ DEFENCES = (
         "spark_source.stream.loss_judge:LossJudge._judge",
         "if lost and self._fail_on_data_loss:",
         "if False:",
-        0,
+        2,
         ("retention", "a broker loses its tail"),
     ),
     Defence(
@@ -200,7 +200,7 @@ DEFENCES = (
         "spark_source.plan.losses:find_lost",
         "if not held.min_offset <= run.offset <= held.max_offset",
         "if run.offset < held.min_offset",
-        0,
+        1,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -227,7 +227,7 @@ DEFENCES = (
         "spark_source.stream.planner:StreamPlanner.partitions",
         "if begin == self._initial or not self._options.fail_on_data_loss:",
         "if False:",
-        0,
+        1,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -277,7 +277,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if answer.currOffset > self.position:",
         "if False:",
-        0,
+        1,
         ("retention",),
     ),
     Defence(
@@ -321,7 +321,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        6,
+        12,
         ("retention", "the driver dies"),
     ),
     Defence(
