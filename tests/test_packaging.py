@@ -504,6 +504,30 @@ def test_random_numbers_are_handed_to_the_state_machines() -> None:
                 assert [alias.name for alias in node.names] == ["Random"], f"{path.name}:{node.lineno}"
 
 
+def test_no_flow_goes_on_where_its_caller_was_interrupted() -> None:
+    """Python ends a generator that is closed, and one that yields then hides what closed it."""
+    seen = 0
+    for path in sorted((ROOT / "tubeclient").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Try):
+                continue
+            caught = [handler for handler in node.handlers if catches_an_interruption(handler)]
+            for statement in (*node.finalbody, *(statement for handler in caught for statement in handler.body)):
+                seen += 1
+                wrong = [part for part in ast.walk(statement) if isinstance(part, ast.Yield | ast.YieldFrom)]
+                assert not wrong, f"{path}:{statement.lineno}"
+    assert seen > 50
+
+
+def catches_an_interruption(handler: ast.ExceptHandler) -> bool:
+    return (
+        handler.type is None
+        or {"BaseException", "GeneratorExit", "KeyboardInterrupt"}
+        & {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)}
+        != set()
+    )
+
+
 def test_spark_is_not_imported_with_the_offsets_store() -> None:
     wrong = [
         item for item in imports_of("offsets_store") if item.at_import and below(item.module, {"pyspark", "delta"})

@@ -174,6 +174,7 @@ def interrupted_at_check(flow: Flow[Any], number: int) -> Flow[bool]:
             return left < 0
         finally:
             sys.settrace(None)
+        assert left >= 0, "the flow went on after its interruption"
         result, failure = None, None
         try:
             result = yield effect

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.tubeclient.consuming import Bench, Client
-from tests.tubeclient.interrupting import interrupted_at_check
+from tests.tubeclient.interrupting import interrupted, interrupted_at_check
 from tubeclient.errors import DataLoss, StalePack
 from tubeclient.flows.delivery import Delivery
+from tubeclient.flows.effects import Flow
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.wire.methods import Method
 
@@ -208,3 +210,42 @@ def test_wherever_the_look_for_a_loss_is_interrupted_it_is_told(tmp_path: Path) 
             silent.append(number)
     assert number > 100
     assert silent == []
+
+
+def get_at_a_gap(folder: Path) -> tuple[Reader, Flow[Any]]:
+    reader = reader_at_a_gap(folder)
+    return reader, reader.client.consumption.get(timeout_ms=500)
+
+
+def confirm_of_a_pack_with_a_gap(folder: Path) -> tuple[Reader, Flow[Any]]:
+    """Data expired within the pack that is confirmed."""
+    bench = Bench(folder, partitions=1)
+    bench.brokers[1].faults.half_packs = True
+    bench.send(30)
+    reader = Reader(bench)
+    first = reader.get()
+    assert first is not None
+    end = reader.client.confirm(first)
+    reader.expire(end // 28 + 3)
+    second = reader.get()
+    assert second is not None
+    return reader, reader.client.consumption.confirm(second, consumed=True)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["while it waits", "in its code"])
+@pytest.mark.parametrize("prepared", [get_at_a_gap, confirm_of_a_pack_with_a_gap])
+def test_at_each_step_of_the_look_the_caller_can_be_interrupted(
+    tmp_path: Path, prepared: Callable[[Path], tuple[Reader, Flow[Any]]], inside: bool
+) -> None:
+    in_doubt = 0
+    for after in itertools.count():
+        reader, call = prepared(tmp_path / str(after))
+        holding = reader.client.registrations.holdings.by_key[reader.bench.key()]
+        if not reader.client.do(interrupted(call, after, inside)):
+            break
+        begun = holding.doubt is not None
+        in_doubt += begun
+        reader.bench.simulation.run(70_000)
+        reader.get_all()
+        assert reader.told or not begun, f"after {after} steps"
+    assert in_doubt >= 5

@@ -51,15 +51,15 @@ def settle_doubt(
         return
     others = [key for key in holding.siblings if key != holding.key]
     look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
+    seen: tuple[int, int] | None = None
     try:
-        index_start, first = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
+        seen = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
     except TubeError as error:
         _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
-        return
-    finally:
-        yield from look.release()
-    if holding.doubt is not doubt:
-        return  # it was moved meanwhile
+    yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing
+    if seen is None or holding.doubt is not doubt:
+        return  # unknown, or it was moved meanwhile
+    index_start, first = seen
     is_new = doubt.may_be_new and start <= index_start
     if first > start and not is_new:
         note(OffsetRange(holding.key, start, first))  # first: the caller may be interrupted
