@@ -29,6 +29,7 @@ from rich.console import Console
 from jobs.demo_chart import draw, read_progress
 from jobs.demo_proof import Check, broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import SCHEMA, STREAM, flight_records, flight_table, is_cut, packs_of
+from jobs.sizes import sizes_below
 from tubeclient.producer import Producer
 from tubeclient.settings import ClientSettings
 
@@ -88,7 +89,7 @@ def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes]
     while not done():
         if child.poll() is not None and not done():
             raise DemoError(f"{name} ended with {child.returncode} before {what}; see {OUTPUT / name}.log")
-        if (now := _bytes_written()) != written:
+        if (now := sum(sizes_below(OUTPUT))) != written:
             written, since = now, time.monotonic()
         if time.monotonic() - since >= _STILL_SECONDS:
             raise DemoError(f"{what}: nothing has happened for {_STILL_SECONDS:.0f} s; see {OUTPUT / name}.log")
@@ -104,14 +105,6 @@ def wait_for_end(child: subprocess.Popen[bytes], name: str, batches: Batches) ->
         return over
 
     wait_for("its end", ended, child, name)
-
-
-def _bytes_written() -> int:
-    total = 0
-    for file in OUTPUT.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # Spark renames its files
-            total += file.stat().st_size
-    return total
 
 
 def send(master: str, packs: list[bytes]) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from jobs.sizes import sizes_below
 from tests.exactly_once.job import Job
 from tests.exactly_once.looking import row_count
 from tests.exactly_once.processes import Child, marked, none_left
@@ -161,9 +162,9 @@ def _watch(
                 report.figures[f"{role}: {name.removesuffix('_mb')}{' MB' if name == 'memory_mb' else ''}"].append(
                     value
                 )
-        files = [path for path in job.offsets_table.rglob("*") if path.is_file()]
-        report.figures[_OFFSETS_FILES].append(len(files))
-        report.figures[_OFFSETS_MB].append(sum(_size(path) for path in files) / 2**20)
+        sizes = [*sizes_below(job.offsets_table)]
+        report.figures[_OFFSETS_FILES].append(len(sizes))
+        report.figures[_OFFSETS_MB].append(sum(sizes) / 2**20)
         behind = feed.numbers - row_count(job.table) - row_count(letters)
         report.figures["records behind"].append(behind)
         if now - told >= _TELL_SECONDS or now == began:
@@ -174,10 +175,3 @@ def _watch(
                 f"{behind:,} records behind; MB: {memory}"
             )
         time.sleep(max(0.0, now + _SAMPLE_SECONDS - time.monotonic()))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
