@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import ssl
 from collections.abc import Iterator
 from typing import Literal
 
@@ -19,6 +21,7 @@ __all__ = [
     "answers",
     "calls",
     "frames",
+    "handshakes",
     "inlong",
     "offsets",
     "options",
@@ -184,6 +187,23 @@ def streams() -> Iterator[bytes]:
         frames.append(encode_frame(number, encode_request(spec.service, spec.method_id, body, 1000)))
     yield from frames
     yield b"".join(frames)
+
+
+def handshakes() -> Iterator[bytes]:
+    """How TLS begins, by several versions; and what does not know of TLS."""
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = ssl.create_default_context()
+        context.minimum_version = context.maximum_version = version
+        sent = ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+        hello = sent.read()
+        yield hello
+        yield hello[: len(hello) // 2]
+        yield hello + b"\x14\x03\x03\0\x01\x01" + b"\x17\x03\x03\xff\xff" + bytes(1000)
+        yield hello + b"\x15\x03\x03\0\x02\x02\x28"  # a fatal alert
+    yield from streams()
+    yield b"GET / HTTP/1.1\r\n\r\n"
 
 
 def queries() -> Iterator[bytes]:

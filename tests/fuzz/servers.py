@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import tempfile
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.peer import Peer
 from embedded_tubemq.master.admin import MasterAdmin
 from embedded_tubemq.net.rpc import Endpoint
+from embedded_tubemq.net.tls import ServerTls
+from tests.certificates import CertificateAuthority
 from tests.embedded_tubemq.machines import START_MS, FakeBroker, FakeMaster
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tests.fuzz import seeds
@@ -149,20 +152,25 @@ def _broker_admin() -> Iterator[Run]:
 
 
 @contextmanager
-def _port(choose: Callable[[EmbeddedTubeMQ], int]) -> Iterator[Run]:
-    """Bytes over a connection of their own. Then the port must still serve others."""
+def _port(choose: Callable[[EmbeddedTubeMQ], int], *, over_tls: bool = False) -> Iterator[Run]:
+    """Bytes over a connection of their own. Then the port must still serve others, and with `over_tls` a new one too,
+    which begins with a handshake."""
     with (
         _failures() as failures,
         tempfile.TemporaryDirectory(dir=_fast()) as folder,
-        EmbeddedTubeMQ(folder, [_TOPIC]) as tube,
+        _tube(Path(folder), over_tls) as (tube, context),
     ):
-        other_master = RawClient(tube.master_address)
-        other_broker = RawClient(tube.broker_addresses[1])
+        addresses = tube.broker_addresses if context is None else tube.broker_tls_addresses
+        master_address = tube.master_address if context is None else tube.master_tls_address
+        other_master = RawClient(master_address, context)
+        other_broker = RawClient(addresses[1], context)
 
         def run(data: bytes) -> None:
             _send(choose(tube), data)
             other_master.call(Method.PARTITION_METADATA, **_ASKING, brokerConfigId=-2, topicMetaInfoId=-2)
             other_broker.call(Method.COMMIT_OFFSET, **_ASKING, topicName="clicks", partitionId=0)
+            if context is not None:
+                RawClient(f"127.0.0.1:{choose(tube)}", context).close()
             for web_port in (tube.master_web_port, tube.broker_web_ports[1]):
                 if choose(tube) == web_port:
                     http_get(web_port, "admin_query_pubinfo")
@@ -173,6 +181,20 @@ def _port(choose: Callable[[EmbeddedTubeMQ], int]) -> Iterator[Run]:
         finally:
             other_master.socket.close()
             other_broker.socket.close()
+
+
+@contextmanager
+def _tube(folder: Path, over_tls: bool) -> Iterator[tuple[EmbeddedTubeMQ, ssl.SSLContext | None]]:
+    """Servers, and what their clients trust if they also have ports for TLS."""
+    if not over_tls:
+        with EmbeddedTubeMQ(folder / "data", [_TOPIC]) as tube:
+            yield tube, None
+        return
+    authority = CertificateAuthority(folder / "certificates")
+    made = authority.issue("server")
+    tls = ServerTls(made.certificate_file, made.key_file)
+    with EmbeddedTubeMQ(folder / "data", [_TOPIC], tls=tls) as tube:
+        yield tube, ssl.create_default_context(cafile=authority.ca_file)
 
 
 def _send(port: int, data: bytes) -> None:
@@ -194,12 +216,24 @@ def _fast() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
+def _number(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
 def _broker_port(tube: EmbeddedTubeMQ) -> int:
-    return int(tube.broker_addresses[1].rpartition(":")[2])
+    return _number(tube.broker_addresses[1])
 
 
 def _master_port(tube: EmbeddedTubeMQ) -> int:
-    return int(tube.master_address.rpartition(":")[2])
+    return _number(tube.master_address)
+
+
+def _broker_tls_port(tube: EmbeddedTubeMQ) -> int:
+    return _number(tube.broker_tls_addresses[1])
+
+
+def _master_tls_port(tube: EmbeddedTubeMQ) -> int:
+    return _number(tube.master_tls_address)
 
 
 SERVERS = [
@@ -209,6 +243,8 @@ SERVERS = [
     Target("broker_admin", _broker_admin, seeds.queries),
     Target("master_port", lambda: _port(_master_port), seeds.streams),
     Target("broker_port", lambda: _port(_broker_port), seeds.streams),
+    Target("master_tls_port", lambda: _port(_master_tls_port, over_tls=True), seeds.handshakes),
+    Target("broker_tls_port", lambda: _port(_broker_tls_port, over_tls=True), seeds.handshakes),
     Target("master_web", lambda: _port(lambda tube: tube.master_web_port), seeds.web_requests),
     Target("broker_web", lambda: _port(lambda tube: tube.broker_web_ports[1]), seeds.web_requests),
 ]

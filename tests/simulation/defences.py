@@ -381,6 +381,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.defences", description=__doc__)
     parser.add_argument("--search", type=int, default=0, help="how many seeds to try where none is known")
     parser.add_argument("--only", default="", help="a part of what the defence does")
+    parser.add_argument(
+        "--piece", type=int, nargs=2, default=(0, 1), metavar=("NUMBER", "PIECES"), help="a share of all"
+    )
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
@@ -392,7 +395,8 @@ def main() -> int:
     logging.getLogger().setLevel(logging.WARNING)
     install()
     unseen = 0
-    for defence in DEFENCES:
+    number, pieces = given.piece
+    for defence in DEFENCES[number::pieces]:
         if given.only not in defence.what:
             continue
         if defence.unseen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from embedded_tubemq.broker.offsets import Cursor
@@ -21,6 +21,9 @@ __all__ = ["Judge", "Wrong"]
 
 _NAMED = re.compile(r"\b(\d+):([A-Za-z]\w*):(\d+)\b")
 _SKIPPED = re.compile(r"^lost and skipped: (\d+:\w+:\d+)\[(\d+), (\d+)\)")
+
+_SET_BACK_COMMITS = 3
+"""After so many commits of the target no position may be in lost data."""
 
 
 class _Skipped(NamedTuple):
@@ -48,6 +51,8 @@ class Judge:
         self.reported: set[tuple[int, str]] = set()
         """Broker and topic of each loss that was reported."""
         self._skipped: list[_Skipped] = []
+        self._stale: dict[PartitionKey, tuple[int, int]] = {}
+        """Brokers' positions in data that was lost since, and how many commits the target had then."""
         self._epoch = 0
         self._last: dict[str, int] = {}
         world.target.on_commit = self._target_committed
@@ -100,6 +105,16 @@ class Judge:
         if record is not None and files.commits and record.query_id == files.query_id:
             ends = Offsets.parse(files.offsets[max(files.commits)])
             self._left_behind.update((key, at) for key, at in ends.items() if at > record.ends.get(key, at))
+
+    def lost(self, topic: str) -> None:
+        """Data of this topic is lost. The brokers' positions stay where they are until the query sets them back, which
+        it tries again as long as another broker does not answer."""
+        count = len(self._world.target.versions)
+        self._stale.update((key, (at, count)) for key, at in self._brokers_positions() if key.topic == topic)
+
+    def _is_stale(self, key: PartitionKey, at: int) -> bool:
+        stale, count = self._stale.get(key, (0, 0))
+        return at <= stale and len(self._world.target.versions) < count + _SET_BACK_COMMITS
 
     def _target_committed(self, target: TargetLog) -> None:
         newest = target.versions[-1]
@@ -168,15 +183,17 @@ class Judge:
                 owners = {consumer.peer.address for consumer in group.consumers.values()} & self._world.alive()
                 if len(owners) > 1:
                     self.wrong(f"the group has several owners: {sorted(owners)}")
-        positions = {}
-        for broker in cluster.brokers.values():
+        positions = {key: at for key, at in self._brokers_positions() if not self._is_stale(key, at)}
+        self._check_behind(positions, "the brokers' position")
+        self._world.hub.at(1.0, self._tick)
+
+    def _brokers_positions(self) -> Iterator[tuple[PartitionKey, int]]:
+        for broker in self._world.cluster.brokers.values():
             if broker.machine is not None:
                 for cursor in broker.machine.offsets.cursors():
                     if cursor.group == self._group:
                         key = PartitionKey(broker.broker_id, cursor.topic, cursor.partition_id)
-                        positions[key] = broker.machine.offsets.committed(Cursor(*cursor)) or 0
-        self._check_behind(positions, "the brokers' position")
-        self._world.hub.at(1.0, self._tick)
+                        yield key, broker.machine.offsets.committed(Cursor(*cursor)) or 0
 
     # At the end
 

@@ -96,6 +96,7 @@ class Scenario:
         server = self.world.cluster.brokers[broker_id]
         if server.machine is None or self.world.cluster.catalogue.topic(topic) is None:
             return
+        self.judge.lost(topic)
         self.world.lose_tail(broker_id, topic, store_id, rng.choice((1, 3, 10)))
         self.world.hub.at(rng.choice((0.5, 5.0)), self.world.cluster.start_missing)
         # Filled past a position again between two looks a lost tail cannot be noticed: that is not promised.
@@ -106,6 +107,7 @@ class Scenario:
         config = self.world.cluster.catalogue.topic(topic)
         if config is None or len(self.conditions.topics) < 2:
             return
+        self.judge.lost(topic)
         self.world.remove_topic(topic)
         for broker_id in self.world.cluster.brokers:
             self._closed.update((topic, broker_id, store_id) for store_id in range(config.stores))
