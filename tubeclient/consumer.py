@@ -21,6 +21,7 @@ from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages
+from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking
 from tubeclient.group import GroupMembership
@@ -146,7 +147,7 @@ class ClientBalanceConsumer(ProcessBound):
         """
         self.check_process()
         what = f"a {type(self).__name__} of consumerGroup {self.consumer_group}"
-        running = self._life.begin(self, what, self._build, patience_ms)
+        running = self._life.begin(self, what, self._build, given_ms(patience_ms, "patience_ms"))
         running.consumption.fetching.orders = self._orders
         return self
 
@@ -156,7 +157,7 @@ class ClientBalanceConsumer(ProcessBound):
         `on_revoked` is called for each partition before. Unconfirmed packs are rolled back. All threads end.
         """
         if not self.inherited:
-            self._life.end(wait_ms, self._events.handle)
+            self._life.end(given_ms(wait_ms, "wait_ms"), self._events.handle)
 
     @property
     def closed(self) -> bool:

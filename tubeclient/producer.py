@@ -19,6 +19,7 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.patience import given_ms
 from tubeclient.names import near_names, topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
@@ -54,8 +55,8 @@ class Producer(ProcessBound):
 
     def __init__(self, settings: ClientSettings, *, max_in_flight: int = 1_000) -> None:
         super().__init__()
-        if max_in_flight < 1:
-            raise ConfigurationError(f"max_in_flight must be 1 or more, not {max_in_flight}")
+        if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, int) or max_in_flight < 1:
+            raise ConfigurationError(f"max_in_flight must be a number of messages, 1 or more, not {max_in_flight!r}")
         self._settings = settings
         self._publishing = Publishing(settings, max_in_flight)
         self._outbox = self._publishing.outbox
@@ -99,7 +100,7 @@ class Producer(ProcessBound):
         wanted = topic_names(topics)
         if not wanted:
             raise ConfigurationError("publish takes at least one topic")
-        deadline = monotonic() + timeout_ms / 1000
+        deadline = monotonic() + self._seconds(timeout_ms)
         self._watch.begin()
         self._publishing.register()
         starts = {topic: random.randrange(1 << 16) for topic in wanted}
@@ -275,7 +276,7 @@ class Producer(ProcessBound):
         self._publishing.check_open()
 
     def _seconds(self, timeout_ms: float | None) -> float:
-        return (self._settings.retry_limit_ms if timeout_ms is None else max(0.0, timeout_ms)) / 1000
+        return (self._settings.retry_limit_ms if timeout_ms is None else max(0.0, given_ms(timeout_ms))) / 1000
 
     def _check_topic(self, topic: str) -> None:
         if topic not in self._routes:

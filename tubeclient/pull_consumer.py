@@ -16,6 +16,7 @@ from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.message_pack import BadMessages
+from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
 from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Lost
@@ -128,7 +129,9 @@ class PullConsumer(ClientBalanceConsumer):
             self._sharing = Sharing(settings, consumer_group, strategy, hints)
             source_count = node_id = -1
         super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
-        if balance_interval_ms < 1 or topics_interval_ms < 1:
+        given_ms(release_wait_ms, "release_wait_ms")
+        intervals_ms = {"balance_interval_ms": balance_interval_ms, "topics_interval_ms": topics_interval_ms}
+        if min(given_ms(interval, name) for name, interval in intervals_ms.items()) < 1:
             raise ConfigurationError("balance_interval_ms and topics_interval_ms must be above 0")
         if isinstance(strategy, str) and self._sharing is None:
             if source_count < 1:

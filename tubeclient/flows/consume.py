@@ -25,6 +25,7 @@ from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Done, Emit, Flow, Notify, Now, Receive, Sleep, Ticket, WallClock, checked
 from tubeclient.flows.fetch import Fetching
 from tubeclient.flows.holding import Holding, Lease, Phase
+from tubeclient.flows.patience import given_ms
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Outgoing
 from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES
@@ -70,7 +71,7 @@ class Consumption:
         Raises DataLoss, once, if messages expired before they were read, and CorruptMessage. Settles asynchronous
         commits that were answered.
         """
-        deadline = (yield Now()) + timeout_ms
+        deadline = (yield Now()) + given_ms(timeout_ms)
         with self.fetching.waiting():
             while True:
                 self._registrar.check_open()
@@ -133,7 +134,7 @@ class Consumption:
 
     def wait_confirmed(self, timeout_ms: float) -> Flow[bool]:
         """Wait until every asynchronous commit was answered or given up. False if that takes longer."""
-        deadline = (yield Now()) + timeout_ms
+        deadline = (yield Now()) + given_ms(timeout_ms)
         while True:
             yield from self._settle()
             now: float = yield Now()

@@ -1,13 +1,22 @@
-"""How long a reader goes on without progress."""
+"""Time limits: of a call, and how long a reader goes on without progress."""
 
 from __future__ import annotations
 
-from tubeclient.errors import TubeError
+import math
 
-__all__ = ["LASTING_GRACE_MS", "FaultHistory", "Patience"]
+from tubeclient.errors import ConfigurationError, TubeError
+
+__all__ = ["LASTING_GRACE_MS", "FaultHistory", "Patience", "given_ms"]
 
 LASTING_GRACE_MS = 5_000
 """How long a lasting fault is tried again. Name servers fail for moments, and entries come late."""
+
+
+def given_ms(limit: float, name: str = "timeout_ms") -> float:
+    """A call's time limit as its caller gave it. ConfigurationError if such a wait would not end, or is no number."""
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+        raise ConfigurationError(f"{name} must be a number of milliseconds that ends, not {limit!r}")
+    return limit
 
 
 class FaultHistory:

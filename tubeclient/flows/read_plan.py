@@ -11,6 +11,7 @@ from tubeclient.counts import ReadCounts
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
+from tubeclient.flows.patience import given_ms
 
 __all__ = ["BootstrapOffset", "ReadPlan", "StartFrom"]
 
@@ -54,7 +55,7 @@ class ReadPlan:
     """What was read so far."""
 
     def __post_init__(self) -> None:
-        if self.prefetch < 0 or self.confirm_timeout_ms < 1:
+        if self.prefetch < 0 or given_ms(self.confirm_timeout_ms, "confirm_timeout_ms") < 1:
             raise ConfigurationError(
                 "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
                 f"they are {self.prefetch} and {self.confirm_timeout_ms}"

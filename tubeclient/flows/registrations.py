@@ -20,6 +20,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
 from tubeclient.flows.holding import Holding, Phase
+from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar, Standing
 from tubeclient.keys import MAX_OFFSET, PartitionKey
@@ -76,6 +77,7 @@ class Registrations:
         a DataLoss or a TransportError.
         """
         self.registrar.check_open()
+        given_ms(timeout_ms)
         self._check(view, key, offset)
         now: float = yield Now()
         deadline = now + timeout_ms
@@ -125,6 +127,7 @@ class Registrations:
         Emits `Revoking`, then waits up to `wait_ms` until a pack that is out is confirmed, else rolls it back. With
         `at_once`, a `disconnect` of another thread that still waits is cut short.
         """
+        given_ms(wait_ms, "wait_ms")
         holding = self.holdings.by_key.get(key)
         if holding is None or holding.phase is Phase.GONE or (holding.leaving and not at_once):
             return False
@@ -147,7 +150,7 @@ class Registrations:
 
     def wait_registered(self, timeout_ms: float) -> Flow[bool]:
         """Wait until any partition is held. True if one is."""
-        deadline = (yield Now()) + timeout_ms
+        deadline = (yield Now()) + given_ms(timeout_ms)
         while not self.holdings.registered():
             self.registrar.check_open()
             now: float = yield Now()
