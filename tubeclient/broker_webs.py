@@ -129,17 +129,27 @@ class BrokerWebs:
         The first positions of a group come up to 5 s late. Only HTTP gives positions without taking partitions over, so
         it is a TubeError if a broker's web port cannot be reached.
         """
+        positions, silent = self.answered_positions(view, group)
+        for error in silent.values():
+            raise error
+        return positions
+
+    def answered_positions(self, view: ClusterView, group: str) -> tuple[dict[PartitionKey, int], dict[int, TubeError]]:
+        """As `group_positions`, of the brokers that answer; and why each of the others, by id, does not."""
         self.learn(view)
         what_for = f"reports the position of group {group}"
-        brokers = {layout.broker_id for layout in view.layouts}
         topics = {layout.topic for layout in view.layouts}
         positions: dict[PartitionKey, int] = {}
-        for broker_id in sorted(brokers):
+        silent: dict[int, TubeError] = {}
+        for broker_id in sorted({layout.broker_id for layout in view.layouts}):
             broker = view.brokers[broker_id]
-            for position in self._asked(view, broker, what_for, lambda web: web.positions(group, topics)):
-                if view.has(position.partition):
-                    positions[position.partition] = position.committed
-        return positions
+            try:
+                found = self._asked(view, broker, what_for, lambda web: web.positions(group, topics))
+            except TubeError as error:
+                silent[broker_id] = error
+            else:
+                positions.update((one.partition, one.committed) for one in found if view.has(one.partition))
+        return positions, silent
 
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str

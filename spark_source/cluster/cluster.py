@@ -14,7 +14,7 @@ from spark_source.offsets.timestamps import TimeLookup
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
-from tubeclient.errors import ConfigurationError, ConnectError, TransportError
+from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
@@ -47,7 +47,9 @@ class PositionBooks(Protocol):
     """Reads and sets positions of groups on the brokers; see tubeclient.broker_webs.BrokerWebs."""
 
     def require(self, view: ClusterView, what_for: str) -> None: ...
-    def group_positions(self, view: ClusterView, group: str) -> Mapping[PartitionKey, int]: ...
+    def answered_positions(
+        self, view: ClusterView, group: str
+    ) -> tuple[Mapping[PartitionKey, int], Mapping[int, TubeError]]: ...
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
     ) -> None: ...

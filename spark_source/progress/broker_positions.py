@@ -104,21 +104,31 @@ class BrokerPositions:
         books, group, view = self._books, self._group, position.view
         if books is None:
             return  # closed meanwhile, without waiting for this write any longer
+        silent: dict[int, TubeError] = {}
+
+        def kept() -> Mapping[PartitionKey, int]:
+            found, failures = books.answered_positions(view, group)
+            silent.update(failures)
+            return found
+
         try:
             if position.begins:
-                moved = self._past_their_ends(position, books.group_positions(view, group))
+                moved = self._past_their_ends(position, kept())
             else:
-                self._ahead.compare(position.complete, lambda: books.group_positions(view, group))
+                self._ahead.compare(position.complete, kept)
                 # The checkpoint also has partitions that are no longer read or no longer exist.
                 moved = {
                     key: at
                     for key, at in position.complete.items()
-                    if self._set.get(key) != at and self._reads(key) and view.has(key)
+                    if self._set.get(key) != at and self._reads(key) and view.has(key) and key.broker_id not in silent
                 }
             if moved or not position.begins:
                 books.set_group_positions(view, group, moved, _USER)
             if position.begins:
                 warn_past_ends(self._where, sorted(moved))
+            for error in silent.values():
+                self._ahead.compare_again()
+                raise error
         except BaseException:
             # Some positions may have been set, and a killed broker has forgotten older ones too.
             self._set.clear()
@@ -140,7 +150,8 @@ class BrokerPositions:
         expected = {key for key in self._set if view.has(key)}
         while time.monotonic() < close_by:
             try:
-                if expected <= books.group_positions(view, self._group).keys():
+                told, _ = books.answered_positions(view, self._group)
+                if expected <= told.keys():
                     return
             except Exception as error:
                 _log.debug("cannot read the brokers' positions: %s", error)

@@ -48,6 +48,10 @@ class AheadWarning:
         self._reads = reads
         self._compared = False
 
+    def compare_again(self) -> None:
+        """The last comparison lacked some of the stored positions."""
+        self._compared = False
+
     def compare(self, complete: Offsets, kept: Callable[[], Mapping[PartitionKey, int]]) -> None:
         """Warn if the stored positions are ahead of `complete`. Raises errors of `kept`; the next call then tries
         again."""

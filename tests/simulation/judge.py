@@ -25,6 +25,9 @@ _SKIPPED = re.compile(r"^lost and skipped: (\d+:\w+:\d+)\[(\d+), (\d+)\)")
 _SET_BACK_COMMITS = 3
 """After so many commits of the target no position may be in lost data."""
 
+_SEVERAL_OWNERS_SECONDS = 35.0
+"""A driver that stands still between the heartbeats of two nodes keeps one of them, until that one's lease ends."""
+
 
 class _Skipped(NamedTuple):
     """A task told that it skips this range."""
@@ -53,6 +56,7 @@ class Judge:
         self._skipped: list[_Skipped] = []
         self._stale: dict[PartitionKey, tuple[int, int]] = {}
         """Brokers' positions in data that was lost since, and how many commits the target had then."""
+        self._one_owner_at = 0.0
         self._epoch = 0
         self._last: dict[str, int] = {}
         world.target.on_commit = self._target_committed
@@ -108,9 +112,11 @@ class Judge:
 
     def lost(self, topic: str) -> None:
         """Data of this topic is lost. The brokers' positions stay where they are until the query sets them back, which
-        it tries again as long as another broker does not answer."""
+        it tries again as long as a broker does not answer. A driver that stood still may set its last one once more."""
         count = len(self._world.target.versions)
-        self._stale.update((key, (at, count)) for key, at in self._brokers_positions() if key.topic == topic)
+        for key, at in [*self._brokers_positions(), *self._world.positions().items()]:
+            if key.topic == topic:
+                self._stale[key] = max(at, self._stale.get(key, (0, 0))[0]), count
 
     def _is_stale(self, key: PartitionKey, at: int) -> bool:
         stale, count = self._stale.get(key, (0, 0))
@@ -176,16 +182,22 @@ class Judge:
                 return
 
     def _tick(self) -> None:
-        cluster = self._world.cluster
-        for master in cluster.masters:
-            group = None if master.machine is None else master.machine.groups.get(self._group)
-            if group is not None:
-                owners = {consumer.peer.address for consumer in group.consumers.values()} & self._world.alive()
-                if len(owners) > 1:
-                    self.wrong(f"the group has several owners: {sorted(owners)}")
+        owners = self._owners()
+        if len(owners) < 2:
+            self._one_owner_at = self._world.hub.now
+        elif self._world.hub.now - self._one_owner_at > _SEVERAL_OWNERS_SECONDS:
+            self.wrong(f"the group has several owners: {sorted(owners)}")
         positions = {key: at for key, at in self._brokers_positions() if not self._is_stale(key, at)}
         self._check_behind(positions, "the brokers' position")
         self._world.hub.at(1.0, self._tick)
+
+    def _owners(self) -> set[str]:
+        owners: set[str] = set()
+        for master in self._world.cluster.masters:
+            group = None if master.machine is None else master.machine.groups.get(self._group)
+            if group is not None:
+                owners |= {consumer.peer.address for consumer in group.consumers.values()}
+        return owners & self._world.alive()
 
     def _brokers_positions(self) -> Iterator[tuple[PartitionKey, int]]:
         for broker in self._world.cluster.brokers.values():

@@ -210,9 +210,13 @@ class FakeBooks:
         if self._cluster.books_unknown is not None:
             raise self._cluster.books_unknown
 
-    def group_positions(self, view: ClusterView, group: str) -> dict[PartitionKey, int]:
+    def answered_positions(self, view: ClusterView, group: str) -> tuple[dict[PartitionKey, int], dict[int, TubeError]]:
         self._cluster.asked += 1
-        return {} if self._cluster.untold.is_set() else dict(self._cluster.positions)
+        silent: dict[int, TubeError] = {
+            one: ConnectError(f"broker {one} is down") for one in self._cluster.silent & {*view.brokers}
+        }
+        kept = {} if self._cluster.untold.is_set() else self._cluster.positions
+        return {key: at for key, at in kept.items() if key.broker_id not in silent}, silent
 
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
