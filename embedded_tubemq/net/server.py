@@ -81,7 +81,7 @@ class TcpServer:
                 PlainTransport(accepted, _Connection(self))
             except OSError as error:
                 accepted.close()
-                _LOG.warning("%s: a connection failed: %s", self.name, error)
+                _LOG.warning("%s: a connection failed: %s", self.name, str(error) or type(error).__name__)
             return
         task = loop.create_task(self._arrive(accepted, self.tls))
         self._arriving.add(task)
@@ -93,7 +93,7 @@ class TcpServer:
                 lambda: _Connection(self), accepted, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_SECONDS
             )
         except OSError as error:
-            _LOG.warning("%s: a connection failed: %s", self.name, error)
+            _LOG.warning("%s: a connection failed: %s", self.name, str(error) or type(error).__name__)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if self._listener is listener:

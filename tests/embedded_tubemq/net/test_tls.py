@@ -15,6 +15,7 @@ from embedded_tubemq.common.peer import Peer
 from tests.certificates import Certificate, CertificateAuthority
 from tests.embedded_tubemq.machines import FakeMaster
 from tests.embedded_tubemq.raw_client import RawClient, http_get
+from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.methods import Method
 
@@ -59,6 +60,17 @@ def test_the_ports_show_over_http_and_outlive_a_restart(
             context.wrap_socket(sock, server_hostname=host) as over,
         ):
             assert over.version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize("ends", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "a part", "no TLS"])
+def test_who_leaves_before_the_handshake_is_a_warning_with_a_reason(
+    secured: EmbeddedTubeMQ, caplog: pytest.LogCaptureFixture, ends: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", int(secured.master_tls_address.rpartition(":")[2])), 10) as sock:
+        sock.sendall(ends)
+    wait_for(lambda: "a connection failed: " in caplog.text, "the warning")
+    [told] = [record.getMessage() for record in caplog.records if "a connection failed" in record.getMessage()]
+    assert told.partition("a connection failed: ")[2]
 
 
 def test_the_group_page_says_who_is_over_tls(secured: EmbeddedTubeMQ, authority: CertificateAuthority) -> None:
