@@ -129,10 +129,13 @@ class Judge:
             for rows in newest.rows:
                 self._batch_written(rows)
         elif newest.operation == "WRITE" and newest.rows:
-            self._batch_written(newest.rows[-1])
+            self._batch_written(newest.rows[-1], was_restored=target.restored_since_look)
 
-    def _batch_written(self, rows: Sequence[Row]) -> None:
-        """Each row once, and behind all rows of its partition in earlier batches. Between tasks there is no order."""
+    def _batch_written(self, rows: Sequence[Row], *, was_restored: bool = False) -> None:
+        """Each row once, and behind all rows of its partition in earlier batches. Between tasks there is no order.
+
+        If somebody restored the target just before this commit, Delta accepts it all the same. Then the next run is
+        refused until its operator has decided, and the end is judged."""
         before = dict(self._last)
         seen: set[Row] = set()
         for row in rows:
@@ -140,7 +143,7 @@ class Judge:
             if sent is None or str(sent.partition) != row.partition:
                 self.wrong(f"a row that was never sent there: {row}")
             serial = _serial(row)
-            if row in seen or serial <= before.get(row.partition, 0):
+            if row in seen or (serial <= before.get(row.partition, 0) and not was_restored):
                 self.wrong(f"a row a second time, or after a later one: {row}")
             seen.add(row)
             self._last[row.partition] = max(self._last.get(row.partition, 0), serial)

@@ -66,6 +66,13 @@ class TargetLog:
             number = int(version.parameters["version"]) if version.operation == "RESTORE" else number - 1
         return None
 
+    @property
+    def restored_since_look(self) -> bool:
+        """Whether RESTORE came between the newest commit and the version that its writer had looked at."""
+        record = SinkRecord.parse(self.versions[-1].text)
+        looked_at = len(self.versions) - 2 if record is None or record.based_on is None else record.based_on
+        return any(one.operation == "RESTORE" for one in self.versions[looked_at + 1 : -1])
+
     def put(self, number: int, version: _Version) -> bool:
         if number < len(self.versions):
             return False
