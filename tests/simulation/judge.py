@@ -186,21 +186,27 @@ class Judge:
 
     def _tick(self) -> None:
         owners = self._owners()
-        if len(owners) < 2:
+        if len(set().union(*owners.values())) < 2:
             self._one_owner_at = self._world.hub.now
         elif self._world.hub.now - self._one_owner_at > _SEVERAL_OWNERS_SECONDS:
-            self.wrong(f"the group has several owners: {sorted(owners)}")
+            self.wrong(f"the group has several owners: {owners}")
+        for node_id, several in owners.items():
+            if len(several) > 1:
+                self.wrong(f"node {node_id} of the group has several owners: {sorted(several)}")
         positions = {key: at for key, at in self._brokers_positions() if not self._is_stale(key, at)}
         self._check_behind(positions, "the brokers' position")
         self._world.hub.at(1.0, self._tick)
 
-    def _owners(self) -> set[str]:
-        owners: set[str] = set()
+    def _owners(self) -> dict[int, set[str]]:
+        """The living owners of each node, by its id."""
+        owners: dict[int, set[str]] = {}
+        alive = self._world.alive()
         for master in self._world.cluster.masters:
             group = None if master.machine is None else master.machine.groups.get(self._group)
-            if group is not None:
-                owners |= {consumer.peer.address for consumer in group.consumers.values()}
-        return owners & self._world.alive()
+            for consumer in group.consumers.values() if group is not None else ():
+                if consumer.peer.address in alive:
+                    owners.setdefault(consumer.node_id, set()).add(consumer.peer.address)
+        return owners
 
     def _brokers_positions(self) -> Iterator[tuple[PartitionKey, int]]:
         for broker in self._world.cluster.brokers.values():

@@ -41,6 +41,8 @@ class _Version:
     parameters: dict[str, str] = field(default_factory=dict)
     text: str | None = None
     transaction: tuple[str, int] | None = None
+    looked_at: int | None = None
+    """How many versions there were when its writer looked last."""
 
 
 class TargetLog:
@@ -68,10 +70,9 @@ class TargetLog:
 
     @property
     def restored_since_look(self) -> bool:
-        """Whether RESTORE came between the newest commit and the version that its writer had looked at."""
-        record = SinkRecord.parse(self.versions[-1].text)
-        looked_at = len(self.versions) - 2 if record is None or record.based_on is None else record.based_on
-        return any(one.operation == "RESTORE" for one in self.versions[looked_at + 1 : -1])
+        """Whether RESTORE came between the newest commit and its writer's last look at the table."""
+        looked_at = self.versions[-1].looked_at
+        return looked_at is not None and any(one.operation == "RESTORE" for one in self.versions[looked_at:-1])
 
     def put(self, number: int, version: _Version) -> bool:
         if number < len(self.versions):
@@ -108,9 +109,11 @@ class MemoryTarget:
     def __init__(self, log: TargetLog, pause: Pause) -> None:
         self._log = log
         self._pause = pause
+        self._looked_at = 0
 
     def version(self) -> int | None:
         self._pause("look")
+        self._looked_at = len(self._log.versions)
         return len(self._log.versions) - 1 if self._log.versions else None
 
     def table_id(self) -> str | None:
@@ -142,7 +145,9 @@ class MemoryTarget:
                 raise ConcurrentWrite("another commit used this transaction's id")
             number = len(log.versions)
             before = log.versions[-1].rows if log.versions else ()
-            version = _Version("WRITE", (*before, made), {"mode": "Append"}, record.to_json(), (name, record.sequence))
+            transaction = name, record.sequence
+            text, looked_at = record.to_json(), self._looked_at
+            version = _Version("WRITE", (*before, made), {"mode": "Append"}, text, transaction, looked_at)
             self._pause("commit")
             if log.put(number, version):
                 break
