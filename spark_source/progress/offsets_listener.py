@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
 from spark_source.offsets.offsets import Offsets
 from spark_source.progress.follower import WAITS, Follower
-from spark_source.progress.job_thread import JobThread, NoAnswer
+from spark_source.progress.job_thread import JobThread
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -88,15 +88,12 @@ class OffsetsListener(StreamingQueryListener):
             self._follower.follow(self._last._replace(), at_once=True)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until all received ends are written or have failed; False on timeout.
+        """Write the newest received end, if it is not written yet. False if it is not after `timeout_seconds`, or if
+        that failed; a warning has said why, and it is tried again later.
 
         Spark reports a query's end a moment after `stop()` has returned.
         """
-        try:
-            self._thread.call(lambda: None, timeout_seconds)  # jobs run in order
-        except NoAnswer:
-            return False
-        return True
+        return self._follower.finish(timeout_seconds) is None
 
     def _end(self, sources: Iterable[Mapping[str, Any]]) -> list[PartitionProgress]:
         found = [end for end in map(self._end_of, sources) if end]

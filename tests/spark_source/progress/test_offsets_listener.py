@@ -318,22 +318,34 @@ def test_a_table_that_fails_is_warned_of_once_and_tried_again_at_the_end(
     recorded.error = OffsetsTableError("disk full")
     for offset in (28, 56):
         listener.onQueryProgress(progress(ours(offset)))
-        assert listener.flush(30)
+        assert listener.flush(30) is False
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
         ("WARNING", "query q: the offsets table was not written and stays behind; trying again: disk full")
     ]
     recorded.error = None
     listener.onQueryTerminated(started("other"))
-    assert listener.flush(30)
     assert recorded.offsets == []
     listener.onQueryTerminated(started("r"))
     assert listener.flush(30)
     assert recorded.offsets == [56]
     recorded.error = RuntimeError("the secret")
     listener.onQueryProgress(progress(ours(84)))
-    assert listener.flush(30)
+    assert listener.flush(30) is False
     assert "RuntimeError" in caplog.text
     assert "the secret" not in caplog.text
+
+
+def test_a_flush_tries_again_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_source.progress.offsets_listener.WAITS", Waits(retry=3600.0))
+    recorded = Recorded()
+    listener = listen(recorded)
+    assert listener.flush(30)
+    recorded.error = OffsetsTableError("disk full")
+    listener.onQueryProgress(progress(ours(28)))
+    assert listener.flush(30) is False
+    recorded.error = None
+    assert listener.flush(30)
+    assert recorded.offsets == [28]
 
 
 def test_a_table_that_fails_is_tried_again_though_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +354,7 @@ def test_a_table_that_fails_is_tried_again_though_nothing_comes(monkeypatch: pyt
     recorded.error = OffsetsTableError("disk full")
     listener = listen(recorded)
     listener.onQueryProgress(progress(ours(28)))
-    assert listener.flush(30)
+    assert listener.flush(30) is False
     recorded.error = None
     wait_for(lambda: recorded.offsets == [28], "the end")
 
