@@ -12,6 +12,7 @@ from spark_source.progress.query_counts import QueryBatch
 from spark_source.progress.query_metrics import QueryMetrics
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.listening import check_address
+from tubeclient_cli.ingest.metrics_server import MetricsServer
 from tubeclient_cli.ingest.settings import IngestSettings, query_name
 
 if TYPE_CHECKING:
@@ -38,19 +39,21 @@ class IngestMetrics:
     def __init__(self, settings: IngestSettings, host: str, port: int) -> None:
         check_address("--metrics-host", host)
         metrics = QueryMetrics()
-        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+        from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
         registry = CollectorRegistry()
         registry.register(metrics)
         ProcessCollector(registry=registry)
         try:
-            self._server, self._serving = start_http_server(port, host, registry)
+            self._server = MetricsServer(host, port, make_wsgi_app(registry))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "it must be from 0 to 65535"
             raise ConfigurationError(
                 f"metrics cannot be served at {host}:{port}: {reason}. Give another --metrics-port or --metrics-host"
             ) from None
         self.port: int = self._server.server_port
+        self._serving = threading.Thread(target=self._server.serve_forever, name="ingest-metrics-http", daemon=True)
+        self._serving.start()
         self._counts = metrics.counts
         self._settings = settings
         self._query = query_name(settings.consumer_group)

@@ -7,6 +7,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
+from tubeclient_cli.ingest import metrics_server
 from tubeclient_cli.ingest.metrics import IngestMetrics
 from tubeclient_cli.ingest.progress import BatchEvent
 from tubeclient_cli.ingest.settings import IngestSettings
@@ -65,6 +67,33 @@ def test_the_jobs_batches_are_served(metrics: IngestMetrics) -> None:
     assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (40, 2, 3)
     assert (found["rows_behind"], found["batch_duration_seconds_sum"]) == (0, 2.0)
     assert (found["last_batch_timestamp_seconds"], found["last_trigger_timestamp_seconds"]) == (TEN, TEN + 10)
+
+
+def silent(metrics: IngestMetrics) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", metrics.port), timeout=10)
+
+
+def test_who_says_nothing_is_hung_up_on(metrics: IngestMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_server, "_CLIENT_TIMEOUT_S", 0.1)
+    with silent(metrics) as peer:
+        assert peer.recv(1) == b""
+    with silent(metrics) as peer:
+        peer.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert peer.recv(1) == b""
+
+
+def test_many_who_say_nothing_take_a_few_threads_of_the_job_and_no_more(metrics: IngestMetrics) -> None:
+    with ExitStack() as held:
+        for _ in range(32):
+            held.enter_context(silent(metrics))
+        wait_for(lambda: sum("process_request" in one.name for one in threading.enumerate()) == 32, "all to be heard")
+        for _ in range(100):
+            with silent(metrics) as peer:
+                assert peer.recv(1) == b""
+        assert sum("process_request" in one.name for one in threading.enumerate()) == 32
+    wait_for(lambda: "process_request" not in str(threading.enumerate()), "all to be gone")
+    metrics.looked(AT)
+    assert scrape(metrics)["last_trigger_timestamp_seconds"] == TEN
 
 
 def test_the_age_of_the_offsets_table_is_served(tmp_path: Path) -> None:
