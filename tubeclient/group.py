@@ -42,7 +42,7 @@ from tubeclient.names import checked_filters, checked_reader_groups, group_name,
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import OneThread, Outcome
+from tubeclient.net.waiting import Bell, OneThread, Outcome
 from tubeclient.settings import ClientSettings
 from tubeclient.web_port import add_near, near_topics
 
@@ -120,7 +120,8 @@ class GroupMembership(ProcessBound):
         self._runner = FlowRunner(self._pool)
         self._wishes = MembershipWishes()
         self._joined: Outcome[None] = Outcome()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # not a Condition, which a KeyboardInterrupt may leave locked
+        self._changed = Bell()
         self._view: ClusterView | None = None
         self._looked = 0
         self._failure: TubeError | None = None
@@ -172,9 +173,7 @@ class GroupMembership(ProcessBound):
     def look(self) -> None:
         """Ask the master again without waiting. `on_view` gets the new view, and `view` returns it."""
         self.check_process()
-        with self._changed:
-            self._wishes.looks += 1
-            self._runner.wake()
+        self._ask_again()
 
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
         """Ask the master again and return the new view.
@@ -182,15 +181,23 @@ class GroupMembership(ProcessBound):
         The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
         """
         self.view()
-        with self._changed:
-            self.look()
-            wanted = self._wishes.looks
-            if not self._changed.wait_for(lambda: self._looked >= wanted or self._failure, timeout_ms / 1000):
-                fault = self._wishes.fault
-                raise DeadlineExceeded(
-                    f"the masters showed no layout within {timeout_ms:.0f} ms{'' if fault is None else f': {fault}'}"
-                ) from fault
+        wanted = self._ask_again()
+        if not self._changed.wait_for(
+            self._lock, lambda: self._looked >= wanted or self._failure is not None, timeout_ms / 1000
+        ):
+            fault = self._wishes.fault
+            raise DeadlineExceeded(
+                f"the masters showed no layout within {timeout_ms:.0f} ms{'' if fault is None else f': {fault}'}"
+            ) from fault
         return self.view()
+
+    def _ask_again(self) -> int:
+        """Ask the master again; returns the number of that question."""
+        with self._lock:
+            self._wishes.looks += 1
+            wanted = self._wishes.looks
+        self._runner.wake()
+        return wanted
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Tell the master with the next heartbeat which partitions each node id was assigned."""
@@ -267,9 +274,9 @@ class GroupMembership(ProcessBound):
                     if self._on_forgotten is not None:
                         self._on_forgotten()
                     continue
-                with self._changed:
+                with self._lock:
                     self._view, self._looked = event, self._wishes.looks_heard
-                    self._changed.notify_all()
+                    self._changed.ring()
                 if self._on_view is not None:
                     self._on_view(event)
                 if not self._joined.done():
@@ -301,9 +308,9 @@ class GroupMembership(ProcessBound):
         return f"The group's nodes are held by {makers or 'nobody any more'}"
 
     def _end(self, failure: TubeError) -> None:
-        with self._changed:
+        with self._lock:
             self._failure = failure
-            self._changed.notify_all()
+            self._changed.ring()
         if not self._joined.done():
             self._joined.set_exception(failure)
         elif not self._wishes.leave:

@@ -156,7 +156,7 @@ def test_the_end_of_a_consumer_waits_for_no_lock(
     with pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
         consumer = make(settings)
         membership = consumer._live().membership
-        with forgotten._watches._lock, consumer._monitor.lock, consumer._life.lock, membership._changed:
+        with forgotten._watches._lock, consumer._monitor.lock, consumer._life.lock, membership._lock:
             del consumer
         wait_for(lambda: threads() == [], "the threads to end")
 

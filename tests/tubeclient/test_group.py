@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from tests.group_page import group_page
+from tests.tubeclient.interrupting import interrupted_at
 from tests.waiting import wait_for
 from tubeclient import (
     ClientClosed,
@@ -26,6 +28,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient.metadata import ClusterView
 from tubeclient.net.http import query_master
 
 
@@ -153,3 +156,20 @@ def test_a_misspelt_topic_is_told_with_the_one_that_there_is(settings: ClientSet
         for port in (other.master_web_port, 1):
             with pytest.raises(TopicNotDeployed, match=r"on the cluster first$"):
                 fetch_view(replace(settings, master_web_port=port), ["view"], ["etl-r0"])
+
+
+@pytest.mark.parametrize("name", ["look", "refreshed_view"])
+def test_wherever_a_look_is_interrupted_the_membership_goes_on(settings: ClientSettings, name: str) -> None:
+    membership = GroupMembership(settings, "etl", ["clicks"], 1)
+    try:
+        membership.join()
+        line, seen = 0, list[ClusterView]()
+        while interrupted_at(line, getattr(membership, name)):
+            line += 1
+            other = Thread(target=lambda: seen.append(membership.refreshed_view(20_000)), daemon=True)
+            other.start()
+            other.join(20)
+            assert len(seen) == line
+        assert line > 5
+    finally:
+        membership.close()
