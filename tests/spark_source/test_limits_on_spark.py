@@ -11,7 +11,7 @@ import pytest
 
 from spark_source.offsets.offsets import Offsets
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
 from tests.waiting import wait_for
 from tubeclient_cli.common.session_confs import session_confs
@@ -194,10 +194,44 @@ def test_available_now_reads_the_last_rows_too(delta_spark: SparkSession, feed: 
     assert sink.all == feed.sent
 
 
-def test_the_largest_limits_are_none(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [2**63 - 1, 10**29])
+def test_the_largest_limits_are_none(delta_spark: SparkSession, feed: Feed, tmp_path: Path, most: int) -> None:
     feed.send(50)
-    most, sink = 2**63 - 1, Batches()
+    sink = Batches()
     options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=most, maxRecordsPerPartition=most)
     run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
     assert sink.sizes == [50]
+    feed.send(20)
+    feed.wait_until_free()
+    # Another trigger hands Spark the limit itself. The rows begin past 0, so that a sum with it would be past a long.
+    with running(stream(delta_spark, options), tmp_path / "checkpoint", sink) as query:
+        wait_for_rows(query, sink, 70, "the rest")
     assert sink.all == feed.sent
+    feed.wait_until_free()
+    options = feed.options(startingOffsets="earliest", minOffsetsPerTrigger=most, maxOffsetsPerTrigger=most)
+    with running(stream(delta_spark, options), tmp_path / "fewest", Batches()) as query:
+        query.processAllAvailable()
+        feed.send(5)
+        query.processAllAvailable()  # too few, and no error
+        assert query.exception() is None
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_the_largest_offset_is_past_the_data_and_nothing_else(
+    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path, fail: bool
+) -> None:
+    feed, largest = plain_feed, (2**63 - 1) // ENTRY * ENTRY
+    feed.send(20)
+    starting = json.dumps({f"1:{feed.topic}:0": largest, "default": "earliest"})
+    frame = stream(delta_spark, feed.options(startingOffsets=starting, failOnDataLoss=str(fail).lower()))
+    sink = Batches()
+    if fail:
+        with pytest.raises(Exception, match=rf"1:{feed.topic}:0 should be read from {largest}, but .* ends at 280"):
+            run_available(frame, tmp_path / "checkpoint", sink)
+        return
+    run_available(frame, tmp_path / "checkpoint", sink)
+    assert sink.all == feed.sent[1::2]
+    later = feed.send(4)
+    feed.wait_until_free()
+    run_available(frame, tmp_path / "checkpoint", sink)
+    assert sink.all == sorted(feed.sent[1:20:2] + later)
