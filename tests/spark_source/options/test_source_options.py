@@ -201,6 +201,17 @@ def test_neither_topics_nor_partitions() -> None:
         parse_options({"masterservers": "m", "consumergroup": "g"})
 
 
+@pytest.mark.parametrize("end", ["starting", "ending"])
+def test_the_time_for_all_goes_before_times_and_those_before_offsets(end: str) -> None:
+    one, by_time, offsets = f"{end}timestamp", f"{end}offsetsbytimestamp", f"{end}offsets"
+    given = {offsets: '{"default": 28}', by_time: '{"default": 60000}', one: "120000"}
+    for option in (one, by_time, offsets):
+        options = parse(**given)
+        found = options.start_of("batch") if end == "starting" else options.end
+        assert found.option.lower() == option
+        del given[option]
+
+
 def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixture) -> None:
     parse().check_stream()
     parse().check_batch()
