@@ -24,6 +24,8 @@ class ConsumerLife:
         self.running: Running | None = None
         self.closed = False
         self._joining: Running | None = None
+        self._ending = False
+        """Whether `end` was called: a `begin` that is not over yet joins no group any more."""
         self._interrupted = False
         self._watch: Watch | None = None
 
@@ -36,6 +38,8 @@ class ConsumerLife:
                 return self.running
             running = self._joining = build()
             try:
+                if self._ending:
+                    raise _closed()
                 running.membership.join(patience_ms)
                 if alive(what):
                     _log.warning("this process already has %s; the two share its partitions", what)
@@ -53,7 +57,8 @@ class ConsumerLife:
 
     def end(self, wait_ms: float, handle: Handler) -> None:
         """Release everything, once. May be called again after an interrupt. Ends a `begin` that waits for its place."""
-        joining = self._joining
+        self._ending = True
+        joining = self._joining  # if there is none yet, `begin` looks at `_ending` afterwards
         if joining is not None:
             joining.membership.close()
         with self.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -105,6 +106,39 @@ def test_closing_ends_the_calls_of_other_threads(settings: ClientSettings) -> No
     for thread in threads:
         thread.join(20)
     assert sorted(ended) == ["get ClientClosed", "loop"]
+
+
+def test_an_end_while_the_topics_of_a_pattern_are_asked_for_joins_no_group(
+    settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+    consumer = ClientBalanceConsumer(settings, "life", re.compile("single"), source_count=1, node_id=0)
+    failures: list[ClientClosed] = []
+
+    def names(_: object) -> list[str]:
+        asked.set()
+        assert go_on.wait(20)
+        return ["single"]
+
+    def start() -> None:
+        try:
+            consumer.start(patience_ms=60_000)
+        except ClientClosed as error:
+            failures.append(error)
+
+    monkeypatch.setattr(consumer, "_names_now", names)
+    with ClientBalanceConsumer(settings, "life", ["single"], source_count=1, node_id=0):  # it has the node
+        starting, ending = threading.Thread(target=start), threading.Thread(target=consumer.close)
+        starting.start()
+        assert asked.wait(20)
+        ending.start()
+        wait_for(lambda: consumer._life._ending, "the end to begin")
+        go_on.set()
+        for thread in (starting, ending):
+            thread.join(20)
+            assert not thread.is_alive()
+    assert len(failures) == 1
+    assert consumer.closed
 
 
 @pytest.mark.parametrize("event", ["on_assigned", "on_revoked"])
