@@ -158,7 +158,9 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Messages of a broker do not fit their offsets, or come differently each time.",
         "Look for what changes answers on the way to the broker, and at the broker's log.",
     ),
-    "STALE_PACK": Condition("A pack was confirmed too late.", "Nothing: the partition's next reader gets it again."),
+    "STALE_PACK": Condition(
+        "A pack was confirmed too late, or a second time.", "Nothing: what was not confirmed comes again."
+    ),
     "CLIENT_CLOSED": Condition("The client is closed, or belongs to another process.", "Make a new one."),
     "CLIENT_ERROR": Condition("Another error of the client.", "The text says what is wrong."),
     # The offsets table

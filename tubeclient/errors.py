@@ -421,14 +421,14 @@ class DataLoss(TubeError):
 
 
 class StalePack(TubeError):
-    """A pack was confirmed too late. `partition` is "brokerId:topic:partitionId"."""
+    """A pack was confirmed too late, or a second time. `partition` is "brokerId:topic:partitionId"."""
 
     condition = "STALE_PACK"
 
     def __init__(self, *, partition: str) -> None:
         super().__init__(
-            f"the pack's partition {partition} was released, moved or lost since; "
-            "its next reader gets the messages again"
+            f"the pack of partition {partition} is not out any more: it was confirmed before, or given up after "
+            "confirm_timeout_ms, or its partition was released, moved or lost; what was not confirmed comes again"
         )
         self.partition = partition
 

@@ -20,7 +20,7 @@ from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
 from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Lost
-from tubeclient.keys import PartitionKey, TopicLayout
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, TopicLayout
 from tubeclient.members import MembershipKind, Sharing
 from tubeclient.metadata import ClusterView
 from tubeclient.net.waiting import Alarm, OneThread
@@ -140,6 +140,18 @@ class PullConsumer(ClientBalanceConsumer):
                 )
             check_strategy(strategy, source_count, hints)
         for key, offset in (start_offsets or {}).items():
+            # A key or an offset that no partition can have would be left out, or rounded, without a word.
+            if not isinstance(key, PartitionKey):
+                raise ConfigurationError(
+                    f"start_offsets is a map from PartitionKey to offset; {key!r} is no PartitionKey"
+                )
+            if isinstance(offset, bool) or not isinstance(offset, int):
+                raise ConfigurationError(f"the start offset of partition {key} must be a whole number, not {offset!r}")
+            if offset >= 0 and offset % INDEX_ENTRY_BYTES:
+                raise ConfigurationError(
+                    f"the start offset of partition {key} is {offset}; it must be a multiple of {INDEX_ENTRY_BYTES}, "
+                    "as each message has that many bytes of index"
+                )
             if offset < 0 and offset not in set(BootstrapOffset):
                 raise ConfigurationError(
                     f"the start offset of partition {key} is {offset}; it must be 0 or more, or a BootstrapOffset"

@@ -79,6 +79,9 @@ class ClientSettings:
             raise ConfigurationError(f"master_servers must be host:port as a text, or a list of such; not a {kind}")
         addresses = _addresses(given, self.tls is not None, "master_servers", "credentials")
         object.__setattr__(self, "master_servers", addresses)
+        port: object = self.master_web_port
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+            raise ConfigurationError(f"master_web_port must be a number from 1 to 65535, not {port!r}")
         for name in ("connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"):
             limit = getattr(self, name)
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:

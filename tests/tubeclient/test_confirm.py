@@ -54,7 +54,7 @@ def test_a_pack_given_back_comes_again(bench: Bench, client: Client) -> None:
 def test_a_pack_counts_once(bench: Bench, client: Client) -> None:
     delivery = client.get()
     client.confirm(delivery)
-    with pytest.raises(StalePack, match=str(bench.key())):
+    with pytest.raises(StalePack, match=f"{bench.key()} is not out any more: it was confirmed before, or "):
         client.confirm(delivery)
 
 

@@ -249,6 +249,9 @@ def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFi
         ({"strategy": "no_such_module:assign"}, "module no_such_module cannot be imported"),
         ({"source_count": -1}, "needs to know the source_count"),
         ({"start_offsets": {FIRST: -5}}, "start offset of partition 1:single:0 is -5"),
+        ({"start_offsets": {FIRST: 27}}, "start offset of partition 1:single:0 is 27; it must be a multiple of 28"),
+        ({"start_offsets": {FIRST: 28.0}}, "start offset of partition 1:single:0 must be a whole number, not 28.0"),
+        ({"start_offsets": {"single": 28}}, "'single' is no PartitionKey"),
     ],
 )
 def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, object], what: str) -> None:
