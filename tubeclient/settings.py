@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
-from tubeclient.flows.patience import given_ms
 from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT, DEFAULT_MASTER_WEB_PORT
 
@@ -86,9 +85,7 @@ class ClientSettings:
             limit = getattr(self, name)
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
                 raise ConfigurationError(f"{name} must be a number of milliseconds above 0, not {limit!r}")
-            if name == "retry_limit_ms":
-                given_ms(limit, name)
-            else:  # a call's limits go to the system and to the servers, in whole milliseconds
+            if name != "retry_limit_ms":  # a call's limits go to the system and to the servers, in whole milliseconds
                 if not 1 <= limit <= _LONGEST_CALL_MS:
                     raise ConfigurationError(f"{name} must be 1 to {_LONGEST_CALL_MS} milliseconds, not {limit!r}")
                 object.__setattr__(self, name, int(limit))

@@ -1,4 +1,4 @@
-"""A time limit that is no number, or that never ends, is an error at once. A wait for NaN would not end."""
+"""A time limit that is no number is an error at once. A wait for NaN would not end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tubeclient import ClientSettings, ConfigurationError, PartitionKey, Produce
 from tubeclient.aio import AsyncProducer, AsyncPullConsumer
 
 KEY = PartitionKey(1, "single", 0)
-LIMITS = [math.nan, math.inf, -math.inf, "5", True]
+LIMITS = [math.nan, "5", True]
 
 OF_A_CONSUMER: dict[str, Callable[[Any, Any], Any]] = {
     "get": lambda consumer, limit: consumer.get(timeout_ms=limit),
@@ -35,7 +35,7 @@ def test_calls_of_clients(settings: ClientSettings, limit: Any) -> None:
         producer.publish(["single"])
         for calls, client in ((OF_A_CONSUMER, consumer), (OF_A_PRODUCER, producer)):
             for name, call in calls.items():
-                with pytest.raises(ConfigurationError, match="must be a number of milliseconds that ends, not "):
+                with pytest.raises(ConfigurationError, match="must be a number of milliseconds, not "):
                     pytest.fail(f"{name} returned {call(client, limit)}")
         with pytest.raises(ConfigurationError, match="timeout_ms must"):
             producer.submit("single", b"body", timeout_ms=limit)
@@ -47,6 +47,19 @@ def test_calls_of_clients(settings: ClientSettings, limit: Any) -> None:
         assert producer.send("single", b"body").offset is not None
 
 
+def test_a_consumer_may_wait_for_ever_for_what_comes(settings: ClientSettings) -> None:
+    with PullConsumer(settings, "etl", ["single"], start_from="earliest") as consumer, Producer(settings) as producer:
+        producer.publish(["single"])
+        producer.send("single", b"body")
+        assert consumer.wait_ready(math.inf)
+        delivery = consumer.get(timeout_ms=math.inf)
+        assert delivery is not None
+        consumer.confirm_async(delivery)
+        assert consumer.wait_confirmed(math.inf)
+        assert consumer.disconnect(KEY, wait_ms=math.inf)
+        consumer.close(wait_ms=math.inf)
+
+
 @pytest.mark.parametrize("limit", LIMITS, ids=repr)
 def test_calls_of_clients_in_tasks(settings: ClientSettings, limit: Any) -> None:
     async def each_call() -> None:
@@ -55,7 +68,7 @@ def test_calls_of_clients_in_tasks(settings: ClientSettings, limit: Any) -> None
             for calls, client in ((OF_A_CONSUMER, consumer), (OF_A_PRODUCER, producer)):
                 for name, call in calls.items():
                     work: Coroutine[Any, Any, Any] = call(client, limit)
-                    with pytest.raises(ConfigurationError, match="must be a number of milliseconds that ends, not "):
+                    with pytest.raises(ConfigurationError, match="must be a number of milliseconds, not "):
                         pytest.fail(f"{name} returned {await asyncio.wait_for(work, 30)}")
 
     asyncio.run(each_call())

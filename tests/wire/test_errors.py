@@ -131,7 +131,8 @@ def test_what_the_client_finds_by_itself_is_not_put_into_the_servers_mouth() -> 
 
 def test_a_stale_pack_names_its_partition_and_what_becomes_of_it() -> None:
     error = errors.StalePack(partition="1:clicks:0")
-    assert str(error).startswith("the pack's partition 1:clicks:0 was released")
+    assert str(error).startswith("the pack of partition 1:clicks:0 is not out any more: it was confirmed before, ")
+    assert str(error).endswith("; what was not confirmed comes again")
     assert (error.partition, error.retriable) == ("1:clicks:0", False)
 
 

@@ -13,9 +13,10 @@ LASTING_GRACE_MS = 5_000
 
 
 def given_ms(limit: float, name: str = "timeout_ms") -> float:
-    """A call's time limit as its caller gave it. ConfigurationError if such a wait would not end, or is no number."""
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-        raise ConfigurationError(f"{name} must be a number of milliseconds that ends, not {limit!r}")
+    """A call's time limit as its caller gave it; it may be infinite. ConfigurationError if it is no number: a wait for
+    NaN would not end, whatever comes."""
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or math.isnan(limit):
+        raise ConfigurationError(f"{name} must be a number of milliseconds, not {limit!r}")
     return limit
 
 
