@@ -115,8 +115,8 @@ def start_text(
     if ahead and starting != GROUP:
         text += (
             f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
-            " was moved forward. This target still gets those messages; to leave them out, start with"
-            f" --starting-offsets {GROUP}"
+            " was moved forward, or the target was restored. This target still gets those messages;"
+            f" to leave them out, start with --starting-offsets {GROUP}"
         )
     return text
 
