@@ -528,6 +528,16 @@ def catches_an_interruption(handler: ast.ExceptHandler) -> bool:
     )
 
 
+def test_the_client_waits_for_no_condition_of_python() -> None:
+    """One that a KeyboardInterrupt leaves locked holds up all others for good: `tubeclient.net.waiting` has its own."""
+    for path in sorted((ROOT / "tubeclient").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        assert "threading.Condition" not in {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}, (
+            path
+        )
+        assert "threading" not in {node.module for node in nodes if isinstance(node, ast.ImportFrom)}, path
+
+
 def test_spark_is_not_imported_with_the_offsets_store() -> None:
     wrong = [
         item for item in imports_of("offsets_store") if item.at_import and below(item.module, {"pyspark", "delta"})
