@@ -63,10 +63,15 @@ class _Waiting(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         while (count := cast("int | None", self._file.readinto(buffer))) is None:
-            select.select([self._file], [], [])
+            self._wait_for(select.POLLIN)
         return count
 
     def write(self, data: ReadableBuffer) -> int:
         while (count := cast("int | None", self._file.write(data))) is None:
-            select.select([], [self._file], [])
+            self._wait_for(select.POLLOUT)
         return count
+
+    def _wait_for(self, event: int) -> None:
+        looking = select.poll()  # select() takes no descriptor from 1024 on
+        looking.register(self._file, event)
+        looking.poll()

@@ -7,10 +7,13 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+
+from tubeclient_cli.common.whole_io import whole_input
 
 SECONDS = 60
 LINES = 60
@@ -102,3 +105,26 @@ def test_an_input_that_has_nothing_for_now_is_waited_for() -> None:
         os.write(into, b"ond\n\nlast")
         os.close(into)
         assert process.stdout.read() == b"[b'first\\n', b'second\\n', b'\\n', b'last'] False\n"
+
+
+def test_an_input_may_have_any_descriptor() -> None:
+    """select() takes none from 1024 on."""
+    source, into = os.pipe()
+    os.set_blocking(source, False)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit[0], 1_100), limit[1]))
+    try:
+        far = fcntl.fcntl(source, fcntl.F_DUPFD, 1_024)
+
+        def write() -> None:
+            with open(into, "wb") as stream:
+                stream.write(b"came")
+
+        later = threading.Timer(0.2, write)
+        later.start()
+        with open(far, "rb") as stream:
+            assert whole_input(stream).read() == b"came"
+        later.join()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        os.close(source)

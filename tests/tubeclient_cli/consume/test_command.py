@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_cli.clusters import ClusterCommands
-from tests.waiting import wait_for
+from tests.waiting import has_output, wait_for
 from tubeclient import Admin, ClientSettings, PartitionKey, Producer, UnknownGroup
 from tubeclient.inlong import RecordGroup, encode_pack
 
@@ -178,9 +178,15 @@ def test_what_is_wrong_is_one_line(cluster: ClusterCommands, words: list[str], s
     assert said in cluster.error("consume", *words)
 
 
-def started(cluster: ClusterCommands, *words: str) -> subprocess.Popen[str]:
+@contextmanager
+def started(cluster: ClusterCommands, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Ended with the block, also by a failure in it."""
     command = [sys.executable, "-m", "tubeclient_cli.app", "consume", *words, *cluster.where]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -193,7 +199,7 @@ def test_following_goes_on_until_a_signal(cluster: ClusterCommands, number: sign
 
             def came() -> bool:
                 producer.send("later", b"new")
-                return bool(select.select([printed], [], [], 0)[0])
+                return has_output(printed)
 
             wait_for(came, "the new message")
         process.send_signal(number)
@@ -207,7 +213,7 @@ def test_following_prints_each_message_once(cluster: ClusterCommands) -> None:
         assert printed is not None
         producer.publish(["once"])
         producer.send("once", b"0")
-        wait_for(lambda: bool(select.select([printed], [], [], 0)[0]), "the first message")
+        wait_for(lambda: has_output(printed), "the first message")
         for body in (b"1", b"2"):
             producer.send("once", body)
         assert process.communicate(timeout=SECONDS)[0] == "0\n1\n2\n"
