@@ -182,16 +182,21 @@ def test_a_look_that_failed_is_made_up_for_though_the_registration_was_lost(benc
     assert reader.read == reader.bodies(but=range(40))
 
 
-def reader_at_a_gap(folder: Path) -> Reader:
-    """The index of what it reads next has expired."""
+def reader_after_a_pack(folder: Path) -> tuple[Reader, int]:
+    """It has confirmed its first pack, which ends there."""
     bench = Bench(folder, partitions=1)
     bench.brokers[1].faults.half_packs = True
     bench.send(30)
     reader = Reader(bench)
     first = reader.get()
     assert first is not None
-    end = reader.client.confirm(first)
-    bench.store(bench.key()).expire(end + 5 * 28)
+    return reader, reader.client.confirm(first)
+
+
+def reader_at_a_gap(folder: Path) -> Reader:
+    """The index of what it reads next has expired."""
+    reader, end = reader_after_a_pack(folder)
+    reader.bench.store(reader.bench.key()).expire(end + 5 * 28)
     return reader
 
 
@@ -219,13 +224,7 @@ def get_at_a_gap(folder: Path) -> tuple[Reader, Flow[Any]]:
 
 def confirm_of_a_pack_with_a_gap(folder: Path) -> tuple[Reader, Flow[Any]]:
     """Data expired within the pack that is confirmed."""
-    bench = Bench(folder, partitions=1)
-    bench.brokers[1].faults.half_packs = True
-    bench.send(30)
-    reader = Reader(bench)
-    first = reader.get()
-    assert first is not None
-    end = reader.client.confirm(first)
+    reader, end = reader_after_a_pack(folder)
     reader.expire(end // 28 + 3)
     second = reader.get()
     assert second is not None
