@@ -129,27 +129,29 @@ class BrokerWebs:
         The first positions of a group come up to 5 s late. Only HTTP gives positions without taking partitions over, so
         it is a TubeError if a broker's web port cannot be reached.
         """
-        positions, silent = self.answered_positions(view, group)
-        for error in silent.values():
-            raise error
+        self.learn(view)
+        positions: dict[PartitionKey, int] = {}
+        for broker_id in _ids_of(view):
+            positions |= self._positions_at(view, broker_id, group)
         return positions
 
     def answered_positions(self, view: ClusterView, group: str) -> tuple[dict[PartitionKey, int], dict[int, TubeError]]:
         """As `group_positions`, of the brokers that answer; and why each of the others, by id, does not."""
         self.learn(view)
-        what_for = f"reports the position of group {group}"
-        topics = {layout.topic for layout in view.layouts}
         positions: dict[PartitionKey, int] = {}
         silent: dict[int, TubeError] = {}
-        for broker_id in sorted({layout.broker_id for layout in view.layouts}):
-            broker = view.brokers[broker_id]
+        for broker_id in _ids_of(view):
             try:
-                found = self._asked(view, broker, what_for, lambda web: web.positions(group, topics))
+                positions |= self._positions_at(view, broker_id, group)
             except TubeError as error:
                 silent[broker_id] = error
-            else:
-                positions.update((one.partition, one.committed) for one in found if view.has(one.partition))
         return positions, silent
+
+    def _positions_at(self, view: ClusterView, broker_id: int, group: str) -> dict[PartitionKey, int]:
+        topics = {layout.topic for layout in view.layouts}
+        what_for = f"reports the position of group {group}"
+        found = self._asked(view, view.brokers[broker_id], what_for, lambda web: web.positions(group, topics))
+        return {one.partition: one.committed for one in found if view.has(one.partition)}
 
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
@@ -230,3 +232,8 @@ def _of_others(known: Collection[BrokerInfo], brokers: Collection[BrokerInfo]) -
     """Those of `known` whose ids are not among `brokers`."""
     ids = {broker.broker_id for broker in brokers}
     return frozenset(broker for broker in known if broker.broker_id not in ids)
+
+
+def _ids_of(view: ClusterView) -> list[int]:
+    """The brokers that have partitions."""
+    return sorted({layout.broker_id for layout in view.layouts})
