@@ -76,6 +76,7 @@ class Job:
         self._lost_batches = 0
         self._first_end: dict[str, int] | None = None
         self._aside: set[tuple[int, int]] = set()
+        self._stopped: list[Found] = []
 
     @property
     def run(self) -> Child:
@@ -115,10 +116,12 @@ class Job:
         assert status == 0, f"a job that was asked to stop ended with {status}\n{self.run.tail()}"
 
     def kill(self) -> None:
-        """SIGKILL for the driver, which is a JVM and the Python process that started it; its children are left."""
+        """SIGKILL for the driver, which is a JVM and the Python process that started it; its children are left. None of
+        them still stands still afterwards."""
         for process in self._drivers():
             send_signal(process, signal.SIGKILL)
         self.run.kill()
+        self._let_go_on()
         wait_for(lambda: not self._drivers(), "the driver to be gone", seconds=_KILLED_SECONDS)
 
     def caught_between_batches(self) -> bool:
@@ -126,14 +129,21 @@ class Job:
         it goes on if it has one."""
         if self.planned != self.committed:
             return False
-        for process in self._drivers():
+        # One of them may be a child that has the JVM's command line until it runs a command of its own (Hadoop starts
+        # some). So who goes on is who was stopped, whatever it is by then.
+        self._stopped = self._drivers()
+        for process in self._stopped:
             send_signal(process, signal.SIGSTOP)
         time.sleep(_STOPPED_SECONDS)
         if self.planned == self.committed:
             return True
-        for process in self._drivers():
-            send_signal(process, signal.SIGCONT)
+        self._let_go_on()
         return False
+
+    def _let_go_on(self) -> None:
+        for process in self._stopped:
+            send_signal(process, signal.SIGCONT)
+        self._stopped = []
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from tests.exactly_once.job import Job
 from tests.exactly_once.looking import end_of_sink, newest_commit_of
-from tests.exactly_once.processes import Child, none_left
+from tests.exactly_once.processes import Child, Found, marked, none_left
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -72,6 +72,65 @@ def test_what_is_set_aside_stands_still_and_goes_on(job: Job) -> None:
         wait_for(lambda: grow(before), "both to go on")
     finally:
         zombie.kill()
+
+
+# Its child has the command line of a driver, as a child of a JVM does at first, and another one at the sign.
+CHANGING = """
+import os, sys, time
+name, sign = sys.argv[1:]
+if name == "org.apache.spark.deploy.SparkSubmit" and not os.fork():
+    while not os.path.exists(sign):
+        time.sleep(0.01)
+    os.execv("/bin/sleep", ["sleep", "0.3"])
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("caught", [True, False])
+def test_a_drivers_child_that_becomes_another_command_goes_on_as_well(caught: bool, tmp_path: Path) -> None:
+    """Hadoop starts `readlink` and `chmod`; stopped for good, they would stay when the driver is killed."""
+    mark, sign = uuid.uuid4().hex, tmp_path / "sign"
+    with none_left(mark, seconds=5):
+        job = _ChangingJob(tmp_path, mark, sign, caught)
+        command = [sys.executable, "-c", CHANGING, "org.apache.spark.deploy.SparkSubmit", str(sign)]
+        job.runs.append(Child("driver", command, tmp_path / "log", mark))
+        try:
+            wait_for(lambda: len(job.drivers()) == 2, "both to be there")
+            assert job.caught_between_batches() == caught
+            assert job.changed
+            if not caught:
+                wait_for(lambda: len(marked(mark)) == 1, "the command to end while the driver runs", seconds=5)
+        finally:
+            job.kill()
+
+
+class _ChangingJob(Job):
+    """After a look at its drivers, one of them becomes another command."""
+
+    def __init__(self, folder: Path, mark: str, sign: Path, caught: bool) -> None:
+        super().__init__(folder, mark, "spark://127.0.0.1:1", {}, {})
+        self._sign = sign
+        self._caught = caught
+        self.changed = False
+
+    def drivers(self) -> list[Found]:
+        return super()._drivers()
+
+    def _drivers(self) -> list[Found]:
+        found = self.drivers()
+        if not self.changed and len(found) == 2:
+            self._sign.touch()
+            wait_for(lambda: len(self.drivers()) == 1, "the child to become another command")
+            self.changed = True
+        return found
+
+    @property
+    def planned(self) -> int:
+        return 0 if self._caught or not self.changed else 1
+
+    @property
+    def committed(self) -> int:
+        return 0
 
 
 def state_of(pid: int) -> str:
