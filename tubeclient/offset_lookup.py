@@ -13,12 +13,12 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
@@ -35,7 +35,7 @@ from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.probe_store import probe_store
-from tubeclient.flows.time_search import FirstMinute, MinuteSearch, RoughSearch
+from tubeclient.flows.time_search import FirstMinute, MinuteSearch, RangeSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -49,6 +49,8 @@ from tubeclient.time_zones import zone_named
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms
 
 __all__ = ["FirstTime", "OffsetLook", "OffsetLookup"]
+
+FoundT = TypeVar("FoundT")
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +183,6 @@ class OffsetLookup(ProcessBound):
         *,
         time_zone: str = "UTC",
         bounds: Mapping[StoreKey, StoreBounds] | None = None,
-        roughly: Literal["before", "after"] | None = None,
     ) -> dict[PartitionKey, int | None]:
         """Return the offset of each partition from which its messages are of the timestamp's minute or later.
 
@@ -195,9 +196,7 @@ class OffsetLookup(ProcessBound):
         the timestamp arrives.
 
         Fetches about log2(number of the store's messages) packs per partition, and more if long parts of the store have
-        none of the partition's messages. `roughly` leaves the last looks out: the first message at a place "before" is
-        older, or the bounds begin there, and the first one at a place "after" is not. About two fetches read what is
-        between that place and the exact one.
+        none of the partition's messages.
 
         Raises NoMessageTime for a message without a time, ConfigurationError for a datetime without a zone and for an
         unknown time zone or partition, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of
@@ -211,16 +210,34 @@ class OffsetLookup(ProcessBound):
             moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
             held = self.bounds(view) if bounds is None else bounds
             self._authority.visit_token = view.visit_token
-            tasks = [
-                self._time_task(view, key, held[key.store], timestamp_ms // MINUTE_MS, zone)
-                for key, timestamp_ms in sorted(moments.items())
-            ]
-            searches = [
-                None if roughly is None else RoughSearch(task.bounds, task.minute, after=roughly == "after")
-                for task in tasks
-            ]
-            found = self._workers.map(self._searched, tasks, searches)
-            return {task.partition: offset for task, offset in zip(tasks, found, strict=True)}
+            tasks = [self._time_task(view, key, zone) for key in sorted(moments)]
+            searches = [TimeSearch(held[key.store], moments[key] // MINUTE_MS) for key in sorted(moments)]
+            return dict(zip(sorted(moments), self._workers.map(self._searched, tasks, searches), strict=True))
+
+    def rough_ranges(
+        self,
+        view: ClusterView,
+        partitions: Collection[PartitionKey],
+        first_ms: int | None,
+        end_ms: int | None,
+        *,
+        time_zone: str,
+        bounds: Mapping[StoreKey, StoreBounds],
+    ) -> dict[PartitionKey, tuple[int | None, int | None]]:
+        """Return of each partition an offset before its messages of the minute of `first_ms`, and one behind those
+        before the minute of `end_ms`, both milliseconds since 1970.
+
+        The first message at the one is older than `first_ms`, or the bounds begin there. The first one at the other is
+        not older than `end_ms`; None if no message is so late. About two fetches read what is between them and the
+        exact places. Fetches some six packs per partition where messages came evenly. Raises what `offsets_at` does.
+        """
+        with self._open():
+            zone = zone_named(time_zone)
+            self._authority.visit_token = view.visit_token
+            first, end = (None if at_ms is None else at_ms // MINUTE_MS for at_ms in (first_ms, end_ms))
+            tasks = [self._time_task(view, key, zone) for key in partitions]
+            searches = [RangeSearch(bounds[key.store], first, end) for key in partitions]
+            return dict(zip(partitions, self._workers.map(self._searched, tasks, searches), strict=True))
 
     def first_times(
         self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"
@@ -236,7 +253,7 @@ class OffsetLookup(ProcessBound):
 
             def look(key: PartitionKey) -> FirstTime:
                 try:
-                    minute = self._searched(self._time_task(view, key, ranges[key], 0, zone), FirstMinute(ranges[key]))
+                    minute = self._searched(self._time_task(view, key, zone), FirstMinute(ranges[key]))
                 except TubeError as error:
                     return FirstTime(None, error)
                 return FirstTime(None if minute is None else minute * MINUTE_MS)
@@ -266,14 +283,10 @@ class OffsetLookup(ProcessBound):
                 raise
             raise ClientClosed("this OffsetLookup was closed") from error
 
-    def _time_task(
-        self, view: ClusterView, key: PartitionKey, bounds: StoreBounds, minute: int, zone: tzinfo
-    ) -> TimeTask:
+    def _time_task(self, view: ClusterView, key: PartitionKey, zone: tzinfo) -> TimeTask:
         return TimeTask(
             view.broker_of(key),
             key,
-            bounds,
-            minute,
             zone,
             self._reader_groups,
             partial(new_client_id, self._reader_groups[0], "times"),
@@ -282,7 +295,7 @@ class OffsetLookup(ProcessBound):
             self._bad_messages,
         )
 
-    def _searched(self, task: TimeTask, search: MinuteSearch | None = None) -> int | None:
+    def _searched(self, task: TimeTask, search: MinuteSearch[FoundT]) -> FoundT:
         runner = FlowRunner(self._pool)
         look = TimedLook(task, random.Random(), search)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import Literal
 
 from spark_source.cluster.cluster import Lookup
 from spark_source.offsets.offsets import Offsets
@@ -16,6 +15,7 @@ from tubeclient.metadata import ClusterView
 
 __all__ = ["narrowed"]
 
+_MINUTE_MS = 60_000
 _MINUTE_US = 60_000_000
 
 _log = logging.getLogger(__name__)
@@ -45,23 +45,21 @@ def narrowed(
             if offsets.high is not None:
                 high[key] = min(high[key], offsets.high // INDEX_ENTRY_BYTES * INDEX_ENTRY_BYTES + INDEX_ENTRY_BYTES)
 
-    def not_empty() -> list[PartitionKey]:
-        return [key for key in kept if low[key] < high[key]]
-
     disorder_us = None if options.message_time_disorder_ms is None else options.message_time_disorder_ms * 1_000
-    if disorder_us is not None and not pushed.times_us.is_all:
+    not_empty = [key for key in kept if low[key] < high[key]]
+    if disorder_us is not None and not pushed.times_us.is_all and not_empty:
+        first, last = pushed.times_us.low, pushed.times_us.high
+        # At the first place is a message older than this, and before that one none newer by the disorder.
+        # Rounded down, as in zones of local mean time a message's minute begins at some other second.
+        first_ms = None if first is None else (first - disorder_us) // _MINUTE_US * _MINUTE_MS
+        end_ms = None if last is None else ((last + disorder_us) // _MINUTE_US + 1) * _MINUTE_MS
         try:
-            first, after = pushed.times_us.low, pushed.times_us.high
-            if first is not None:
-                # At the found place is a message older than this, and before that one none newer by the disorder.
-                # Rounded down, as in zones of local mean time a message's minute begins at some other second.
-                minute = (first - disorder_us) // _MINUTE_US
-                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds, "before")
-                low.update({key: max(low[key], at) for key, at in found.items() if at is not None})
-            if after is not None:
-                minute = (after + disorder_us) // _MINUTE_US + 1
-                found = _places(lookup, view, not_empty(), minute * _MINUTE_US, options, bounds, "after")
-                high.update({key: min(high[key], at) for key, at in found.items() if at is not None})
+            found = lookup.rough_ranges(
+                view, not_empty, first_ms, end_ms, time_zone=options.message_time_zone, bounds=bounds
+            )
+            for key, (begin, behind) in found.items():
+                low[key] = low[key] if begin is None else max(low[key], begin)
+                high[key] = high[key] if behind is None else min(high[key], behind)
         except (NoMessageTime, CorruptMessage) as error:
             # It may be outside of what is read, and then ends no read.
             _log.info("a filter on messageTime does not narrow what is read: %s", error)
@@ -76,20 +74,3 @@ def narrowed(
         sum(end[key] - start[key] for key in start) // INDEX_ENTRY_BYTES,
     )
     return Offsets(begins), Offsets(ends)
-
-
-def _places(
-    lookup: Lookup,
-    view: ClusterView,
-    keys: Collection[PartitionKey],
-    time_us: int,
-    options: SourceOptions,
-    bounds: Mapping[StoreKey, StoreBounds],
-    side: Literal["before", "after"],
-) -> Mapping[PartitionKey, int | None]:
-    """Of each partition a place near the first message that is not before this minute, on this side of it. It is as far
-    away as costs less to read than to look for. None if no message is so late."""
-    if time_us < 0 or not keys:
-        return {}
-    wanted = dict.fromkeys(keys, time_us // 1_000)
-    return lookup.offsets_at(view, wanted, time_zone=options.message_time_zone, bounds=bounds, roughly=side)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from offsets_store import OffsetsTable
 from spark_source.options.given import parse_options
@@ -183,7 +183,6 @@ class FakeLookup:
         *,
         time_zone: str,
         bounds: Mapping[StoreKey, StoreBounds],
-        roughly: Literal["before", "after"] | None = None,
     ) -> dict[PartitionKey, int | None]:
         """One message a minute from 1970 on: the row of a timestamp is its minute."""
         self._cluster.calls.append(f"times of {time_zone}")
@@ -195,6 +194,9 @@ class FakeLookup:
             row = max(low, timestamp_ms // 60_000)
             found[key] = row * ROW if row < high else None
         return found
+
+    def rough_ranges(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
 
     def close(self) -> None:
         self._cluster.calls.append("lookup closed")

@@ -25,7 +25,7 @@ from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
 from tubeclient.flows.effects import call, checked
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.reader import Reader
-from tubeclient.flows.time_search import FirstMinute
+from tubeclient.flows.time_search import FirstMinute, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
@@ -61,8 +61,8 @@ class Bench:
     def start(self, partition: int, minute: int, **more: Any) -> Actor:
         bounds = StoreBounds(*self.store.bounds)
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        task = TimeTask(BROKER, key, bounds, minute, UTC, GROUPS, lambda: f"looker-{next(lives)}", **more)
-        return self.simulation.start(whole(TimedLook(task, random.Random(1))))
+        task = TimeTask(BROKER, key, UTC, GROUPS, lambda: f"looker-{next(lives)}", **more)
+        return self.simulation.start(whole(TimedLook(task, random.Random(1), TimeSearch(bounds, minute))))
 
     def find(self, partition: int, minute: int, **more: Any) -> Any:
         """The entry that is found; raises what the search raises."""
@@ -74,7 +74,7 @@ class Bench:
         """The minute of the first message from entry `begin` up to `end`."""
         bounds = StoreBounds(begin * ENTRY, end * ENTRY)
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        task = TimeTask(BROKER, key, bounds, 0, UTC, GROUPS, lambda: f"looker-{next(lives)}")
+        task = TimeTask(BROKER, key, UTC, GROUPS, lambda: f"looker-{next(lives)}")
         actor = self.simulation.start(whole(TimedLook(task, random.Random(1), FirstMinute(bounds))))
         self.simulation.run()
         if actor.error is not None:
@@ -87,7 +87,7 @@ def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
     return encode_payload(bytes(size), encode_attributes({}, "tag", time))
 
 
-def whole(look: TimedLook) -> Any:
+def whole(look: TimedLook[Any]) -> Any:
     """Search and give the partition back, as the shell does."""
     try:
         return (yield from look.run())

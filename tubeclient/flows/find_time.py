@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tubeclient.errors import (
     CorruptMessage,
@@ -29,8 +29,8 @@ from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.stay import Stay
-from tubeclient.flows.time_search import MinuteSearch, TimeSearch
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
+from tubeclient.flows.time_search import MinuteSearch
+from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
 
@@ -38,17 +38,15 @@ __all__ = ["TimeTask", "TimedLook"]
 
 _NOT_FOUND = 404
 
+FoundT = TypeVar("FoundT")
+
 
 @dataclass(frozen=True, slots=True)
 class TimeTask:
-    """What to find, and under which names. `reader_groups` are tried in order, as for ranges."""
+    """Where to look, and under which names. `reader_groups` are tried in order, as for ranges."""
 
     broker: BrokerInfo
     partition: PartitionKey
-    bounds: StoreBounds
-    """Where to search: the store's bounds."""
-    minute: int
-    """Minutes since 1970."""
     zone: tzinfo
     """Of the producers' clocks."""
     reader_groups: tuple[str, ...]
@@ -61,23 +59,22 @@ class TimeTask:
     """With "keep", a message that is damaged or cannot be parsed counts as old as the next good one."""
 
 
-class TimedLook:
-    """One search. The flow `run()` returns the offset, or None if no message is of that minute or later. With another
-    `search` than by the task's minute, it returns what that one found.
+class TimedLook(Generic[FoundT]):
+    """One search. The flow `run()` returns what it found.
 
     The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
-    def __init__(self, task: TimeTask, rng: random.Random, search: MinuteSearch | None = None) -> None:
+    def __init__(self, task: TimeTask, rng: random.Random, search: MinuteSearch[FoundT]) -> None:
         self._task = task
-        self._search = search or TimeSearch(task.bounds, task.minute)
+        self._search = search
         self._rng = rng
         self._stay = Stay(task.broker, task.partition, task.reader_groups, task.new_client_id, task.authority)
         self._progress_ms = 0.0
         self._furthest = -1  # of the current look, over all tries
 
-    def run(self) -> Flow[int | None]:
+    def run(self) -> Flow[FoundT]:
         search = self._search
         self._progress_ms = yield Now()
         faults = FaultHistory()
@@ -112,7 +109,7 @@ class TimedLook:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
-    def _look(self, search: MinuteSearch, offset: int) -> Flow[None]:
+    def _look(self, search: MinuteSearch[FoundT], offset: int) -> Flow[None]:
         """Tell `search` what is at or after `offset`."""
         answer = yield from self._stay.seek(offset, self._doing)
         if answer.currOffset > offset:
@@ -151,8 +148,8 @@ class TimedLook:
                 empty_from = passed
             if passed > self._furthest:
                 self._furthest, self._progress_ms = passed, (yield Now())
-        if only_bad:  # and no good one behind them that is older
-            search.saw(offset, offset, self._task.minute)
+        if only_bad:
+            search.saw_only_bad(offset)
         else:
             search.saw_nothing(offset)
 

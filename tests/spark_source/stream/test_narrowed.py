@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,19 +37,19 @@ class Times:
     minutes: list[int]
     draw: Any
 
-    def offsets_at(
-        self, view: Any, timestamps_ms: Mapping[PartitionKey, int], *, roughly: str, **_: Any
+    def rough_ranges(
+        self, view: Any, partitions: Collection[PartitionKey], first_ms: int | None, end_ms: int | None, **_: Any
     ) -> dict[PartitionKey, Any]:
-        found: dict[PartitionKey, Any] = {}
-        for key, at_ms in timestamps_ms.items():
-            older = [minute < at_ms // 60_000 for minute in self.minutes]
-            if roughly == "before":
-                places = [0, *(at for at, one in enumerate(older) if one)]
-            else:
-                places = [*(at for at, one in enumerate(older) if not one), len(older)]
-            place = self.draw(st.sampled_from(places))
-            found[key] = None if place == len(older) else place * 28
-        return found
+        minutes = self.minutes
+
+        def place(at_ms: int | None, older: bool, always: int) -> Any:
+            if at_ms is None:
+                return None
+            fits = [at for at, minute in enumerate(minutes) if (minute < at_ms // 60_000) == older]
+            drawn = self.draw(st.sampled_from([always, *fits]))
+            return None if drawn == len(minutes) else drawn * 28
+
+        return {key: (place(first_ms, True, 0), place(end_ms, False, len(minutes))) for key in partitions}
 
 
 @st.composite
@@ -83,12 +83,12 @@ def test_messages_of_the_times_are_within(minutes: list[int], low: int, more: in
 
 
 def test_times_in_order_are_found_to_the_minute() -> None:
-    found = {"before": 19, "after": 30}
-
     class InOrder:
-        def offsets_at(self, view: Any, timestamps_ms: Mapping[PartitionKey, int], *, roughly: str, **_: Any) -> Any:
-            assert timestamps_ms == {KEY: (FIRST + {"before": 20, "after": 30}[roughly]) * 60_000}
-            return {KEY: found[roughly] * 28}
+        def rough_ranges(
+            self, view: Any, partitions: Collection[PartitionKey], first_ms: int | None, end_ms: int | None, **_: Any
+        ) -> Any:
+            assert (first_ms, end_ms) == ((FIRST + 20) * 60_000, (FIRST + 30) * 60_000)
+            return dict.fromkeys(partitions, (19 * 28, 30 * 28))
 
     lookup: Any = InOrder()
     both = narrowed(
@@ -109,7 +109,7 @@ def test_without_a_known_disorder_or_times_all_is_read(error: TubeError) -> None
     """A damaged message may be before the start, and then ends no read."""
 
     class Timeless:
-        def offsets_at(self, *_: Any, **__: Any) -> Any:
+        def rough_ranges(self, *_: Any, **__: Any) -> Any:
             raise error
 
     wanted = Pushed(times_us=Interval(FIRST * MINUTE_US, FIRST * MINUTE_US))
