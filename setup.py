@@ -60,6 +60,8 @@ SPARK = [
 DELTA = [
     # Delta tables inside a SparkSession. 4.4.1 names a jar that is not published; 4.4.0 takes pyspark 4.0.1 to 4.2.0.
     "delta-spark==4.4.0",
+    # Before the wider range of the extra spark. Else pip fetches the 450 MB of a newer one before it sees this.
+    "pyspark>=4.0.1,<=4.2.0",
     # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
     "deltalake>=1.6,<1.7",
     # deltalake gets Arrow tables.
@@ -170,7 +172,7 @@ DEV = [
 ]
 
 
-QUICKSTART = ("spark", "delta", "cli", "embedded", "inlong", "metrics")
+QUICKSTART = ("delta", "spark", "cli", "embedded", "inlong", "metrics")
 """What the tutorials use: a stream from an embedded cluster into a Delta table, by command or by hand, with metrics."""
 
 
@@ -181,8 +183,8 @@ def union(*groups: list[str]) -> list[str]:
 
 EXTRAS = {
     "speed": SPEED,
-    "spark": SPARK,
     "delta": DELTA,
+    "spark": SPARK,
     "inlong": INLONG,
     "embedded": EMBEDDED,
     "cli": CLI,
