@@ -86,15 +86,14 @@ class Publishing:
         """Wait up to `seconds` for open messages, leave the master, end all threads. May be called again."""
         self.outbox.close(seconds)
         self.closed.open()
-        if self._registered and self._session_lock.acquire(timeout=self._settings.rpc_timeout_ms / 1000):
-            try:
+        try:
+            # Not by `acquire`, which an interrupt may leave held. Who has it ends within the time of its calls.
+            with self._session_lock:
                 if self._registered:
-                    self._registered = False
                     self.runner.run(self.session.close())
-            except TubeError as error:
-                _log.info("could not unregister the producer; the master's lease will end: %s", error)
-            finally:
-                self._session_lock.release()
+        except TubeError as error:
+            _log.info("could not unregister the producer; the master's lease will end: %s", error)
+        self._registered = False  # only now: an interrupted caller comes here again
         self.pool.close()
         self.outbox.join()
         self._thread.join(_JOIN_SECONDS)

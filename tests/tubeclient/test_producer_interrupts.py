@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 import pytest
 
@@ -54,13 +55,21 @@ def test_wherever_publishing_is_interrupted_it_can_be_done_again(settings: Clien
         line += 7  # of some hundreds
 
 
-def test_wherever_closing_is_interrupted_it_can_be_done_again(settings: ClientSettings) -> None:
+def test_wherever_closing_is_interrupted_it_can_be_done_again(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    """And the master knows the producer no longer, at once: it does not wait for itself, nor for the lease to end."""
     line, interrupts = 0, True
     while interrupts:
         producer = Producer(settings)
         producer.publish(["clicks"])
         sent = producer.submit("clicks", b"x")
         interrupts = interrupted_at(line, producer.close)
+        began = monotonic()
         producer.close()
+        assert monotonic() - began < settings.rpc_timeout_ms / 1000, f"interrupted at line {line}"
         assert sent.result(0)
-        line += 3
+        machine = cluster._master.machine
+        assert machine is not None
+        assert not machine.producers, f"interrupted at line {line}"
+        line += 1
