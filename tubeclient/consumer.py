@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
+from tubeclient.arguments import checked_partition, whole_number
 from tubeclient.consumer_events import ConsumerEvents
 from tubeclient.consumer_life import ConsumerLife
 from tubeclient.counts import ReadCounts, Sample, lag_samples
@@ -34,7 +35,7 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.ledger import enter
 from tubeclient.net.runner import Monitor
 from tubeclient.running_consumer import Running
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.subscription import Topics, matching_topics, read_topics
 
 __all__ = ["ClientBalanceConsumer"]
@@ -103,6 +104,7 @@ class ClientBalanceConsumer(ProcessBound):
         on_lost: Callable[[PartitionKey, TubeError], None] | None = None,
     ) -> None:
         super().__init__()
+        self._settings = checked_settings(settings)
         consumer_group = group_name(consumer_group)
         self._plan = ReadPlan(
             group=consumer_group,
@@ -120,10 +122,10 @@ class ClientBalanceConsumer(ProcessBound):
         why = why_no_group(consumer_group)
         if why is not None:
             _log.warning("consumer_group is %s, %s", consumer_group, why)
-        self._settings = settings
-        self._source_count, self._node_id = source_count, node_id
+        self._source_count = whole_number(source_count, "source_count")
+        self._node_id = whole_number(node_id, "node_id")
         self._pattern, self._filters = read_topics(topics)
-        self._metadata_interval_ms = metadata_interval_ms
+        self._metadata_interval_ms = given_ms(metadata_interval_ms, "metadata_interval_ms")
         self._events = ConsumerEvents()
         if on_assigned is not None:
             self._events.call(Assigned, lambda event: on_assigned(event.partition, event.offset))
@@ -217,6 +219,8 @@ class ClientBalanceConsumer(ProcessBound):
         readers, with `fail_on_data_loss` DataLoss for an offset that the broker does not hold, and the error of the
         last attempt.
         """
+        checked_partition(partition)
+        whole_number(offset, "the offset to connect at")
         running = self._live()
         view = running.membership.view()
         if not view.is_subscribable(partition):  # it may be new, or back
@@ -231,6 +235,7 @@ class ClientBalanceConsumer(ProcessBound):
         For `wait_ms` more, a pack of it that is out may be confirmed, by another thread or by `on_revoked`. Then it is
         rolled back.
         """
+        checked_partition(partition)
         running = self._live()
         released = self._run(running.registrations.disconnect(partition, wait_ms=wait_ms))
         running.report()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from tubeclient.access import masters_of
+from tubeclient.arguments import whole_number
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -43,7 +44,7 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Bell, OneThread, Outcome
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.web_port import add_near, near_topics
 
 __all__ = ["GroupMembership", "fetch_view"]
@@ -85,18 +86,18 @@ class GroupMembership(ProcessBound):
         on_end: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
-        if source_count == 0:
+        self._settings = checked_settings(settings)
+        if whole_number(source_count, "sourceCount") == 0:
             raise ConfigurationError("sourceCount must be 1 or more, or below 0 for an unnumbered node; not 0")
         if source_count < 0:
             source_count, node_ids = UNDEFINED, [UNDEFINED]
-        elif not all(0 <= node_id < source_count for node_id in node_ids or ()):
+        elif not all(0 <= whole_number(node_id, "nodeId") < source_count for node_id in node_ids or ()):
             raise ConfigurationError(
                 f"nodeId must be from 0 to {source_count - 1} with sourceCount {source_count}; not {node_ids}"
             )
         consumer_group, names, wanted = group_name(consumer_group), topic_names(topics), checked_filters(filters or {})
         if not names:
             raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
-        self._settings = settings
         self._refresh_interval_ms = refresh_interval_ms
         self._on_orders = on_orders
         self._on_view = on_view
@@ -332,7 +333,7 @@ def fetch_view(
     GroupConflict is raised. TopicNotDeployed names topics that are spelled alike.
     """
     names, wanted = tuple(topic_names(topics)), checked_filters(filters or {})
-    masters = masters_of(settings)
+    masters = masters_of(checked_settings(settings))
     pool = ConnectionPool(settings)
     runner = FlowRunner(pool)
     visitors = [

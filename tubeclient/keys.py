@@ -110,7 +110,7 @@ class PartitionKey(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> PartitionKey:
         """Parse "brokerId:topic:partitionId"; ConfigurationError for any other text."""
-        parts = text.strip().split(":")
+        parts = text.strip().split(":") if isinstance(text, str) else []
         if len(parts) != 3 or not (is_int32(parts[0]) and parts[1].strip() and is_int32(parts[2])):
             raise ConfigurationError(
                 f"{text!r} is not a partition key; write brokerId:topic:partitionId, as in 1:clicks:10000"
@@ -160,7 +160,8 @@ class OffsetRange(_Range):
 
     def __new__(cls, partition: PartitionKey, start: int, end: int) -> OffsetRange:
         for name, offset in (("start", start), ("end", end)):
-            if not is_index_offset(offset):  # ranges come by the thousand, so make texts only for errors
+            # Ranges come by the thousand, so make texts only for errors.
+            if not isinstance(offset, int) or not is_index_offset(offset):
                 checked_offset(offset, f"the {name} of a range of partition {partition}")
         if end < start:
             raise ConfigurationError(f"the range [{start}, {end}) of partition {partition} ends before it starts")

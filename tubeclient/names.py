@@ -72,6 +72,8 @@ def topic_names(names: Iterable[str]) -> list[str]:
     """The names, distinct and sorted; ConfigurationError as for `topic_name`."""
     if isinstance(names, str):
         raise ConfigurationError(f"topics are given as a list of names, [{names!r}], not as a text")
+    if not isinstance(names, Iterable):
+        raise ConfigurationError(f'topics are given as a list of names, ["clicks"], not as {names!r}')
     return sorted({topic_name(name) for name in names})
 
 
@@ -124,6 +126,8 @@ def checked_reader_groups(groups: Iterable[str]) -> tuple[str, ...]:
     """The reader groups, distinct, in the given order; ConfigurationError for none, and as for `group_name`."""
     if isinstance(groups, str):
         raise ConfigurationError(f"readerGroups are given as a list of names, [{groups!r}], not as a text")
+    if not isinstance(groups, Iterable):
+        raise ConfigurationError(f'readerGroups are given as a list of names, ["etl-r0"], not as {groups!r}')
     found = tuple(dict.fromkeys(map(group_name, groups)))
     if not found:
         raise ConfigurationError("readerGroups names no group")

@@ -43,7 +43,7 @@ from tubeclient.names import checked_reader_groups, group_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.time_zones import zone_named
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms
@@ -104,7 +104,7 @@ class OffsetLookup(ProcessBound):
         super().__init__()
         check_bad_messages(bad_messages)
         self._bad_messages = bad_messages
-        self._settings = settings
+        self._settings = checked_settings(settings)
         self._reader_groups = checked_reader_groups(reader_groups)
         self._client_id = new_client_id(self._reader_groups[0], "probe")
         self._authority = authority_of(settings)

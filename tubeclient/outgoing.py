@@ -53,7 +53,7 @@ class OutgoingMessage(NamedTuple):
         attributes: Mapping[str, str] | None = None,
     ) -> list[OutgoingMessage]:
         """Return messages that differ only in their bodies, in order; like `of`, but faster."""
-        if isinstance(bodies, str | bytes | bytearray | memoryview):
+        if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
             kind = type(bodies).__name__
             raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")
         topic, tag, time = topic_name(topic), _checked_tag(tag), message_time_text(time)

@@ -10,6 +10,7 @@ from functools import partial
 from time import monotonic
 
 from tubeclient.admin import Admin
+from tubeclient.arguments import checked_kind
 from tubeclient.errors import (
     ConfigurationError,
     DeadlineExceeded,
@@ -26,7 +27,7 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.sending import Answer, Sending, SendResult
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.publishing import Publishing
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.web_port import add_near, web_port_fault
 
 __all__ = ["Producer", "SendResult"]
@@ -57,8 +58,8 @@ class Producer(ProcessBound):
         super().__init__()
         if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, int) or max_in_flight < 1:
             raise ConfigurationError(f"max_in_flight must be a number of messages, 1 or more, not {max_in_flight!r}")
-        self._settings = settings
-        self._publishing = Publishing(settings, max_in_flight)
+        self._settings = checked_settings(settings)
+        self._publishing = Publishing(self._settings, max_in_flight)
         self._outbox = self._publishing.outbox
         self._routes = self._publishing.routes
         self._watch = Watch(self, "a Producer", partial(self._publishing.close, self._seconds(None)))
@@ -217,8 +218,10 @@ class Producer(ProcessBound):
         messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
         deadline = monotonic() + self._seconds(timeout_ms)
         longest: dict[str, int] = {}
-        for topic, payload, *_ in messages:
-            longest[topic] = max(longest.get(topic, 0), len(payload))
+        for message in messages:
+            if not isinstance(message, OutgoingMessage):  # messages come by the thousand, so call only for errors
+                checked_kind(message, OutgoingMessage, "a message", 'OutgoingMessage.of("clicks", b"hello", tag="web")')
+            longest[message.topic] = max(longest.get(message.topic, 0), len(message.payload))
         for topic, size in longest.items():
             self._check_topic(topic)
             self._check_size(topic, size)

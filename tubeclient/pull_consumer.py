@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Self, TypedDict, Unpack
 
+from tubeclient.arguments import checked_kind, checked_partitions
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
@@ -116,6 +117,11 @@ class PullConsumer(ClientBalanceConsumer):
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
         if membership not in ("fixed", "dynamic"):
             raise ConfigurationError(f"membership must be fixed or dynamic, not {membership!r}")
+        if not isinstance(strategy, str) and not callable(strategy):
+            raise ConfigurationError(
+                f"strategy must be a name, as modulo, or a function from all partitions to those read; not {strategy!r}"
+            )
+        checked_kind(hints, Hints, "hints", "Hints(plan={...})")
         self._sharing: Sharing | None = None
         if membership == "dynamic":
             if (source_count, node_id) != (1, 0):
@@ -139,12 +145,8 @@ class PullConsumer(ClientBalanceConsumer):
                     f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
                 )
             check_strategy(strategy, source_count, hints)
-        for key, offset in (start_offsets or {}).items():
-            # A key or an offset that no partition can have would be left out, or rounded, without a word.
-            if not isinstance(key, PartitionKey):
-                raise ConfigurationError(
-                    f"start_offsets is a map from PartitionKey to offset; {key!r} is no PartitionKey"
-                )
+        for key, offset in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
+            # An offset that no partition can have would be rounded without a word.
             if isinstance(offset, bool) or not isinstance(offset, int):
                 raise ConfigurationError(f"the start offset of partition {key} must be a whole number, not {offset!r}")
             if offset >= 0 and offset % INDEX_ENTRY_BYTES:

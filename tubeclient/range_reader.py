@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
+from tubeclient.arguments import checked_kind, checked_partition
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
 from tubeclient.flows.corrupt_place import counted_place, find_place
@@ -30,7 +31,7 @@ from tubeclient.net.ledger import enter
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Gate, OneThread
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.methods import Method
 
 __all__ = ["RANGES_AT_ONCE", "LostRange", "Pack", "RangeReader", "WantedRange"]
@@ -82,7 +83,7 @@ class RangeReader(ProcessBound):
     ) -> None:
         super().__init__()
         self.losses: list[LostRange] = []
-        self._settings = settings
+        self._settings = checked_settings(settings)
         self._reader_groups = checked_reader_groups(reader_groups)
         self._new_client_id = partial(new_client_id, self._reader_groups[0], client_name)
         self._fail_on_data_loss = fail_on_data_loss
@@ -127,6 +128,10 @@ class RangeReader(ProcessBound):
         once.
         """
         self._check_open()
+        for one in wanted:
+            checked_kind(one, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
+            checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
+            checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
         self._watch.begin()
         left = deque(sorted(range(len(wanted)), key=lambda number: wanted[number].range.partition))
         readings: dict[int, RangeRead] = {}
@@ -198,7 +203,9 @@ class RangeReader(ProcessBound):
     def has_partition(self, broker: BrokerInfo, partition: PartitionKey) -> bool:
         """Whether the broker has that partition now. Raises as `read` does if it gives no answer."""
         self._check_open()
-        asking = RangeRead(self._task(WantedRange(broker, OffsetRange(partition, 0, 0))), random.Random())
+        checked_kind(broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
+        nothing = OffsetRange(checked_partition(partition), 0, 0)
+        asking = RangeRead(self._task(WantedRange(broker, nothing)), random.Random())
         try:
             self._runner.run(asking.run())
         except NoSuchPartition:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tubeclient.arguments import checked_kind
 from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.tls_settings import TlsSettings
 from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT, DEFAULT_MASTER_WEB_PORT
 
-__all__ = ["ClientSettings", "parse_master_servers"]
+__all__ = ["ClientSettings", "checked_settings", "parse_master_servers"]
 
 _LONGEST_CALL_MS = (1 << 31) - 1
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
@@ -19,7 +20,7 @@ _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 
 def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
     """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS."""
-    return _addresses([text], tls, "masterServers", "authUser")
+    return _addresses([checked_kind(text, str, "masterServers", '"10.0.0.1:8715"')], tls, "masterServers", "authUser")
 
 
 def _addresses(texts: Iterable[str], tls: bool, setting: str, user_setting: str) -> tuple[str, ...]:
@@ -78,6 +79,10 @@ class ClientSettings:
             raise ConfigurationError(f"master_servers must be host:port as a text, or a list of such; not a {kind}")
         addresses = _addresses(given, self.tls is not None, "master_servers", "credentials")
         object.__setattr__(self, "master_servers", addresses)
+        if self.credentials is not None:
+            checked_kind(self.credentials, Credentials, "credentials", 'Credentials("alice", password_env="PW")')
+        if self.tls is not None:
+            checked_kind(self.tls, TlsSettings, "tls", "TlsSettings()")
         port: object = self.master_web_port
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
             raise ConfigurationError(f"master_web_port must be a number from 1 to 65535, not {port!r}")
@@ -89,3 +94,8 @@ class ClientSettings:
                 if not 1 <= limit <= _LONGEST_CALL_MS:
                     raise ConfigurationError(f"{name} must be 1 to {_LONGEST_CALL_MS} milliseconds, not {limit!r}")
                 object.__setattr__(self, name, int(limit))
+
+
+def checked_settings(settings: object) -> ClientSettings:
+    """Return `settings` if that is what they are; ConfigurationError for an address alone, and anything else."""
+    return checked_kind(settings, ClientSettings, "settings", 'ClientSettings("10.0.0.1:8715")')

@@ -20,11 +20,12 @@ from tubeclient.admin.answers.model import (
 )
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import MasterWeb
+from tubeclient.arguments import checked_partitions
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
 from tubeclient.names import checked_reader_groups, group_name, near_names, reader_groups_of, topic_name, topic_names
 from tubeclient.passwords import check_password_sources, read_password
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, checked_settings
 
 __all__ = ["Admin"]
 
@@ -66,12 +67,12 @@ class Admin:
         modify_user: str = "tubeclient",
         reader_groups: Sequence[str] = reader_groups_of("tubeclient_admin"),
     ) -> None:
-        if not _USER.fullmatch(modify_user):
+        self._settings = checked_settings(settings)
+        if not isinstance(modify_user, str) or not _USER.fullmatch(modify_user):
             raise ConfigurationError(
                 f"modify_user {modify_user!r} is not a user name: a letter, then letters, digits and '_', "
                 "2 to 64 characters"
             )
-        self._settings = settings
         self._masters = MasterWeb(settings)
         self._token_sources = modify_token, modify_token_file, modify_token_env
         self._has_token = check_password_sources("modify_token", *self._token_sources)
@@ -283,7 +284,7 @@ class Admin:
 
     def _check(self, offsets: Mapping[PartitionKey, int], brokers: Mapping[int, BrokerState]) -> None:
         """ConfigurationError if one of these positions cannot be set."""
-        if not offsets:
+        if not checked_partitions(offsets, "offsets"):
             raise ConfigurationError("no offsets are given; map partitions to index offsets")
         for key, offset in offsets.items():
             checked_offset(offset, f"partition {key}")

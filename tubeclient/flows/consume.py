@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tubeclient.arguments import checked_kind
 from tubeclient.errors import (
     ClientClosed,
     PartitionTaken,
@@ -143,6 +144,7 @@ class Consumption:
             yield Sleep(min(deadline - now, WAIT_SLICE_MS), CHANGED)
 
     def _holding_of(self, delivery: Delivery) -> Holding:
+        checked_kind(delivery, Delivery, "what is confirmed", "get() returns it, or the delivery of a message")
         holding = self._holdings.by_key.get(delivery.partition)
         if holding is None and self._registrar.closed:
             raise ClientClosed("this consumer is closed")

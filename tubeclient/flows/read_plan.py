@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, get_args
 
+from tubeclient.arguments import whole_number
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.authority import Authority
@@ -55,7 +56,7 @@ class ReadPlan:
     """What was read so far."""
 
     def __post_init__(self) -> None:
-        if self.prefetch < 0 or given_ms(self.confirm_timeout_ms, "confirm_timeout_ms") < 1:
+        if whole_number(self.prefetch, "prefetch") < 0 or given_ms(self.confirm_timeout_ms, "confirm_timeout_ms") < 1:
             raise ConfigurationError(
                 "prefetch must be 0 or more and confirm_timeout_ms 1 or more; "
                 f"they are {self.prefetch} and {self.confirm_timeout_ms}"

@@ -1,0 +1,49 @@
+"""Arguments of another kind than a call takes: one error that says what was given, what is wanted, and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+
+__all__ = ["checked_kind", "checked_partition", "checked_partitions", "whole_number"]
+
+T = TypeVar("T")
+
+
+def checked_kind(value: object, kind: type[T], name: str, example: str) -> T:
+    """Return `value` if it is a `kind`; ConfigurationError if not. The value itself is not in the error: it may be a
+    password in the wrong place."""
+    if not isinstance(value, kind):
+        given = "None" if value is None else _one(type(value))
+        raise ConfigurationError(f"{name} must be {_one(kind)}, as {example}; not {given}")
+    return value
+
+
+def _one(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__}"
+
+
+def checked_partition(value: object) -> PartitionKey:
+    """Return `value` if it is a PartitionKey; ConfigurationError if not."""
+    return checked_kind(value, PartitionKey, "a partition", 'PartitionKey.parse("1:clicks:0")')
+
+
+def checked_partitions(offsets: object, name: str) -> Mapping[PartitionKey, object]:
+    """Return `offsets` if it maps partitions to whatever; ConfigurationError, with the argument's `name`, if not."""
+    wanted = f"{name} is a map from PartitionKey to offset"
+    if not isinstance(offsets, Mapping):
+        raise ConfigurationError(f'{wanted}, as {{PartitionKey.parse("1:clicks:0"): 28}}, not {offsets!r}')
+    for key in offsets:
+        if not isinstance(key, PartitionKey):
+            raise ConfigurationError(f"{wanted}; {key!r} is no PartitionKey")
+    return offsets
+
+
+def whole_number(value: object, name: str) -> int:
+    """Return `value` if it is a whole number; ConfigurationError if not."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"{name} must be a whole number, not {value!r}")
+    return value
