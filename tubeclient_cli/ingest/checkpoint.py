@@ -7,7 +7,9 @@ offset log before the batch runs, so it is read from there. Hadoop's file system
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
@@ -15,7 +17,10 @@ from tubeclient.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Checkpoint", "parse_offset_log"]
+__all__ = ["Checkpoint", "parse_metadata", "parse_offset_log"]
+
+_SHOWN: Final = 60
+"""Characters of a damaged file in an error."""
 
 
 class Checkpoint:
@@ -28,12 +33,19 @@ class Checkpoint:
     def query_id(self) -> str | None:
         """The id that Spark generated for the checkpoint; None for a new one."""
         text = self._read("metadata")
-        return None if text is None else str(json.loads(text)["id"])
+        if text is None:
+            return None
+        with self._naming("metadata"):
+            return parse_metadata(text)
 
     def end_of(self, batch_id: int) -> Offsets | None:
         """Where the batch ends; None if it was never planned. ConfigurationError for another job's checkpoint."""
-        text = self._read(f"offsets/{batch_id}")
-        return None if text is None else parse_offset_log(text)
+        name = f"offsets/{batch_id}"
+        text = self._read(name)
+        if text is None:
+            return None
+        with self._naming(name):
+            return parse_offset_log(text)
 
     def newest_end(self) -> Offsets | None:
         """Where the last batch ends that was planned; None if none was."""
@@ -60,6 +72,16 @@ class Checkpoint:
                     return Offsets.parse(str(leaf.startOffset().get().json()))
         return None
 
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Errors about what a file of the checkpoint has name the file."""
+        try:
+            yield
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{self._location.rstrip('/')}/{name}: {error}", condition=error.condition
+            ) from None
+
     def _place(self, name: str) -> tuple[Any, Any, Any]:
         """The JVM, and the file system and path of a name in the checkpoint."""
         # PySpark's type stubs have no JVM, and under Spark Connect there is none.
@@ -77,6 +99,17 @@ class Checkpoint:
             return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
+
+
+def parse_metadata(text: str) -> str:
+    """The query's id in the checkpoint's file "metadata". ConfigurationError if it has none, as one that was cut."""
+    try:
+        return str(json.loads(text)["id"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ConfigurationError(
+            f"this is not what Spark writes there, a JSON object with the query's id, but {text[:_SHOWN]!r}. Bring the"
+            " file back, or give the job a new checkpoint: it begins where the group's rows in the target end"
+        ) from None
 
 
 def parse_offset_log(text: str) -> Offsets:

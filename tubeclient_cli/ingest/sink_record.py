@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_source.offsets.offsets import Offsets, check_version
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.staged import StagedBad
 
 __all__ = ["SinkRecord"]
@@ -88,7 +89,8 @@ class SinkRecord:
 
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
-        """Parse a commit's userMetadata; None if this job did not write it. ConfigurationError: a newer release did."""
+        """Parse a commit's userMetadata; None if this job did not write it. ConfigurationError: a newer release did, or
+        somebody else under the job's name."""
         try:
             document = json.loads(text or "")
         except (ValueError, RecursionError):
@@ -97,6 +99,22 @@ class SinkRecord:
         if not isinstance(record, Mapping):
             return None
         check_version(record.get("version"), _VERSION, "the ingest job's commits to the target")
+        try:
+            return cls._of(record)
+        except KeyError as error:
+            wrong = f"has no {error.args[0]}"
+        except ConfigurationError:  # the offsets' own, which may be of a newer release
+            raise
+        except (TypeError, ValueError) as error:
+            wrong = f"cannot be read ({error})"
+        raise ConfigurationError(
+            f"the commit's userMetadata has a record of the ingest job, {_FIELD}, that {wrong}; the job did not write"
+            f" it so. Write no {_FIELD} to the userMetadata of commits of your own, and give the job another target:"
+            " this one's history does not say where the group's rows end"
+        )
+
+    @classmethod
+    def _of(cls, record: Mapping[str, Any]) -> SinkRecord:
         bad = record.get("badRecords")
         return cls(
             str(record["consumerGroup"]),

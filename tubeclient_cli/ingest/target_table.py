@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.sink_history import Commit
 from tubeclient_cli.ingest.sink_record import SinkRecord
 
@@ -80,10 +81,16 @@ class SparkTargetTable:
                 row.operation or "",
                 row.operationParameters or {},
                 row.operationMetrics or {},
-                SinkRecord.parse(row.userMetadata),
+                self._record(int(row.version), row.userMetadata),
             )
             for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
         ]
+
+    def _record(self, version: int, metadata: str | None) -> SinkRecord | None:
+        try:
+            return SinkRecord.parse(metadata)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"version {version} of {self._path}: {error}", condition=error.condition) from None
 
     def transactions(self, transaction_id: str) -> Transactions:
         table = self._table()

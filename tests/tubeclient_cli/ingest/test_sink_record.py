@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad
+from tubeclient_cli.ingest.target_table import SparkTargetTable
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 RECORD = SinkRecord("g", "query-1", 7, Offsets({A: 280, B: 560}), 12, 30, ("10.0.0.1:8715",))
@@ -61,3 +64,35 @@ def test_a_record_of_another_version_is_refused_by_name(version: int | None, mes
 @pytest.mark.parametrize("text", [None, "", "by hand", "[]", '"x"', '{"other": {}}', '{"tubeclient": 1}', "[" * 99_999])
 def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
     assert SinkRecord.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"consumerGroup": None}, "tubeclient, that has no consumerGroup; the job did not write it so"),
+        ({"endOffsets": None}, "that has no endOffsets"),
+        ({"endOffsets": {"version": 1, "clicks": {}}}, "'clicks' is not a store"),
+        ({"endOffsets": {"version": 2}}, "of a newer release"),
+        ({"batchId": "seven"}, r"cannot be read \(.*seven"),
+        ({"masterServers": 8715}, "cannot be read"),
+        ({"undone": [[1]]}, "cannot be read"),
+        ({"badRecords": {"table": "/lake/bad"}}, "that has no staged"),
+        ({"badRecords": "/lake/bad"}, "cannot be read"),
+    ],
+)
+def test_a_record_that_others_wrote_under_the_jobs_name_is_refused(changes: dict[str, object], message: str) -> None:
+    record = {**json.loads(RECORD.to_json())["tubeclient"], **changes}
+    record = {name: value for name, value in record.items() if value is not None}
+    with pytest.raises(ConfigurationError, match=message):
+        SinkRecord.parse(json.dumps({"tubeclient": record}))
+
+
+def test_a_commit_with_a_foreign_record_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark: Any = None
+    table = SparkTargetTable(spark, "/lake/clicks")
+    row = SimpleNamespace(version=3, operation="WRITE", operationParameters={}, operationMetrics={})
+    row.userMetadata = '{"tubeclient": {"version": 1}}'
+    history = SimpleNamespace(select=lambda *_: SimpleNamespace(collect=lambda: [row]))
+    monkeypatch.setattr(table, "_table", lambda: SimpleNamespace(history=lambda _: history))
+    with pytest.raises(ConfigurationError, match=r"^version 3 of /lake/clicks: the commit's userMetadata has a record"):
+        table.history(10)
