@@ -27,6 +27,7 @@ __all__ = [
     "checked_tags",
     "group_name",
     "near_names",
+    "new_topic_name",
     "reader_groups_of",
     "tag_name",
     "topic_name",
@@ -59,6 +60,7 @@ _TOPIC = _Rule(
     re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff#@:,=]"),
     "no blanks and none of # @ : , =",
 )
+_NEW_TOPIC = re.compile(r"[A-Za-z][A-Za-z0-9_]+")  # RegexDef.TMP_STRING
 _GROUP = _TOPIC._replace(what="group", most=1_024)  # META_MAX_GROUPNAME_LENGTH
 _TAG = _Rule("tag", 256, re.compile(r"[\ud800-\udfff#,=]"), "none of # , =")  # CFG_FLT_MAX_FILTER_ITEM_LENGTH
 
@@ -75,6 +77,17 @@ def topic_names(names: Iterable[str]) -> list[str]:
     if not isinstance(names, Iterable):
         raise ConfigurationError(f'topics are given as a list of names, ["clicks"], not as {names!r}')
     return sorted({topic_name(name) for name in names})
+
+
+def new_topic_name(name: object) -> str:
+    """`name` without surrounding blanks; ConfigurationError if Apache's master creates no topic of that name."""
+    found = topic_name(name)
+    if not _NEW_TOPIC.fullmatch(found):
+        raise ConfigurationError(
+            f"{name!r} is not a name for a new topic: use a letter, then letters, digits and _, of ASCII, "
+            f"2 to {_TOPIC.most} characters, as in clicks_2"
+        )
+    return found
 
 
 def group_name(name: object) -> str:

@@ -23,7 +23,14 @@ from tubeclient.admin.master import MasterWeb
 from tubeclient.arguments import checked_partitions
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
-from tubeclient.names import checked_reader_groups, group_name, near_names, reader_groups_of, topic_name, topic_names
+from tubeclient.names import (
+    checked_reader_groups,
+    group_name,
+    near_names,
+    new_topic_name,
+    reader_groups_of,
+    topic_names,
+)
 from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings, checked_settings
 
@@ -180,10 +187,11 @@ class Admin:
         """Deploy a topic on all brokers in service. Clients can use it once `topics` shows it as loaded; Apache's
         brokers take up to 35 s, and up to 80 s if they are still loading an earlier change: the master begins anew
         after it (BrokerRunStatusInfo). Needs the modify token."""
+        new = new_topic_name(name)
         broker_ids = ",".join(str(broker_id) for broker_id in self._brokers_in_service())
         self._modify(
             "admin_add_new_topic_record",
-            topicName=topic_name(name),
+            topicName=new,
             brokerId=broker_ids,
             numTopicStores=str(stores),
             numPartitions=str(partitions_per_store),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.names import near_names
+from tubeclient.names import near_names, new_topic_name
 from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.printable import counted
@@ -105,6 +105,7 @@ def create_topic(
         --master-servers 10.0.0.1:8715 --token-file /etc/tubemq/token
     """
     with clear_errors("topics create"):
+        topic = new_topic_name(topic)
         admin = _changing_admin(master_servers, option, token_file)
         if admin.topics([topic]):
             raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")

@@ -60,6 +60,7 @@ def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path
         (["show", "orders"], 2, "[TOPIC_NOT_FOUND] the cluster has no topic orders; `tubeclient topics list` shows"),
         (["create", "views"], 2, "give a file with --token-file, or set the environment variable TUBECLIENT_MODIFY"),
         (["create", "views", "--token-file", "/no/such"], 2, "cannot read /no/such"),
+        (["create", "x<b>", "--token-file", "/no/such"], 2, "'x<b>' is not a name for a new topic: use a letter, then"),
         (["alter", "clicks"], 2, "nothing is to be changed; give --stores, --partitions"),
         (["list", "--option", "sourceCount=3"], 2, "option sourceCount is not about the connection"),
         (["list", "--option", "masterWebPrt=3"], 2, "did you mean masterWebPort?"),
