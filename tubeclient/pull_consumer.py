@@ -32,6 +32,9 @@ __all__ = ["Choose", "ConsumerOptions", "PullConsumer", "PullOptions"]
 
 _log = logging.getLogger(__name__)
 
+_SHOWN = 10
+"""Partitions in a warning."""
+
 Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
 """Takes all configured partitions, sorted, and returns those that this client reads."""
 
@@ -82,10 +85,11 @@ class PullConsumer(ClientBalanceConsumer):
     member that the master has forgotten registers again, and releases nothing until the others had time to do so too.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
-    `BootstrapOffset`). All others go on where the group stands. For a topic pattern, topics are looked for again every
-    `topics_interval_ms`. The consumer follows the master's order to go on with the latest messages, and its
-    flow-control rules. Giving a partition back waits up to `release_wait_ms` until its pack is confirmed. Callbacks run
-    on the balancing thread. The rest is as in ClientBalanceConsumer; `connect` moves a partition that this client has.
+    `BootstrapOffset`). All others go on where the group stands. A partition that is not there is a warning in the log.
+    For a topic pattern, topics are looked for again every `topics_interval_ms`. The consumer follows the master's order
+    to go on with the latest messages, and its flow-control rules. Giving a partition back waits up to `release_wait_ms`
+    until its pack is confirmed. Callbacks run on the balancing thread. The rest is as in ClientBalanceConsumer;
+    `connect` moves a partition that this client has.
 
     Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
     offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
@@ -161,6 +165,8 @@ class PullConsumer(ClientBalanceConsumer):
         self._strategy = strategy
         self._hints = hints
         self._start_offsets = dict(start_offsets or {})
+        self._unseen = set(self._start_offsets)
+        """Start offsets whose partitions were not looked for yet."""
         self._balance_interval_ms = balance_interval_ms
         self._release_wait_ms = release_wait_ms
         self._topics_interval_ms = topics_interval_ms
@@ -248,6 +254,7 @@ class PullConsumer(ClientBalanceConsumer):
         running = self._live()
         view = running.membership.view()
         partitions = view.partitions()
+        self._tell_unknown(view)
         ours: Collection[PartitionKey]
         if self._sharing is not None:
             ours = self._sharing.ours(running.plan.client_id, partitions, self.registered())
@@ -273,6 +280,21 @@ class PullConsumer(ClientBalanceConsumer):
             for key in self.registered():
                 self._start_offsets.pop(key, None)  # on a later connect it continues at the group's position
             running.report()
+
+    def _tell_unknown(self, view: ClusterView) -> None:
+        """Say, once, which start offsets count for nothing so far."""
+        unknown = sorted(key for key in self._unseen if not view.has(key))
+        self._unseen = set()
+        if unknown:
+            more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+            _log.warning(
+                "start_offsets of consumerGroup %s name partitions that are not among those of topics %s: %s%s. If "
+                "they come, they begin there",
+                self.consumer_group,
+                ", ".join(self.topics),
+                ", ".join(map(str, unknown[:_SHOWN])),
+                more,
+            )
 
     def _fail(self, error: TubeError) -> None:
         _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error, exc_info=error.__cause__)

@@ -176,6 +176,19 @@ def test_a_start_offset_that_is_not_held_is_raised_by_get(cluster: EmbeddedTubeM
         consumer.get(timeout_ms=0)
 
 
+def test_a_start_offset_of_a_partition_that_is_not_there_is_told_once(
+    start: Start, messages: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = [PartitionKey(9, "single", 0), PartitionKey(1, "single", 1), PartitionKey(1, "clicks", 0)]
+    offsets = {FIRST: 5 * 28, **dict.fromkeys(nowhere, 28)}
+    consumer = start(topic="single", start_offsets=offsets, balance_interval_ms=50)
+    wait_for(lambda: len(consumer.registered()) == 2, "both partitions")
+    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
+        "start_offsets of consumerGroup etl name partitions that are not among those of topics single: 1:clicks:0, "
+        "1:single:1, 9:single:0. If they come, they begin there"
+    ]
+
+
 # What it says
 
 
