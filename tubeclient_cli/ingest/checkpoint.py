@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
@@ -49,12 +49,16 @@ class Checkpoint:
 
     def newest_end(self) -> Offsets | None:
         """Where the last batch ends that was planned; None if none was."""
-        _, files, path = self._place("offsets")
+        newest = self.newest_batch()
+        return None if newest is None else self.end_of(newest)
+
+    def newest_batch(self, log: Literal["offsets", "commits"] = "offsets") -> int | None:
+        """The number of the last batch that was planned, or with "commits" that was completed; None if none was."""
+        _, files, path = self._place(log)
         if not files.exists(path):
             return None
         names = [str(one.getPath().getName()) for one in files.listStatus(path)]
-        numbers = [int(name) for name in names if name.isdecimal()]
-        return self.end_of(max(numbers)) if numbers else None
+        return max((int(name) for name in names if name.isdecimal()), default=None)
 
     def start_of_running_batch(self) -> Offsets | None:
         """Where the running batch of the checkpoint's query begins; None if it has nothing to read.

@@ -20,7 +20,7 @@ from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
 from tubeclient_cli.ingest.record_format import BAD_REASON, compiled
-from tubeclient_cli.ingest.resume import known_positions, of_topics, start_text, starting_offsets
+from tubeclient_cli.ingest.resume import going_on_text, known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.ingest.settings import GROUP, IngestSettings, query_name, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_check import Batch, check_batch, check_beginning, check_cluster, check_going_on, trusted
@@ -45,8 +45,8 @@ def run_ingest(
 ) -> IngestSummary:
     """Run the job in this session until it ends (available-now), `stop` is set, or it fails.
 
-    `on_start` gets a text that says where a new checkpoint begins; it is not called for an old one. `on_batch` gets
-    each completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again.
+    `on_start` gets a text that says where a new checkpoint begins, or where an old one goes on. `on_batch` gets each
+    completed batch, `on_idle` the time (ISO 8601) of each look that found nothing new; it may come again.
     `on_first` is called at most once: when the first batch is seen to run, or to be complete. All run in this thread.
     After `stop` the job waits for the running batch, at most `settings.stop_timeout_s`. Raises Spark's error for a
     failed query, OffsetsTableError, ConfigurationError; also for a session of Spark Connect.
@@ -76,7 +76,10 @@ def run_ingest(
         check_going_on(state, sink.where, settings.consumer_group, planned, in_table)
     known = known_positions(state.ends, in_table, settings.topics, chosen)
     starting = starting_offsets(known, settings.topics, settings.fallback, settings.named("starting_offsets"))
-    if is_new:
+    newest = checkpoint.newest_batch()
+    if query_id is not None and newest is not None:
+        on_start(going_on_text(query_id, newest, checkpoint.newest_batch("commits")))
+    else:
         on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()

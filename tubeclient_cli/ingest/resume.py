@@ -13,7 +13,7 @@ from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.ingest.settings import GROUP, TARGET
 
-__all__ = ["ahead_of_sink", "known_positions", "of_topics", "start_text", "starting_offsets"]
+__all__ = ["ahead_of_sink", "going_on_text", "known_positions", "of_topics", "start_text", "starting_offsets"]
 
 
 def known_positions(
@@ -119,6 +119,17 @@ def start_text(
             f" to leave them out, start with --starting-offsets {GROUP}"
         )
     return text
+
+
+def going_on_text(query_id: str, planned: int, completed: int | None) -> str:
+    """Say where a checkpoint goes on whose query has planned batches up to `planned`, and completed them up to
+    `completed`."""
+    if completed == planned:
+        return f"the checkpoint goes on after batch {planned} of query {query_id}, by its own offsets"
+    return (
+        f"the checkpoint goes on with batch {planned} of query {query_id}, which was begun and not completed, by its"
+        " own offsets"
+    )
 
 
 def _partitions(partitions: Collection[PartitionKey]) -> str:

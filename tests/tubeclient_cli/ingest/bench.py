@@ -34,7 +34,7 @@ class Bench:
         self.folder = folder
         self.sent = 0
         self.said: list[str] = []
-        """Where each run with a new checkpoint said that it begins."""
+        """Where each run said that it begins."""
         self.settings = IngestSettings(
             master_servers=tube.master_address,
             consumer_group="clicks_etl",

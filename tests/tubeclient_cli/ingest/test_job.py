@@ -106,6 +106,8 @@ def test_the_sink_is_believed_where_the_offsets_table_is_gone_or_behind(bench: B
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 30)
     bench.run("checkpoint-3")
     by_table = "where the group's rows in the target end, in 2 partitions of clicks"
+    query_id = json.loads((bench.folder / "checkpoint-3" / "metadata").read_text())["id"]
+    assert bench.said.pop() == f"the checkpoint goes on after batch 0 of query {query_id}, by its own offsets"
     assert bench.said == [
         f"the checkpoint is new and begins {where}"
         for where in ("at earliest in clicks (as nothing is known of the group there)", by_table, by_table)
@@ -135,6 +137,7 @@ def test_a_batch_that_was_committed_is_not_written_again(bench: Bench) -> None:
         forget_commit(batch_id)
         bench.send(20)
         bench.run()
+        assert f"goes on with batch {batch_id} of query" in bench.said[-1]
         assert bench.repeated_or_missing() == {}
     # The same kill, and then a new checkpoint instead.
     forget_commit(2)

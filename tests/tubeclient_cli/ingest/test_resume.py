@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_cli.ingest.resume import ahead_of_sink, known_positions, start_text, starting_offsets
+from tubeclient_cli.ingest.resume import ahead_of_sink, going_on_text, known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
@@ -217,3 +217,15 @@ def test_a_sinks_record_keeps_who_waits_until_it_has_an_offset() -> None:
     assert ends == Offsets({A: 280}).with_waiting({FAR: "latest"})
     assert ends.merge(Offsets({A: 308}).with_waiting({FAR: "latest"})).waiting == {FAR: "latest"}
     assert ends.merge(Offsets({A: 308, FAR: 56})) == Offsets({A: 308, FAR: 56})
+
+
+@pytest.mark.parametrize(
+    ("completed", "text"),
+    [
+        (7, "the checkpoint goes on after batch 7 of query q-1, by its own offsets"),
+        (6, "goes on with batch 7 of query q-1, which was begun and not completed, by its own offsets"),
+        (None, "goes on with batch 7 of query q-1, which was begun and not completed, by its own offsets"),
+    ],
+)
+def test_it_says_where_a_checkpoint_goes_on(completed: int | None, text: str) -> None:
+    assert going_on_text("q-1", 7, completed).endswith(text)
