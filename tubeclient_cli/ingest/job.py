@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_source.boundary import as_one_line
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
+from spark_source.read.schema import spark_schema
 from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
@@ -63,6 +64,10 @@ def run_ingest(
     writer = BatchWriter(spark, settings, sink, record_format)
     chosen = settings.starting_offsets
     options = parse_options(settings.options("earliest"))
+    # Before the look at the history, which takes Delta long: whoever corrects a schema waits for this.
+    columns = spark.createDataFrame([], spark_schema(options))
+    of_target = columns if settings.bad_records is None else columns.drop(BAD_REASON)
+    check_columns(sink.schema(), columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
     state = sink.look()
     check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
     writer.open()
@@ -83,8 +88,6 @@ def run_ingest(
         on_start(start_text(known, state.ends, in_table, settings.topics, chosen, settings.begin_anew))
 
     rows = spark.readStream.format("tubeclient").options(**settings.options(starting)).load()
-    of_target = rows if settings.bad_records is None else rows.drop(BAD_REASON)
-    check_columns(sink.schema(), columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
     batches = _Batches(
         settings, options.master_servers, sink, writer, checkpoint, known, may_lose=not options.fail_on_data_loss
     )
