@@ -329,6 +329,7 @@ LAYERS = {
             "tubeclient.wire",
             "tubeclient.keys",
             "tubeclient.errors",
+            "tubeclient.arguments",
             "tubeclient.metadata",
             "tubeclient.counts",
             "tubeclient.inlong",

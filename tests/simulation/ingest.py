@@ -73,6 +73,9 @@ class _Checkpoint:
     def newest_end(self) -> Offsets | None:
         return self.end_of(max(self._files.offsets)) if self._files.offsets else None
 
+    def newest_batch(self, log: str = "offsets") -> int | None:
+        return max(self._files.offsets if log == "offsets" else self._files.commits, default=None)
+
     def start_of_running_batch(self) -> Offsets | None:
         query = self._spark.query
         if query is None or query.running is None or query.id != self.query_id():

@@ -118,6 +118,9 @@ class Session:
         self.listeners: list[Any] = []
         self._options: dict[str, str] = {}
 
+    def createDataFrame(self, *_: Any) -> Session:
+        return self
+
     # readStream and writeStream, as the ingest job uses them
 
     @property
