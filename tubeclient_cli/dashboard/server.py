@@ -7,13 +7,15 @@ import json
 import time
 import urllib.parse
 from collections.abc import Callable, Collection, Mapping
+from email.message import Message
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.resources import files
 from typing import Any, Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.net.timed_socket import TimedSocket
+from tubeclient_cli.common.few_at_once import FewAtOnce
 from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.dashboard.facts import Facts
 from tubeclient_cli.dashboard.model import check_shown_name, dashboard_json, partitions_json
@@ -67,11 +69,11 @@ def is_own_host(header: str | None, names: Collection[str]) -> bool:
     return True
 
 
-class PageServer(ThreadingHTTPServer):
+class PageServer(FewAtOnce, HTTPServer):
     """Listens on `address` (host, port; port 0 takes a free one). `facts` is called with the seconds to wait for
     newer ones. OSError if the address is taken."""
 
-    daemon_threads = True
+    at_once = 64  # a browser keeps up to six
     request_queue_size = 128
 
     def __init__(
@@ -91,13 +93,6 @@ class PageServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         text = str(host)
         return f"http://[{text}]:{port}/" if ":" in text else f"http://{text}:{port}/"
-
-    def get_request(self) -> tuple[TimedSocket, Any]:
-        accepted, address = super().get_request()
-        return TimedSocket(fileno=accepted.detach()), address
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no event."""
 
 
 def _page_files() -> Mapping[str, tuple[str, bytes]]:
@@ -131,6 +126,19 @@ def _query_of(text: str) -> Mapping[str, list[str]]:
     return found
 
 
+def _may_have_body(headers: Message) -> bool:
+    """Whether somebody else, such as a proxy, may see a body behind these headers.
+
+    Python ends the headers at a line that is none, keeps a space before the colon, and gives the first of several.
+    """
+    return (
+        bool(headers.defects)
+        or any(name != name.strip() for name in headers)
+        or "Transfer-Encoding" in headers
+        or any(length.strip() != "0" for length in headers.get_all("Content-Length", []))
+    )
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
     connection: TimedSocket
@@ -140,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_TIMEOUT_S
 
     def do_GET(self) -> None:
-        if "Transfer-Encoding" in self.headers or self.headers.get("Content-Length", "0").strip() != "0":
+        if _may_have_body(self.headers):
             # Its body is not read, and would be taken for the next request: behind a proxy, that of somebody else.
             self.close_connection = True
             self._text(HTTPStatus.BAD_REQUEST, "A request to read has no body.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.tubeclient_cli.dashboard.world import facts, group, key, read
+from tests.waiting import wait_for
 from tubeclient_cli.dashboard import server as page_server
 from tubeclient_cli.dashboard.server import PageServer, is_own_host
 
@@ -106,13 +108,35 @@ def test_a_request_that_comes_byte_by_byte_keeps_no_thread(server: PageServer, m
     raise AssertionError("the server still listens")
 
 
+def test_many_who_say_nothing_take_a_few_threads_and_no_more(server: PageServer) -> None:
+    with contextlib.ExitStack() as held:
+        for _ in range(200):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30))
+        with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=10) as one_more:
+            assert one_more.recv(1) == b""
+        assert sum("process_request" in one.name for one in threading.enumerate()) <= server.at_once
+    wait_for(lambda: "process_request" not in str(threading.enumerate()), "all to be gone")
+    assert ask(server, "/")[0] == 200
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_nothing_can_be_written(server: PageServer, method: str) -> None:
     status, headers, _ = ask(server, "/data.json", method)
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
-@pytest.mark.parametrize("header", ["Content-Length: 47", "Content-Length: x", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Content-Length: 47",
+        "Content-Length: x",
+        "Transfer-Encoding: chunked",
+        "Content-Length: 0\r\nContent-Length: 47",
+        "Content-Length : 47",
+        "Transfer-Encoding : chunked",
+        "no header\r\nContent-Length: 47",
+    ],
+)
 def test_a_body_is_not_taken_for_the_next_request(server: PageServer, header: str) -> None:
     """A proxy that keeps its connection would give the second answer to somebody else."""
     inner = b"GET /data.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
