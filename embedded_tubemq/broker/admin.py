@@ -154,8 +154,7 @@ class BrokerAdmin:
             for topic in self._topics(parameters.texts("topicName", required=True)):
                 for partition in topic.partition_ids():
                     wanted[topic.name, partition] = self._store(topic.name, partition).max_offset
-        for group in groups:
-            self._reset(group, wanted)
+        self._reset(groups, wanted)
         return succeeded()
 
     def _set_current_offset(self, parameters: Parameters) -> dict[str, Any]:
@@ -175,12 +174,13 @@ class BrokerAdmin:
         wanted = {
             (cursor.topic, cursor.partition_id): self._broker.offsets.committed(cursor) or 0
             for cursor in self._broker.offsets.cursors()
-            if cursor.group == source and (not topics or cursor.topic in topics)
+            if cursor.group == source
+            and (not topics or cursor.topic in topics)
+            and self._has_partition(cursor.topic, cursor.partition_id)  # positions outlive their topic
         }
         if not wanted:
             raise AdminError(f"group {source} has no offsets for these topics on this broker")
-        for group in targets:
-            self._reset(group, wanted)
+        self._reset(targets, wanted)
         return succeeded()
 
     def _remove_offset(self, parameters: Parameters) -> dict[str, Any]:
@@ -193,8 +193,8 @@ class BrokerAdmin:
 
     def _manual_offsets(self, text: str) -> dict[tuple[str, int], int]:
         try:
-            given = {PartitionKey.parse(key): int(value) for key, value in json.loads(text).items()}
-        except (ConfigurationError, ValueError, TypeError, AttributeError) as error:
+            given = {PartitionKey.parse(key): _whole(value) for key, value in json.loads(text).items()}
+        except (ConfigurationError, ValueError, AttributeError, RecursionError) as error:
             raise AdminError(f"offsetJsonInfo is not {{'brokerId:topic:partitionId': offset, ...}}: {error}") from error
         wanted = {
             (key.topic, key.partition_id): offset
@@ -205,10 +205,12 @@ class BrokerAdmin:
             raise AdminError("offsetJsonInfo names no partition of this broker")
         return wanted
 
-    def _reset(self, group: str, wanted: dict[tuple[str, int], int]) -> None:
-        for (topic, partition), offset in wanted.items():
-            store = self._store(topic, partition)
-            self._broker.offsets.reset(Cursor(group, topic, partition), offset, store.bounds)
+    def _reset(self, groups: list[str], wanted: dict[tuple[str, int], int]) -> None:
+        """Set the positions of all groups; AdminError, and none is set, if a partition is unknown."""
+        bounds = {place: self._store(*place).bounds for place in wanted}
+        for group in groups:
+            for (topic, partition), offset in wanted.items():
+                self._broker.offsets.reset(Cursor(group, topic, partition), offset, bounds[topic, partition])
 
     # Look-ups
 
@@ -234,8 +236,18 @@ class BrokerAdmin:
         cursor = Cursor(parameters.text("groupName"), parameters.text("topicName"), parameters.number("partitionId"))
         return cursor, self._store(cursor.topic, cursor.partition_id)
 
-    def _store(self, topic: str, partition: int) -> Store:
+    def _has_partition(self, topic: str, partition: int) -> bool:
         config = self._broker.catalogue.topic(topic)
-        if config is None or not config.has_partition(partition):
+        return config is not None and config.has_partition(partition)
+
+    def _store(self, topic: str, partition: int) -> Store:
+        if not self._has_partition(topic, partition):
             raise AdminError(f"there is no partition {topic}:{partition} on this broker")
         return self._broker.stores.of_partition(topic, partition)
+
+
+def _whole(value: object) -> int:
+    """A number of JSON, or a text with one. ValueError for anything else."""
+    if isinstance(value, (int, str)) and not isinstance(value, bool):
+        return int(value)
+    raise ValueError(f"{value!r} is not a whole number")

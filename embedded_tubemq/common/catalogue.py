@@ -142,14 +142,19 @@ class Catalogue:
         """The broker with that id."""
         return self._brokers.get(broker_id)
 
-    def put_topic(self, topic: TopicConfig) -> None:
-        """Add a topic or replace its configuration; it may grow, never shrink."""
+    def check_topic(self, topic: TopicConfig) -> None:
+        """ConfigurationError if `put_topic` would refuse it."""
         former = self._topics.get(topic.name)
         if former and (topic.stores < former.stores or topic.partitions < former.partitions):
             raise ConfigurationError(
                 f"topic {topic.name} has {former.stores} stores of {former.partitions} partitions and cannot shrink to "
                 f"{topic.stores} of {topic.partitions}; delete it and create it again"
             )
+
+    def put_topic(self, topic: TopicConfig) -> None:
+        """Add a topic or replace its configuration; it may grow, never shrink."""
+        self.check_topic(topic)
+        former = self._topics.get(topic.name)
         if topic != former:
             self._topics[topic.name] = topic
             self.topic_version += 1

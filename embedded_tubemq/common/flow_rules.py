@@ -63,7 +63,7 @@ class FlowRuleTexts:
 def _check(text: str) -> None:
     try:
         rules = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AdminError(f"flowCtrlInfo is not JSON: {error}") from error
     if not isinstance(rules, list) or not all(isinstance(rule, dict) and "type" in rule for rule in rules):
         raise AdminError('flowCtrlInfo must be a list, as in [{"type": 1, "rule": [{"zeroCnt": 3, "freqInMs": 300}]}]')

@@ -128,34 +128,39 @@ class MasterAdmin:
 
     def _modify_topics(self, parameters: Parameters) -> dict[str, Any]:
         parameters.text("modifyUser")
+        return self._put_topics(parameters, self._existing_topics(parameters))
+
+    def _existing_topics(self, parameters: Parameters) -> list[str]:
         names = parameters.texts("topicName", required=True)
         for name in names:
             if self._master.catalogue.topic(name) is None:
                 raise AdminError(f"there is no topic {name}")
-        return self._put_topics(parameters, names)
+        return names
 
     def _put_topics(self, parameters: Parameters, names: list[str], refused: Sequence[str] = ()) -> dict[str, Any]:
-        for name in names:
-            if name in refused:
-                continue
-            former = self._master.catalogue.topic(name) or TopicConfig(name)
-            self._topics.put_topic(
-                TopicConfig(
-                    name,
-                    parameters.number("numTopicStores", former.stores),
-                    parameters.number("numPartitions", former.partitions),
-                    parameters.switch("acceptPublish", former.accept_publish),
-                    parameters.switch("acceptSubscribe", former.accept_subscribe),
-                    former.max_message_bytes,
-                    former.authorized_groups,
-                    former.allowed_tags,
-                )
-            )
+        wanted = [self._wanted_topic(parameters, name) for name in names if name not in refused]
+        for topic in wanted:  # a call that is refused changes no topic
+            self._master.catalogue.check_topic(topic)
+        for topic in wanted:
+            self._topics.put_topic(topic)
         return self._changed(names, refused)
+
+    def _wanted_topic(self, parameters: Parameters, name: str) -> TopicConfig:
+        former = self._master.catalogue.topic(name) or TopicConfig(name)
+        return TopicConfig(
+            name,
+            parameters.number("numTopicStores", former.stores),
+            parameters.number("numPartitions", former.partitions),
+            parameters.switch("acceptPublish", former.accept_publish),
+            parameters.switch("acceptSubscribe", former.accept_subscribe),
+            former.max_message_bytes,
+            former.authorized_groups,
+            former.allowed_tags,
+        )
 
     def _delete_topics(self, parameters: Parameters) -> dict[str, Any]:
         parameters.text("modifyUser")
-        names = parameters.texts("topicName", required=True)
+        names = self._existing_topics(parameters)
         for name in names:
             self._topics.remove_topic(name)
         return self._changed(names)

@@ -18,6 +18,9 @@ __all__ = ["HttpServer"]
 
 _LOG = logging.getLogger(__name__)
 _STOP_SECONDS = 1.0
+_OF_AIOHTTP = logging.getLogger(f"{__name__}.aiohttp")
+# It logs a traceback for whatever a client garbles. Failures of our own code are logged here.
+_OF_AIOHTTP.setLevel(logging.CRITICAL + 1)
 
 
 class HttpServer:
@@ -32,7 +35,9 @@ class HttpServer:
         """Listen; returns the port. With `port` 0 the system chooses it."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_STOP_SECONDS)
+        self._runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, logger=_OF_AIOHTTP, shutdown_timeout=_STOP_SECONDS
+        )
         await self._runner.setup()
         self._listener = await listen(host, port)
         await web.SockSite(self._runner, self._listener).start()
@@ -70,5 +75,7 @@ async def _form(request: web.Request) -> dict[str, str]:
     """The texts of a posted form. AdminError if it is none."""
     try:
         return {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
-    except (ValueError, LookupError, ConnectionError) as error:  # no boundary, an unknown charset, nobody there
+    except web.HTTPException:  # a body over aiohttp's limit
+        raise
+    except Exception as error:  # no boundary, an unknown charset or encoding, nobody there, and more
         raise AdminError(f"the posted form cannot be read: {error}") from error

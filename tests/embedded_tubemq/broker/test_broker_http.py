@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq import EmbeddedTubeMQ, NewMessage
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_payload, java_string_hash
@@ -119,6 +119,34 @@ def test_positions_are_cloned_and_removed(used: EmbeddedTubeMQ) -> None:
     assert positions(used, "a")[0] == 56
     assert ask(used, "admin_rmv_offset", groupName="a", modifyUser="me")["result"] is True
     assert ask(used, "admin_query_offset", groupName="a")["dataSet"] == []
+
+
+def test_a_topic_that_is_gone_keeps_no_other_position_from_being_cloned(used: EmbeddedTubeMQ) -> None:
+    used.create_topic(TopicConfig("gone"))
+    fields = {"groupName": "g", "modifyUser": "me", "manualSet": "true", "offsetJsonInfo": '{"1:gone:0": 0}'}
+    assert ask(used, "admin_set_offset", **fields)["result"] is True
+    used.delete_topic("gone")
+    fields = {"sourceGroupName": "g", "targetGroupName": "a", "modifyUser": "me"}
+    assert ask(used, "admin_clone_offset", **fields)["result"] is True
+    assert positions(used, "a")[0] == 56
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        '{"1:flights:0": 28, "1:flights:77": 0}',
+        '{"1:flights:0": Infinity}',
+        '{"1:flights:0": true}',
+        '{"1:flights:0": 28.5}',
+        "[" * 20_000,
+    ],
+)
+def test_a_refused_call_moves_no_position_of_any_group(used: EmbeddedTubeMQ, offsets: str) -> None:
+    fields = {"groupName": "g,other", "manualSet": "true", "modifyUser": "me", "offsetJsonInfo": offsets}
+    answer = ask(used, "admin_set_offset", **fields, post=True)
+    assert (answer["result"], answer["errCode"]) == (False, 400)
+    assert positions(used)[0] == 56
+    assert ask(used, "admin_query_offset", groupName="other")["dataSet"] == []
 
 
 def test_a_snapshot_shows_the_last_messages(used: EmbeddedTubeMQ) -> None:

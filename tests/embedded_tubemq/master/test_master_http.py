@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ
+from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tubeclient.wire.methods import Method
 
@@ -123,6 +123,26 @@ def test_topics_are_made_changed_and_deleted(tube: EmbeddedTubeMQ) -> None:
     assert (shrunk["result"], shrunk["errCode"]) == (False, 400)
     assert ask(tube, "admin_delete_topic_info", topicName="clicks", modifyUser="me", **token)["result"] is True
     assert ask(tube, "admin_query_topic_info", topicName="clicks")["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "fields"),
+    [
+        ("admin_add_new_topic_record", "clicks,no name", {}),
+        ("admin_add_new_topic_record", "clicks,more", {"numTopicStores": "9999"}),
+        ("admin_modify_topic_info", "small,flights", {"numTopicStores": "1", "numPartitions": "5"}),
+        ("admin_delete_topic_info", "small,nowhere", {}),
+    ],
+)
+def test_a_refused_change_changes_no_topic(
+    tube: EmbeddedTubeMQ, method: str, names: str, fields: dict[str, str]
+) -> None:
+    tube.create_topic(TopicConfig("small"))
+    before = ask(tube, "admin_query_topic_info")["data"]
+    who = {"createUser": "me", "modifyUser": "me", "confModAuthToken": DEFAULT_TOKEN}
+    answer = ask(tube, method, topicName=names, **who, **fields)
+    assert (answer["result"], answer["errCode"]) == (False, 400)
+    assert ask(tube, "admin_query_topic_info")["data"] == before
 
 
 def test_an_order_to_jump_to_the_end(joined: EmbeddedTubeMQ, to_master: RawClient) -> None:

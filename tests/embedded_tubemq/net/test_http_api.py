@@ -33,7 +33,14 @@ def test_connections_that_come_as_it_stops_are_closed_too(turns: int) -> None:
     gc.collect()
 
 
-@pytest.mark.parametrize("content_type", ["multipart/form-data", "application/x-www-form-urlencoded; charset=none"])
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "multipart/form-data",
+        "application/x-www-form-urlencoded; charset=none",
+        "application/x-www-form-urlencoded\r\nContent-Encoding: gzip",
+    ],
+)
 def test_a_form_that_cannot_be_read_is_answered(content_type: str, caplog: pytest.LogCaptureFixture) -> None:
     async def ask() -> bytes:
         server = HttpServer(lambda _: {})
