@@ -148,7 +148,7 @@ class Offsets(Mapping[PartitionKey, int]):
         """Parse the result of `to_json`; ConfigurationError for anything else."""
         try:
             stores = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"offsets are not JSON: {error}") from error
         return cls.from_dict(stores)
 

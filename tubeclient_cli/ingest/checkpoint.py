@@ -108,12 +108,15 @@ class Checkpoint:
 def parse_metadata(text: str) -> str:
     """The query's id in the checkpoint's file "metadata". ConfigurationError if it has none, as one that was cut."""
     try:
-        return str(json.loads(text)["id"])
+        found = json.loads(text)["id"]
     except (ValueError, LookupError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, str):
         raise ConfigurationError(
             f"this is not what Spark writes there, a JSON object with the query's id, but {text[:_SHOWN]!r}. Bring the"
             " file back, or give the job a new checkpoint: it begins where the group's rows in the target end"
-        ) from None
+        )
+    return found
 
 
 def parse_offset_log(text: str) -> Offsets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from spark_source.offsets.offsets import Offsets, check_version
 from tubeclient.errors import ConfigurationError
@@ -14,6 +14,7 @@ from tubeclient_cli.ingest.staged import StagedBad
 __all__ = ["SinkRecord"]
 
 _FIELD = "tubeclient"
+_MISSING: Final = object()
 _VERSION = 1
 """Of the record's form."""
 
@@ -90,7 +91,7 @@ class SinkRecord:
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
         """Parse a commit's userMetadata; None if this job did not write it. ConfigurationError: a newer release did, or
-        somebody else under the job's name."""
+        somebody changed it."""
         try:
             document = json.loads(text or "")
         except (ValueError, RecursionError):
@@ -99,42 +100,52 @@ class SinkRecord:
         if not isinstance(record, Mapping):
             return None
         check_version(record.get("version"), _VERSION, "the ingest job's commits to the target")
-        try:
-            return cls._of(record)
-        except KeyError as error:
-            wrong = f"has no {error.args[0]}"
-        except ConfigurationError:  # the offsets' own, which may be of a newer release
-            raise
-        except (TypeError, ValueError) as error:
-            wrong = f"cannot be read ({error})"
-        raise ConfigurationError(
-            f"the commit's userMetadata has a record of the ingest job, {_FIELD}, that {wrong}; the job did not write"
-            f" it so. Write no {_FIELD} to the userMetadata of commits of your own, and give the job another target:"
-            " this one's history does not say where the group's rows end"
-        )
-
-    @classmethod
-    def _of(cls, record: Mapping[str, Any]) -> SinkRecord:
         bad = record.get("badRecords")
         return cls(
-            str(record["consumerGroup"]),
-            str(record["queryId"]),
-            int(record["batchId"]),
-            Offsets.from_dict(record["endOffsets"]),
-            int(record["sequence"]),
-            record["basedOn"],
-            tuple(map(str, record["masterServers"])),
-            _staged_bad(bad) if bad is not None else None,
-            tuple((int(first), int(last)) for first, last in record.get("undone", ())),
-            int(record.get("knownFrom", 1)),
+            _of(record, "consumerGroup", str),
+            _of(record, "queryId", str),
+            _of(record, "batchId", int),
+            Offsets.from_dict(record.get("endOffsets")),
+            _of(record, "sequence", int),
+            _of(record, "basedOn", int, type(None)),
+            tuple(_items(record, "masterServers", str)),
+            _staged_bad(_of(record, "badRecords", dict)) if bad is not None else None,
+            tuple(_pair(one) for one in _items(record, "undone", list)) if "undone" in record else (),
+            _of(record, "knownFrom", int) if "knownFrom" in record else 1,
         )
 
 
 def _staged_bad(bad: Mapping[str, Any]) -> StagedBad:
     return StagedBad(
-        str(bad["table"]),
-        bad["staged"],
-        int(bad["count"]),
-        bool(bad["retried"]),
-        tuple(map(str, bad["earlierTables"])),
+        _of(bad, "table", str),
+        _of(bad, "staged", str, type(None)),
+        _of(bad, "count", int),
+        _of(bad, "retried", bool),
+        tuple(_items(bad, "earlierTables", str)),
+    )
+
+
+def _of(record: Mapping[str, Any], name: str, *kinds: type) -> Any:
+    """A field of the record; ConfigurationError if it is of none of `kinds`, or less than 0."""
+    value = record.get(name, _MISSING)
+    if type(value) in kinds and not (type(value) is int and value < 0):
+        return value
+    raise _foreign(f"no {name}" if value is _MISSING else f"{value!r:.100} as {name}")
+
+
+def _items(record: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+    return [_of({name: one}, name, kind) for one in _of(record, name, list)]
+
+
+def _pair(numbers: list[Any]) -> tuple[int, int]:
+    if len(numbers) != 2:
+        raise _foreign(f"{numbers!r:.100} in undone")
+    first, last = _items({"undone": numbers}, "undone", int)
+    return first, last
+
+
+def _foreign(what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the commit's userMetadata has a record of the ingest job, {_FIELD}, with {what}: somebody else wrote or"
+        f" changed it. Write no {_FIELD} there yourself, and go on in a clone of the version before"
     )

@@ -40,7 +40,7 @@ def test_the_querys_id_is_read_as_spark_writes_it(monkeypatch: pytest.MonkeyPatc
     assert of_files(monkeypatch, {}).query_id() is None
 
 
-@pytest.mark.parametrize("text", ["", '{"id":"q', "hello", "[]", "{}", "1", "null", "[" * 99_999])
+@pytest.mark.parametrize("text", ["", '{"id":"q', "hello", "[]", "{}", "1", "null", '{"id": 5}', "[" * 99_999])
 def test_a_damaged_metadata_file_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^/lake/_checkpoints/clicks/metadata: .* a new checkpoint") as caught:
         of_files(monkeypatch, {"metadata": text}).query_id()
@@ -48,7 +48,9 @@ def test_a_damaged_metadata_file_is_named(monkeypatch: pytest.MonkeyPatch, text:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("text", ["", "v1\n{}", 'v1\n{"batchWatermarkMs":0}\n{"1:clicks:0": {"0": 28'])
+@pytest.mark.parametrize(
+    "text", ["", "v1\n{}", 'v1\n{"batchWatermarkMs":0}\n{"1:clicks:0": {"0": 28', "v1\n{}\n" + "[" * 99_999]
+)
 def test_a_damaged_offset_log_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^/lake/_checkpoints/clicks/offsets/7: "):
         of_files(monkeypatch, {"offsets/7": text}).end_of(7)
