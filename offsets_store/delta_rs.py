@@ -20,7 +20,7 @@ from offsets_store.errors import OffsetsTableError, SchemaMismatch, VersionGone,
 from offsets_store.history import TableCommit
 from offsets_store.local_log import entry_path, shorten
 from offsets_store.progress import GroupKey
-from offsets_store.rows import Row
+from offsets_store.rows import Row, checked
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
 from offsets_store.storage import Conflict
 from offsets_store.upkeep import Upkeep
@@ -83,7 +83,8 @@ class DeltaRsStorage:
             table = self._newest()
             version = None if table is None else table.version()
             if self._seen is None or self._seen[:2] != (consumer_group, version):
-                self._seen = _Seen(consumer_group, version, [] if table is None else _rows_of(table, consumer_group))
+                rows = [] if table is None else checked(_rows_of(table, consumer_group))
+                self._seen = _Seen(consumer_group, version, rows)
         return list(self._seen.rows)
 
     def transaction_version(self, key: GroupKey) -> int | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from offsets_store.delta_form import NAMES, check_schema, rows_from_arrow, rows_to_arrow
 from offsets_store.errors import OffsetsTableError, display_uri, scrub
 from offsets_store.progress import GroupKey
-from offsets_store.rows import Row
+from offsets_store.rows import Row, checked
 from offsets_store.schema import COLUMNS, PARTITION_COLUMN, TABLE_PROPERTIES
 from offsets_store.storage import Conflict
 
@@ -77,9 +77,8 @@ class DeltaSparkStorage:
             # Transactions before rows: if a commit comes between the two reads, the rows show it.
             self._snapshot = self._newest_snapshot()
             frame = self._spark.table(self._name)
-            return rows_from_arrow(
-                frame.where(F.col(PARTITION_COLUMN) == F.lit(consumer_group)).select(*NAMES).toArrow()
-            )
+            found = frame.where(F.col(PARTITION_COLUMN) == F.lit(consumer_group)).select(*NAMES).toArrow()
+            return checked(rows_from_arrow(found))
 
     def transaction_version(self, key: GroupKey) -> int | None:
         with self._explained("read"):

@@ -44,7 +44,8 @@ class OffsetsTableError(Exception):
 
 
 class SchemaMismatch(OffsetsTableError):
-    """What is at this place is no offsets table: a file, other files, or a Delta table with other columns."""
+    """What is at this place is no offsets table: a file, other files, a Delta table with other columns, or rows that no
+    release writes."""
 
     condition = "OFFSETS_TABLE_SCHEMA"
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
-from offsets_store.errors import OffsetsTableError
+from offsets_store.errors import OffsetsTableError, SchemaMismatch
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
 from offsets_store.schema import INITIAL, POSITION, WAITING
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 __all__ = [
     "COMPANION",
@@ -19,6 +20,7 @@ __all__ = [
     "Row",
     "Stamp",
     "begun_of",
+    "checked",
     "initial_of",
     "initial_rows",
     "keeps_initial",
@@ -94,6 +96,32 @@ class Row(NamedTuple):
 
 # Implemented in C, because each commit looks at all of the group's rows.
 _BY_RUN: Final = attrgetter("run_epoch", "sequence")
+
+
+def checked(rows: list[Row]) -> list[Row]:
+    """The rows of a group. SchemaMismatch if no release writes one of them so: it would move the group somewhere."""
+    for row in rows:
+        if row.next_offset % INDEX_ENTRY_BYTES or row.next_offset < 0:
+            if row.kind != POSITION and row.next_offset == _NO_OFFSET:
+                continue
+            raise _foreign(row, f"nextOffset {row.next_offset}, and offsets are multiples of {INDEX_ENTRY_BYTES}")
+    places = {(row.topic_set, row.topic): row for row in rows if row.topic or row.kind == POSITION}
+    for (topic_set, topic), row in places.items():
+        try:
+            covers = GroupKey.of(row.consumer_group, topic_set).covers(topic)
+        except (ValueError, re.error) as error:
+            raise _foreign(row, f"topicSet {topic_set!r:.200}: {error}") from error
+        if not covers:
+            raise _foreign(row, f"topicSet {topic_set!r:.200}, which has no such topic")
+    return rows
+
+
+def _foreign(row: Row, what: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the offsets table's row of group {row.consumer_group!r:.200}, broker {row.broker_id}, topic"
+        f" {row.topic!r:.200}, partition {row.partition_id} has {what}; another tool wrote it. Correct or delete the"
+        " row"
+    )
 
 
 class Stamp(NamedTuple):

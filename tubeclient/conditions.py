@@ -165,7 +165,10 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "CLIENT_ERROR": Condition("Another error of the client.", "The text says what is wrong."),
     # The offsets table
     "OFFSETS_TABLE_UNUSABLE": Condition("The offsets table cannot be read or written.", "Do what the text says."),
-    "OFFSETS_TABLE_SCHEMA": Condition("The Delta table there is not an offsets table.", "Name another path."),
+    "OFFSETS_TABLE_SCHEMA": Condition(
+        "The Delta table there is not an offsets table, or has rows that this release does not write.",
+        "Name another path, or do what the text says.",
+    ),
     "OFFSETS_TABLE_CONFLICT": Condition("Other writers won every try.", "Try again; use one table for fewer writers."),
     "OFFSETS_TABLE_VERSION_GONE": Condition("A version of the table cannot be read.", "`history` lists those kept."),
     "COMMIT_NOT_FOUND": Condition(

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from offsets_store import OffsetsTable, OffsetsTableError
-from tests.offsets_store.conftest import FIRST, KEY, at
+from offsets_store import OffsetsTable, OffsetsTableError, SchemaMismatch
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
 
 _NOBODY = 65_534
 
@@ -54,6 +54,34 @@ def test_readers_that_another_tool_wrote_are_one_error(
     assert len(str(caught.value)) < 300
     DeltaTable(uri).update(updates={"readers": "NULL"})
     assert open_table().positions(KEY.consumer_group, KEY.topics) == {FIRST: 28}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("nextOffset", 29, "nextOffset 29, and offsets are multiples of 28"),
+        ("nextOffset", -28, "nextOffset -28"),
+        ("nextOffset", -1, "nextOffset -1"),
+        ("topic", "other", "topicSet 'clicks', which has no such topic"),
+        ("topic", "x\x1b[2J", r"topic 'x\\x1b\[2J'"),
+        ("topicSet", "a b", "'a b' is not a topic name"),
+        ("topicSet", "pattern:(", r"topicSet 'pattern:\('"),
+    ],
+)
+def test_rows_that_no_release_writes_are_refused_and_can_be_mended(
+    table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, column: str, value: int | str, said: str
+) -> None:
+    table.open_run(KEY, 1).record(at({FIRST: 28, SECOND: 56}))
+    DeltaTable(uri).update(new_values={column: value}, predicate="partitionId = 0")
+    for read in (
+        lambda: open_table().positions(KEY.consumer_group, ["clicks", "other"]),
+        lambda: open_table().all_latest(KEY.consumer_group),
+        lambda: open_table().open_run(KEY, 1, force=True),
+    ):
+        with pytest.raises(SchemaMismatch, match=rf"group 'clicks_etl', broker 1, .*{said}|{said}.*another tool wrote"):
+            read()
+    DeltaTable(uri).delete("partitionId = 0")
+    assert open_table().positions(KEY.consumer_group, KEY.topics) == {SECOND: 56}
 
 
 @pytest.mark.parametrize("name", ["clicks[1]", "a^b", "a|b", "a%20b", "%41"])
