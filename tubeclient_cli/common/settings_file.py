@@ -77,7 +77,7 @@ class SettingsFile:
             self._document = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting without an end
             # The error gives line and column. The line itself may hold a secret.
             raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
         for name in self._document:
@@ -114,7 +114,14 @@ class SettingsFile:
 
     def options(self, table: str) -> dict[str, str]:
         """Options as Spark's .option() takes them. {env = "NAME"} is the value of that environment variable."""
-        return {name: self._option(name, value) for name, value in self._table(table).items()}
+        found = {}
+        for name, value in self._table(table).items():
+            if isinstance(value, list) or (isinstance(value, Mapping) and not _names_variable(value)):
+                wanted = 'a text in quotes, a number, true or false, or {env = "NAME"}'
+                dotted = f', and a name with a dot is in quotes, as in "{name}.NAME"' if isinstance(value, dict) else ""
+                self._refuse(table, name, wanted + dotted)
+            found[name] = self._option(name, value)
+        return found
 
     def secrets(self, table: str) -> dict[str, str]:
         """Texts, or {env = "NAME"}."""
@@ -148,7 +155,7 @@ class SettingsFile:
 
     def _option(self, name: str, value: object) -> str:
         if _names_variable(value):
-            variable = str(value["env"])  # type: ignore[index]
+            variable: str = value["env"]  # type: ignore[index]
             if variable not in os.environ:
                 shown = f" {variable}" if looks_like_variable(variable) else ""  # it may be a secret by mistake
                 raise ConfigurationError(f"{self.path}: {name} names the environment variable{shown}, which is not set")
@@ -157,7 +164,7 @@ class SettingsFile:
 
 
 def _names_variable(value: object) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"env"}
+    return isinstance(value, Mapping) and set(value) == {"env"} and isinstance(value["env"], str)
 
 
 def _dashed(name: str) -> str:

@@ -104,6 +104,12 @@ def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, m
     ("text", "message"),
     [
         ("[ingest", "is not TOML"),
+        ("[ingest]\nsource-count = " + "9" * 5_000, "is not TOML"),
+        ("[ingest]\ntarget = " + "[" * 5_000, "is not TOML"),
+        ('[source]\nauthPassword = ["1234567"]', "authPassword in .source. must be a text in quotes, a number"),
+        ('[source]\nauthPassword = {evn = "1234567"}', "authPassword in .source. must be a text in quotes, a number"),
+        ('[source]\nauthPassword = {env = ["1234567"]}', "authPassword in .source. must be a text in quotes, a number"),
+        ('[source]\ntls.caFile = "ca.pem"', 'tls in .source. must be .* as in "tls.NAME"'),
         ("[ingst]", r"\[ingst\] is unknown; did you mean ingest"),
         ("ingest = 1", "ingest is not a table"),
         ('[ingest]\ntopic = "a"', "topic in .* is unknown; did you mean topics"),
