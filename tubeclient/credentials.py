@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.passwords import check_password_sources, read_password
+from tubeclient.passwords import check_password_sources, is_utf8, read_password
 
 __all__ = ["Credentials"]
 
@@ -31,6 +31,8 @@ class Credentials:
     def __post_init__(self) -> None:
         if not self.user or any(character.isspace() for character in self.user):
             raise ConfigurationError(f"user {self.user!r} is empty or has a blank; TubeMQ does not allow that")
+        if not is_utf8(self.user):
+            raise ConfigurationError(f"user {self.user!r} is not UTF-8 text")
         if not check_password_sources("password", self.password, self.password_file, self.password_env):
             raise ConfigurationError(
                 f"no password for user {self.user}; give one of password, password_file, password_env"

@@ -6,12 +6,17 @@ has a secret, and a new password counts at once.
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote, quote_plus
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["check_password_sources", "looks_like_variable", "read_password"]
+__all__ = ["check_password_sources", "is_utf8", "looks_like_variable", "masked", "read_password"]
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -40,15 +45,20 @@ def check_password_sources(name: str, given: str | None, file: str | None, varia
 def read_password(name: str, given: str | None, file: str | None, variable: str | None) -> str:
     """Return the password as it is now, without the line end of a file.
 
-    ConfigurationError if the file cannot be read or is empty, or if the variable is not set or empty.
+    ConfigurationError if the file cannot be read or is empty, if the variable is not set or empty, or if it is not
+    UTF-8 text.
     """
     if given is not None:
+        if not is_utf8(given):
+            raise ConfigurationError(f"{name} is not UTF-8 text")
         return given
     if variable is not None:
         found = os.environ.get(variable, "")
         if not found:
             # Its name is not shown: it may be the password, given in the wrong place.
             raise ConfigurationError(f"the environment variable that {name}_env names is not set or empty")
+        if not is_utf8(found):
+            raise ConfigurationError(f"the environment variable that {name}_env names is not UTF-8 text")
         return found
     assert file is not None  # checked by check_password_sources
     try:
@@ -63,6 +73,38 @@ def read_password(name: str, given: str | None, file: str | None, variable: str 
     if not text:
         raise ConfigurationError(f"{file}, named by {name}_file, is empty; write the password into it")
     return text
+
+
+def is_utf8(text: str) -> bool:
+    """Whether `text` can be sent. Python keeps other bytes of command lines and variables as lone surrogates."""
+    # Python's error would contain the text, so it is caught here.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def masked(text: str, secret: str) -> str:
+    """`text` with *** in place of `secret`, also where a server repeats it as it stands in an address, in JSON, in
+    HTML, in Python's or Java's quotes, or as UTF-8 that was read as Latin-1."""
+    plain = {secret, secret.encode().decode("latin-1")}
+    forms = {form for one in plain for write in _WRITERS for form in (one, write(one))}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "***")
+    return text
+
+
+_WRITERS: Final[tuple[Callable[[str], str], ...]] = (
+    quote,
+    quote_plus,
+    lambda text: quote(text, safe=""),
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    lambda text: repr(text)[1:-1],
+    html.escape,
+    lambda text: html.escape(text, quote=False),
+)
 
 
 def _utf8(content: bytes) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 import re
 import threading
+import urllib.parse
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -152,14 +154,18 @@ def test_a_refusal_is_not_asked_for_again(settings: ClientSettings) -> None:
     assert caught.value.condition == "SERVER_FAILED"
 
 
-def test_the_token_is_told_to_nobody_but_the_master(settings: ClientSettings, caplog: pytest.LogCaptureFixture) -> None:
-    secret = "open-sesame"
+@pytest.mark.parametrize("secret", ["open-sesame", "open sesame&ä=\"<'/+%\\"])
+def test_the_token_is_told_to_nobody_but_the_master(
+    settings: ClientSettings, caplog: pytest.LogCaptureFixture, secret: str
+) -> None:
+    written = urllib.parse.quote_plus(secret)
 
     def echo(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.end_headers()
         is_query = "admin_query_broker_run_status" in request.path
-        answer = json.dumps(ANSWERS["brokers"]) if is_query else refusals.pop().replace("%", secret)
+        in_json = json.dumps(f"{secret} {written} {urllib.parse.quote(secret)} {html.escape(secret)} {secret!r}")[1:-1]
+        answer = json.dumps(ANSWERS["brokers"]) if is_query else refusals.pop().replace("%", in_json)
         request.wfile.write(answer.encode())
 
     refusals = [
@@ -183,9 +189,9 @@ def test_the_token_is_told_to_nobody_but_the_master(settings: ClientSettings, ca
     assert refusals == []
     changes = [request for request in asked if "admin_add_new_topic_record" in request]
     assert len(changes) == 4
-    assert all(secret in request.partition(" ")[2] for request in changes)
-    assert not any(secret in request.partition(" ")[0] for request in asked)
-    assert secret not in " ".join(said) + caplog.text
+    assert all(written in request.partition(" ")[2] for request in changes)
+    assert not any(written in request.partition(" ")[0] for request in asked)
+    assert "sesame" not in " ".join(said) + caplog.text
     assert "***" in said[-1]
 
 

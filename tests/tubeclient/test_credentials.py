@@ -95,3 +95,23 @@ def test_a_pickle_from_file_or_variable_holds_no_password(tmp_path: Path, monkey
         pickled = pickle.dumps(ClientSettings(("a:1",), credentials=credentials))
         assert SECRET.encode() not in pickled
         assert pickle.loads(pickled).credentials.read_password() == SECRET
+
+
+def test_a_user_or_a_password_that_is_not_utf_8_is_refused_without_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python has such bytes of a variable as lone surrogates, and its own error about them holds the whole text."""
+    foreign = b"s3cret-h\xf6rse".decode("utf-8", "surrogateescape")
+    monkeypatch.setenv("TUBEMQ_PASSWORD", foreign)
+    for credentials, said in (
+        (Credentials("alice", password_env="TUBEMQ_PASSWORD"), "variable that password_env names is not UTF-8 text"),
+        (Credentials("alice", password=foreign), "password is not UTF-8 text"),
+    ):
+        with pytest.raises(ConfigurationError, match=said) as caught:
+            credentials.read_password()
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert "s3cret" not in repr(error)
+            error = error.__cause__ or error.__context__
+    with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
+        Credentials("alic\udce9", password=SECRET)

@@ -31,7 +31,7 @@ from tubeclient.names import (
     reader_groups_of,
     topic_names,
 )
-from tubeclient.passwords import check_password_sources, read_password
+from tubeclient.passwords import check_password_sources, masked, read_password
 from tubeclient.settings import ClientSettings, checked_settings
 
 __all__ = ["Admin"]
@@ -360,9 +360,9 @@ _WRONG_TOKEN: Final = "unauthorized"  # noqa: S105 - a code of TubeMQ
 def _without(token: str, error: TubeError) -> TubeError:
     """The error of a change, without the token in case a server repeats it."""
     if not isinstance(error, RemoteError):
-        repeated = token in str(error)
+        repeated = masked(str(error), token) != str(error)
         return ProtocolError("the master repeats the modify token in its answer") if repeated else error
-    text = error.text.replace(token, "***")
+    text = masked(error.text, token)
     if _WRONG_TOKEN not in text:
         return type(error)(error.exception_name, text, address=error.address)
     return RemoteError(
