@@ -43,7 +43,7 @@ class MasterNode:
     settings: MasterSettings
     clock: Callable[[], int]
     topics: TopicKeeper
-    token: str
+    token: str = field(repr=False)
     port: int = 0
     web_port: int = 0
     tls: ServerTls | None = None

@@ -50,7 +50,7 @@ class BrokerSettings:
     """
 
     lease_ms: int = 30_000
-    users: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict, repr=False)
     check_visit_token: bool = False
 
 

@@ -45,7 +45,7 @@ class MasterSettings:
     lease_ms: int = 30_000
     metadata_push_ms: int = 180_000
     balance_period_ms: int = 1_000
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)

@@ -60,6 +60,11 @@ def test_everything_is_found_again_by_the_next_process(tmp_path: Path) -> None:
         assert register(tube.broker_addresses[2], partitionId=10_001).currOffset == 28
 
 
+def test_passwords_and_token_are_in_no_repr(tmp_path: Path) -> None:
+    tube = EmbeddedTubeMQ(tmp_path, users={"alice": "canary"}, token="canary")
+    assert "canary" not in f"{tube!r} {vars(tube)!r}"
+
+
 def test_connections_end_when_their_server_does(tube: EmbeddedTubeMQ) -> None:
     with RawClient(tube.broker_addresses[1]) as one, RawClient(tube.broker_addresses[2]) as two:
         tube.stop_broker(1)

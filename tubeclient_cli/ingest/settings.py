@@ -123,7 +123,7 @@ class IngestSettings:
     """`available-now`: read what there is and end. Or how often to start a batch, such as "10s"; "0s": without a
     pause."""
 
-    source_options: Mapping[str, str] = field(default_factory=dict)
+    source_options: Mapping[str, str] = field(default_factory=lambda: Masked({}))
     """Further options of format("tubeclient"), unchanged."""
 
     storage_options: Mapping[str, str] = field(default_factory=lambda: Masked({}))
@@ -136,6 +136,7 @@ class IngestSettings:
     """The fields that the command line gave: errors name them as options."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source_options", Masked(self.source_options))
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
         for name in ("target", "checkpoint"):

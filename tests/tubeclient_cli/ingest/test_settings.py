@@ -79,6 +79,8 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         ingest.offsets-table = "/o"
         storage-options.AWS_SECRET_ACCESS_KEY = {env = "LAKE_KEY"}
         storage-options.x = "plain-secret"
+        source.authUser = "alice"
+        source.authPassword = "another-secret"
     """
     settings = load_settings(write(tmp_path, text), NEEDED)
     assert settings.options("latest")["storageOption.AWS_SECRET_ACCESS_KEY"] == "very-secret"
