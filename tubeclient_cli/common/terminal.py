@@ -37,6 +37,7 @@ __all__ = [
     "script_app",
     "table_console",
     "tell",
+    "telling_done",
 ]
 
 
@@ -168,6 +169,19 @@ def clear_errors(
         tell(f"{program}{command}: input or output failed: {error}")
         discard_output()
         raise typer.Exit(ExitCode.FAILED) from None
+
+
+@contextlib.contextmanager
+def telling_done(command: str, done: str | None) -> Iterator[None]:
+    """For the output after a change. If it cannot be written, a line on standard error says that the change is `done`:
+    the exit code is that of a failure. None: nothing was changed."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:
+        if done is not None:
+            tell(f"tubeclient {command}: {done}; standard output does not take it")
+        raise
 
 
 def _told() -> tuple[type[Exception], ...]:

@@ -24,6 +24,7 @@ from tubeclient_cli.common.terminal import (
     print_json,
     table_console,
     tell,
+    telling_done,
 )
 
 if TYPE_CHECKING:
@@ -207,10 +208,12 @@ def move(
                 admin.set_offsets(group, {key: after for key, _, after in moves})
             if not force:
                 _tell_newcomers(admin, group, "groups move")
-        if json:
-            print_json(moves_json(group, moves, changed))
-        elif changed:
-            typer.echo(f"group {group} was moved at the brokers")
+        done = f"group {group} was moved at the brokers"
+        with telling_done("groups move", done if changed else None):
+            if json:
+                print_json(moves_json(group, moves, changed))
+            elif changed:
+                typer.echo(done)
 
 
 @groups_app.command()
@@ -256,10 +259,12 @@ def clone(
             with _telling_interruption("groups clone"):
                 admin.clone_offsets(group, target, topic or [])
             _tell_newcomers(admin, target, "groups clone")
-        if json:
-            print_json(moves_json(target, moves, changed))
-        elif changed:
-            typer.echo(f"group {target} has the positions of {group} at the brokers")
+        done = f"group {target} has the positions of {group} at the brokers"
+        with telling_done("groups clone", done if changed else None):
+            if json:
+                print_json(moves_json(target, moves, changed))
+            elif changed:
+                typer.echo(done)
 
 
 def _check_offline(admin: Admin, group: str, otherwise: str) -> None:

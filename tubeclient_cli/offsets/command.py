@@ -26,6 +26,7 @@ from tubeclient_cli.common.terminal import (
     print_json,
     table_console,
     tell,
+    telling_done,
 )
 from tubeclient_cli.offsets.opening import brokers_of
 
@@ -329,12 +330,13 @@ def reset(
             if plan.changes and not dry_run:
                 ask("Reset the group?", yes=yes)
                 changed = work.apply(plan, run, force=force)
-            if json:
-                print_json(display.plan_json(plan, to, changed, refusal))
-            elif refusal is not None:
-                typer.echo(f"it would be refused: {refusal}")
-            elif changed:
-                typer.echo(
-                    "the group was reset; a query with a checkpoint continues from that, and `tubeclient ingest` from "
-                    "its target, not from the table"
-                )
+            with telling_done("offsets reset", "the group was reset" if changed else None):
+                if json:
+                    print_json(display.plan_json(plan, to, changed, refusal))
+                elif refusal is not None:
+                    typer.echo(f"it would be refused: {refusal}")
+                elif changed:
+                    typer.echo(
+                        "the group was reset; a query with a checkpoint continues from that, and `tubeclient ingest`"
+                        " from its target, not from the table"
+                    )

@@ -12,7 +12,15 @@ from tubeclient.names import near_names, new_topic_name
 from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.printable import counted
-from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
+from tubeclient_cli.common.terminal import (
+    AsJson,
+    ExitCode,
+    FurtherOptions,
+    clear_errors,
+    print_json,
+    table_console,
+    telling_done,
+)
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin, DeployedTopic
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["topics_app"]
 
 _TOKEN_VARIABLE = "TUBECLIENT_MODIFY_TOKEN"  # noqa: S105 - the variable's name
+
+_COMMANDS = {"created": "create", "altered": "alter"}
 
 topics_app = typer.Typer(
     name="topics",
@@ -215,12 +225,13 @@ def _after(
 
     topic = waited(lambda: _one(admin, name), is_wanted, wait_s)
     loaded = is_wanted(topic)
-    if as_json:
-        print_json({**topic_json(topic), "loaded": loaded})
-    elif loaded:
-        partitions, brokers = counted(len(topic.partitions()), "partition"), counted(len(topic.on_brokers), "broker")
-        typer.echo(f"topic {name} was {what}: {partitions} on {brokers}")
-    else:
-        typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
+    with telling_done(f"topics {_COMMANDS[what]}", f"topic {name} was {what}"):
+        if as_json:
+            print_json({**topic_json(topic), "loaded": loaded})
+        elif loaded:
+            partitions = counted(len(topic.partitions()), "partition")
+            typer.echo(f"topic {name} was {what}: {partitions} on {counted(len(topic.on_brokers), 'broker')}")
+        else:
+            typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
     if not loaded and wait_s:
         raise typer.Exit(ExitCode.FAILED)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, NewMessage, TopicConfig
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.waiting import wait_for
@@ -62,6 +65,43 @@ def test_who_holds_what(cluster: ClusterCommands) -> None:
         line = cluster.error("groups", "move", "reads", "--to", "earliest", "--yes")
         assert "group reads has 1 client online" in line
         cluster.text("groups", "move", "reads", "--to", "earliest", "--yes", "--force")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "done"),
+    [
+        (["groups", "move", "reads", "--to", "latest", "--yes", "--json"], "group reads was moved at the brokers"),
+        (["groups", "clone", "reads", "trial", "--yes", "--json"], "group trial has the positions of reads"),
+        (["topics", "create", "new"], "topic new was created"),
+        (["topics", "alter", "views", "--partitions", "2", "--json"], "topic views was altered"),
+        (["offsets", "reset", "--to", "batch:1", "--yes", "--json"], "the group was reset"),
+    ],
+)
+def test_a_change_whose_output_fails_is_told_to_be_done(
+    cluster: ClusterCommands, tmp_path: Path, arguments: list[str], done: str
+) -> None:
+    if arguments[0] == "offsets":
+        uri = str(tmp_path / "offsets")
+        run = OffsetsTable(uri, clock_ms=lambda: 1_700_000_000_000).open_run(GroupKey("reads", ["clicks"]), 1)
+        for offset in (28, 56):
+            run.record([PartitionProgress(A, offset, 280, 0)])
+        arguments = [*arguments, "--offsets-table", uri, "--consumer-group", "reads"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tubeclient_cli", *arguments, *cluster.where],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={**os.environ, "TUBECLIENT_MODIFY_TOKEN": DEFAULT_TOKEN},
+            check=False,
+        )
+    assert ended.returncode == 1
+    command = " ".join(arguments[:2])
+    first, second = ended.stderr.splitlines()
+    assert first.startswith(f"tubeclient {command}: {done}")
+    assert first.endswith("; standard output does not take it")
+    assert second == f"tubeclient {command}: input or output failed: [Errno 28] No space left on device"
 
 
 def test_groups_that_brokers_or_a_table_know_are_listed_as_offline(cluster: ClusterCommands, tmp_path: Path) -> None:
