@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.names import near_names, new_topic_name
 from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
@@ -19,6 +19,7 @@ from tubeclient_cli.common.terminal import (
     clear_errors,
     print_json,
     table_console,
+    tell,
     telling_done,
 )
 
@@ -223,7 +224,14 @@ def _after(
     """Wait until the change is loaded, and tell. Exit code 1 if that takes too long."""
     from tubeclient_cli.topics.display import topic_json, waited
 
-    topic = waited(lambda: _one(admin, name), is_wanted, wait_s)
+    try:
+        topic = waited(lambda: _one(admin, name), is_wanted, wait_s)
+    except (TubeError, KeyboardInterrupt):
+        tell(
+            f"tubeclient topics {_COMMANDS[what]}: topic {name} was {what}; whether all brokers have loaded it is not"
+            " known, `topics show` tells"
+        )
+        raise
     loaded = is_wanted(topic)
     with telling_done(f"topics {_COMMANDS[what]}", f"topic {name} was {what}"):
         if as_json:

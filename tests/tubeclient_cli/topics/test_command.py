@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.tubeclient_cli.clusters import ClusterCommands
 from tubeclient import ClientSettings, RemoteError
 from tubeclient.admin import Admin
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.topics import display
 from tubeclient_cli.topics.command import _is_wanted
 from tubeclient_cli.topics.display import waited
 
@@ -108,6 +110,31 @@ def test_a_wrong_master_port_beside_the_right_web_port_is_told(tube: EmbeddedTub
     [line] = done.stderr.splitlines()
     assert line.startswith(f"no master says whether web port {tube.master_web_port} is its own, and the rest goes by")
     assert "127.0.0.1:1" in line
+
+
+@pytest.mark.parametrize(("interrupted", "code"), [(False, 3), (True, 130)])
+def test_a_change_that_cannot_be_waited_for_is_told_to_be_done(
+    tube: EmbeddedTubeMQ,
+    cluster: ClusterCommands,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupted: bool,
+    code: int,
+) -> None:
+    create = Admin.create_topic
+
+    def create_and_lose_the_master(self: Admin, name: str, **wanted: Any) -> None:
+        create(self, name, **wanted)
+        tube.master_faults.standby = True
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Admin, "create_topic", create_and_lose_the_master)
+    if interrupted:
+        monkeypatch.setattr(display, "waited", interrupt)
+    done = cluster.run("topics", "create", "views", env=TOKEN)
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[0].startswith("tubeclient topics create: topic views was created; whether all")
 
 
 def test_a_broker_that_is_slow_to_load_is_waited_for(tube: EmbeddedTubeMQ) -> None:
