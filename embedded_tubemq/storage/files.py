@@ -17,7 +17,7 @@ def usable(path: Path) -> Iterator[None]:
     """Reading `path`, a file of ours: ConfigurationError if its content is another."""
     try:
         yield
-    except (ValueError, TypeError, LookupError, ConfigurationError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError, ConfigurationError) as error:
         raise ConfigurationError(f"{path} is damaged, or of another program: {error}") from error
 
 

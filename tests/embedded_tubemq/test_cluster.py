@@ -267,7 +267,7 @@ def test_a_full_disk_stops_no_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["topics.json", "broker-1/offsets.json"])
-@pytest.mark.parametrize("content", ["", "[[1", "[1]", '{"a": 1}', '[{"name": "9"}]', "\udcff"])
+@pytest.mark.parametrize("content", ["", "[[1", "[1]", '{"a": 1}', '[{"name": "9"}]', "\udcff", "[" * 99_999])
 def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: str) -> None:
     path = tmp_path / file
     path.parent.mkdir(exist_ok=True)
