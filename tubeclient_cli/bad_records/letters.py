@@ -41,6 +41,9 @@ class Choice:
     state: str | None = None
 
 
+_NEVER_NULL: Final = ("consumerGroup", "state", "reason", "time", "newest")
+
+
 @dataclass(frozen=True, slots=True)
 class Letter:
     """One bad record, as the table has it."""
@@ -100,7 +103,7 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
             raise ConfigurationError(
                 f"the Delta table {place} is not a table of bad records: it has no {min(missing)}. Is it the target?"
             )
-        return _read(table, choice, most)
+        return _read(table, choice, most, place)
     except TableNotFoundError:
         raise ConfigurationError(
             f"there is no Delta table at {place}; check the path. `tubeclient ingest --bad-records` creates the table "
@@ -110,7 +113,7 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
         raise Unreachable(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None
 
 
-def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
+def _read(table: DeltaTable, choice: Choice, most: int, place: str) -> Letters:
     import pyarrow as pa
     from deltalake import QueryBuilder
 
@@ -132,6 +135,12 @@ def _read(table: DeltaTable, choice: Choice, most: int) -> Letters:
     names = ", ".join(f'"{name}"' for name in _COLUMNS)
     order = '"time" DESC, "sequence" DESC, "partitionKey", "messageId", "recordIndex"'
     newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")  # noqa: S608
+    for row in (*reasons, *newest):  # Delta's columns take null, the job writes none
+        if empty := [name for name in _NEVER_NULL if name in row and row[name] is None]:
+            raise ConfigurationError(
+                f"the table of bad records {place} has a row without {empty[0].replace('newest', 'time')}; another tool"
+                " wrote it. Delete such rows"
+            )
     [(records, in_all)] = {(row.pop("records"), row.pop("reasons")) for row in reasons} or {(0, 0)}
     return Letters(
         records,  # type: ignore[arg-type]

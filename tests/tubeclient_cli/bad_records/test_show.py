@@ -156,6 +156,14 @@ def test_people_get_tables_in_which_nothing_is_taken_for_markup(table: str) -> N
     assert text.splitlines()[-1] == "5 records, of which the newest 5 are shown"
 
 
+@pytest.mark.parametrize("column", ["consumerGroup", "state", "time", "reason"])
+def test_a_row_that_another_tool_wrote_is_one_line(table: str, column: str) -> None:
+    DeltaTable(table).update(updates={column: "NULL"}, predicate='"messageId" = 101')
+    result = show(table, "--state", "all")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert f"has a row without {column}; another tool wrote it" in result.output
+
+
 def test_what_is_not_such_a_table_is_told_in_one_line(tmp_path: Path) -> None:
     for place, said in (
         (tmp_path / "none", "check the path. `tubeclient ingest --bad-records` creates the table when it starts"),
