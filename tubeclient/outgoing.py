@@ -63,7 +63,9 @@ class OutgoingMessage(NamedTuple):
 
 def _checked_tag(tag: str) -> str:
     """Return the tag, "" for none; ConfigurationError for one that no reader could filter by."""
-    return "" if isinstance(tag, str) and not tag.strip() else tag_name(tag)
+    if not isinstance(tag, str):
+        raise ConfigurationError(f'the tag of a message must be a text, "" for none; not {tag!r}')
+    return tag_name(tag) if tag.strip() else ""
 
 
 def _checked_body(topic: str, body: bytes) -> bytes:

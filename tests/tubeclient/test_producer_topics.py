@@ -243,5 +243,5 @@ def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, s
 
 @pytest.mark.parametrize("tag", [None, 5, b"web"])
 def test_a_tag_that_is_no_text_is_refused(tag: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is not a tag name"):
+    with pytest.raises(ConfigurationError, match=r'must be a text, "" for none; not '):
         OutgoingMessage.of("clicks", b"x", tag=tag)

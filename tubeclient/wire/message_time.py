@@ -43,7 +43,7 @@ def message_time_text(time: str | datetime) -> str:
     if isinstance(time, str) and (not time or _is_time(time)):
         return time
     raise ConfigurationError(
-        f"the time of a message must be text like 202601311259 (yyyyMMddHHmm), or a datetime; not {time!r}"
+        f'the time of a message must be text like 202601311259 (yyyyMMddHHmm), "" for none, or a datetime; not {time!r}'
     )
 
 
