@@ -324,7 +324,8 @@ class Admin:
             about = f" in {', '.join(topics)}" if topics else ""
             raise UnknownGroup(
                 f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} has a position of group "
-                f"{group}{about}; check its name, or wait 5 s if it is new"
+                f"{group}{about}; check its name, or wait 5 s if it is new. Spark queries keep theirs in the "
+                "checkpoint and the offsets table, see `tubeclient offsets`"
             )
         return found
 

@@ -39,7 +39,10 @@ def planned(
     before = _positions(admin, group, topics)
     wanted = sorted(set(topics) or {key.topic for key in before} or {key.topic for key, _ in spec.named})
     if not wanted:
-        raise ConfigurationError(f"the brokers have no position of group {group}; name its topics with --topic")
+        raise ConfigurationError(
+            f"the brokers have no position of group {group}; name its topics with --topic, or use `tubeclient offsets "
+            "reset` for a query with an offsets table"
+        )
     view = fetch_view(settings, wanted, _GROUPS)
     with contextlib.closing(OffsetLookup(settings, _GROUPS)) as lookup:
         bounds = lookup.bounds(view)

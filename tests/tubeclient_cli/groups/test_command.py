@@ -152,7 +152,9 @@ def test_lag(cluster: ClusterCommands) -> None:
     assert "1:clicks:0 112 0 280 6" in text
     assert text[-2] == "messages behind in all, at most: 6"
     assert "`tubeclient offsets lag` shows the lag of a group with an offsets table" in text[-1]
-    assert "has a position of group nobody" in cluster.error("groups", "lag", "nobody")
+    said = cluster.error("groups", "lag", "nobody")
+    assert "has a position of group nobody" in said
+    assert "the offsets table, see `tubeclient offsets`" in said  # most such groups are those of queries
 
 
 def test_a_move(cluster: ClusterCommands) -> None:
@@ -340,6 +342,7 @@ def test_a_clone_that_is_interrupted_at_first_has_changed_nothing(
         (["move", "reads", "--to", "latest", "--json"], "--json does not prompt; add --yes"),
         (["move", "reads", "--to", "latest", "--topic", "klicks", "--yes"], "klicks"),
         (["move", "reads", "--to", '{"1:clicks:9": 0}', "--yes"], "--to names partition 1:clicks:9, which there is"),
+        (["move", "nobody", "--to", "latest", "--yes"], "`tubeclient offsets reset` for a query with an offsets table"),
         (["clone", "nobody", "trial", "--yes"], "has a position of group nobody"),
         (["clone", "reads", "reads", "--yes"], "group reads is also the target"),
     ],
