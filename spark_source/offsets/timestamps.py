@@ -77,6 +77,11 @@ def parse_timestamps(text: str, option: str) -> OffsetSpec:
     default = _moment(entries.pop(_DEFAULT), f"{option}'s default entry") if _DEFAULT in entries else None
     named: dict[PartitionKey, Moment] = {}
     for key, value in entries.items():
+        if ":" not in key:
+            raise ConfigurationError(
+                f"{option} names {key!r}, which is no partition; write times by brokerId:topic:partitionId, as in "
+                '{"1:clicks:0": 1700000000000}' + ", not by topic as for Kafka's source" * isinstance(value, dict)
+            )
         put_once(named, {PartitionKey.parse(key): _moment(value, f"{key} in {option}")}, option)
     return OffsetSpec(option, default, tuple(sorted(named.items())))
 

@@ -50,7 +50,11 @@ _OF_RECORDS: Final = {
 """Type by name."""
 _HINTS: Final = {
     "messageType": "rename messageType to tag",
+    # The columns of Spark's Kafka sink and source:
     "key": "TubeMQ has no keys",
+    "headers": "give them as attributes, a map<string, string>",
+    "partition": "rows go to all partitions in turn",
+    "timestamp": "rename timestamp to messageTime",
     **dict.fromkeys(_OF_RECORDS.keys() - _OF_MESSAGES.keys(), "it belongs to payload=inlong"),
 }
 _RECORD_HINTS: Final = {

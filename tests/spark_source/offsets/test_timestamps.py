@@ -159,7 +159,9 @@ def checked(read: str, **more: object) -> SourceOptions:
         ({"startingOffsetsByTimestamp": "{}"}, "startingOffsetsByTimestamp is '{}'; write JSON"),
         ({"startingOffsetsByTimestamp": '{"default": "latest"}'}, "'latest' of startingOffsetsByTimestamp's default"),
         ({"startingOffsetsByTimestamp": '{"1:t:0": true}'}, "the time True of 1:t:0 in startingOffsetsByTimestamp"),
-        ({"endingOffsetsByTimestamp": '{"t": 5}'}, "'t' is not a partition key"),
+        ({"endingOffsetsByTimestamp": '{"t": 5}'}, "ByTimestamp names 't', which is no partition; write times by"),
+        ({"endingOffsetsByTimestamp": '{"t": {"0": 5}}'}, '"1:clicks:0": 1700000000000}, not by topic as for Kafka'),
+        ({"endingOffsetsByTimestamp": '{"1:t": 5}'}, "'1:t' is not a partition key"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "Strategy is 'earliest'; write one of error, latest"),
         (
             {"startingTimestamp": 120_000, "endingTimestamp": 60_000},

@@ -83,6 +83,9 @@ def test_a_value_may_be_text() -> None:
         ),
         (schema(value=BinaryType(), messageType=StringType()), "column messageType .*; rename messageType to tag"),
         (schema(key=BinaryType(), value=BinaryType()), "column key .*; TubeMQ has no keys"),
+        (schema(value=BinaryType(), headers=BinaryType()), "column headers .*; give them as attributes, a map"),
+        (schema(value=BinaryType(), partition=LongType()), "column partition .*; rows go to all partitions in turn"),
+        (schema(value=BinaryType(), timestamp=LongType()), "column timestamp .*; rename timestamp to messageTime"),
         (spark_schema(RowOptions(include_attributes=True)), "column partitionKey cannot be written"),
     ],
 )
