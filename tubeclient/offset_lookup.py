@@ -270,6 +270,12 @@ class OffsetLookup(ProcessBound):
         for workers in (self._workers, self._silent_workers):
             workers.shutdown(wait=True, cancel_futures=True)
 
+    def __enter__(self) -> OffsetLookup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @contextmanager
     def _open(self) -> Iterator[None]:
         """A block of a call, which another thread's `close` ends with ClientClosed."""

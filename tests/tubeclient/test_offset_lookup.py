@@ -70,6 +70,13 @@ def test_over_http_and_over_the_protocol_the_same(settings: ClientSettings, view
         assert by_protocol.bounds(view) == EXPECTED
 
 
+def test_the_end_of_a_with_closes_it(settings: ClientSettings, view: ClusterView) -> None:
+    with OffsetLookup(settings, GROUPS) as lookup:
+        assert lookup.bounds(view) == EXPECTED
+    with pytest.raises(ClientClosed):
+        lookup.bounds(view)
+
+
 def test_where_no_data_expired_http_takes_no_partition_and_leaves_no_position(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
