@@ -73,6 +73,7 @@ class SettingsFile:
 
     def __init__(self, path: Path, tables: Sequence[str]) -> None:
         self.path = path
+        self._tables = tables
         try:
             self._document = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -90,7 +91,9 @@ class SettingsFile:
         values = {}
         for name, value in self._table(table).items():
             if name not in known:
-                raise ConfigurationError(f"{self.path}: {name} in [{table}] is unknown; {_nearest(name, list(known))}")
+                raise ConfigurationError(
+                    f"{self.path}: {name} in [{table}] is unknown; {self._place(name, list(known))}"
+                )
             values[known[name]] = self._checked(table, name, value, kinds[known[name]])
         return values
 
@@ -137,6 +140,15 @@ class SettingsFile:
         if not isinstance(table, Mapping):
             raise ConfigurationError(f"{self.path}: {name} is not a table; write [{name}] and its entries below")
         return table
+
+    def _place(self, name: str, known: Sequence[str]) -> str:
+        """What to write instead of `name`: a setting, or a table of its own for what the command line has as `--option`
+        or `--format-option`."""
+        place = "source" if name in ("option", "options") else f"{name.removesuffix('s')}s"
+        if place in self._tables:
+            return f"write each NAME = VALUE below [{place}]"
+        source = "; options of the source are below [source]" if "source" in self._tables else ""
+        return _nearest(name, known) + source
 
     def _checked(self, table: str, name: str, value: object, kind: str) -> object:
         if kind == "tuple":
