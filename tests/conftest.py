@@ -31,6 +31,9 @@ settings.register_profile("fast", settings(), deadline=None, max_examples=20)
 # spark-submit reads it: for the session of the run, and for those that tests start in processes of their own.
 os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS
 os.environ["SPARK_HOME"] = str(SPARK_HOME)
+# A developer's own cluster is none of the tests' business.
+for _name in ("TUBECLIENT_MASTER_SERVERS", "TUBECLIENT_MASTER_WEB_PORT", "TUBECLIENT_MODIFY_TOKEN"):
+    os.environ.pop(_name, None)
 
 
 LONG_FILES: Final = (
