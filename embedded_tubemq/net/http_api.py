@@ -18,7 +18,7 @@ __all__ = ["HttpServer"]
 
 _LOG = logging.getLogger(__name__)
 _STOP_SECONDS = 1.0
-_OF_AIOHTTP = logging.getLogger(f"{__name__}.aiohttp")
+_OF_AIOHTTP = _LOG.getChild("aiohttp")
 # It logs a traceback for whatever a client garbles. Failures of our own code are logged here.
 _OF_AIOHTTP.setLevel(logging.CRITICAL + 1)
 
