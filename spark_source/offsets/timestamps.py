@@ -78,9 +78,10 @@ def parse_timestamps(text: str, option: str) -> OffsetSpec:
     named: dict[PartitionKey, Moment] = {}
     for key, value in entries.items():
         if ":" not in key:
+            as_kafka = ", not by topic as for Kafka's source" if isinstance(value, dict) else ""
             raise ConfigurationError(
-                f"{option} names {key!r}, which is no partition; write times by brokerId:topic:partitionId, as in "
-                '{"1:clicks:0": 1700000000000}' + ", not by topic as for Kafka's source" * isinstance(value, dict)
+                f"{option} names {key!r}, which is no partition; write times by brokerId:topic:partitionId{as_kafka}: "
+                '{"1:clicks:0": 1700000000000}'
             )
         put_once(named, {PartitionKey.parse(key): _moment(value, f"{key} in {option}")}, option)
     return OffsetSpec(option, default, tuple(sorted(named.items())))

@@ -160,7 +160,7 @@ def checked(read: str, **more: object) -> SourceOptions:
         ({"startingOffsetsByTimestamp": '{"default": "latest"}'}, "'latest' of startingOffsetsByTimestamp's default"),
         ({"startingOffsetsByTimestamp": '{"1:t:0": true}'}, "the time True of 1:t:0 in startingOffsetsByTimestamp"),
         ({"endingOffsetsByTimestamp": '{"t": 5}'}, "ByTimestamp names 't', which is no partition; write times by"),
-        ({"endingOffsetsByTimestamp": '{"t": {"0": 5}}'}, '"1:clicks:0": 1700000000000}, not by topic as for Kafka'),
+        ({"endingOffsetsByTimestamp": '{"t": {"0": 5}}'}, 'not by topic as for Kafka.*"1:clicks:0": 1700000000000}'),
         ({"endingOffsetsByTimestamp": '{"1:t": 5}'}, "'1:t' is not a partition key"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "Strategy is 'earliest'; write one of error, latest"),
         (
