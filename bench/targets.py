@@ -249,8 +249,8 @@ REASONS: Final[Mapping[str, str]] = {
     },
     **{
         target.name: (
-            "A fifth of it is Spark's: a read of nothing takes as long. A third is the search for two times in eight "
-            "partitions, where each look is a fetch of a whole pack: the protocol has no smaller one."
+            "A quarter of it is Spark's: a read of nothing takes as long. A third is the search for two times in eight "
+            "partitions, six looks in each: a look is a fetch of a whole pack, and the protocol has no smaller one."
         )
         for target in TARGETS
         if target.name.startswith("a tenth of")
