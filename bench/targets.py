@@ -250,7 +250,8 @@ REASONS: Final[Mapping[str, str]] = {
     **{
         target.name: (
             "A quarter of it is Spark's: a read of nothing takes as long. A third is the search for two times in eight "
-            "partitions, six looks in each: a look is a fetch of a whole pack, and the protocol has no smaller one."
+            "partitions, six to nine looks in each: a look is a fetch of a whole pack, and the protocol has no smaller "
+            "one."
         )
         for target in TARGETS
         if target.name.startswith("a tenth of")

@@ -229,7 +229,7 @@ class OffsetLookup(ProcessBound):
 
         The first message at the one is older than `first_ms`, or the bounds begin there. The first one at the other is
         not older than `end_ms`; None if no message is so late. About two fetches read what is between them and the
-        exact places. Fetches some six packs per partition where messages came evenly. Raises what `offsets_at` does.
+        exact places. Fetches six to nine packs per partition where messages came evenly. Raises what `offsets_at` does.
         """
         with self._open():
             zone = zone_named(time_zone)
