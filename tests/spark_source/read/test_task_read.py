@@ -10,11 +10,13 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
 from tests.moving import move_broker
+from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
     ClientSettings,
@@ -27,6 +29,7 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.keys import OffsetRange
+from tubeclient.net.pool import shared_pool
 
 
 def rows(tube: EmbeddedTubeMQ, topic: str, end: int, *, begin: int = 0, **more: str) -> list[dict[str, Any]]:
@@ -53,7 +56,11 @@ def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now
 
         expected = [b"%03d" % number for number in range(50)]
         assert read() == expected
+        pool = shared_pool(client_settings(options))
+        assert pool.live(broker.address) is not None
         move_broker(tube, 1)
+        # A task that begins before this waits at the old address, fails, and is run again.
+        wait_for(lambda: pool.live(broker.address) is None, "the old connection to be known as closed")
         assert read() == expected
         # Without a master, nobody can say where it is: the task fails as before.
         move_broker(tube, 1)
