@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Self, TypedDict, Unpack
 
-from tubeclient.arguments import checked_kind, checked_partitions
+from tubeclient.arguments import checked_kind, checked_partitions, whole_number
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
@@ -149,10 +149,9 @@ class PullConsumer(ClientBalanceConsumer):
                     f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
                 )
             check_strategy(strategy, source_count, hints)
-        for key, offset in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
+        for key, given in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
             # An offset that no partition can have would be rounded without a word.
-            if isinstance(offset, bool) or not isinstance(offset, int):
-                raise ConfigurationError(f"the start offset of partition {key} must be a whole number, not {offset!r}")
+            offset = whole_number(given, f"the start offset of partition {key}")
             if offset >= 0 and offset % INDEX_ENTRY_BYTES:
                 raise ConfigurationError(
                     f"the start offset of partition {key} is {offset}; it must be a multiple of {INDEX_ENTRY_BYTES}, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -208,12 +208,8 @@ def move(
                 admin.set_offsets(group, {key: after for key, _, after in moves})
             if not force:
                 _tell_newcomers(admin, group, "groups move")
-        done = f"group {group} was moved at the brokers"
-        with telling_done("groups move", done if changed else None):
-            if json:
-                print_json(moves_json(group, moves, changed))
-            elif changed:
-                typer.echo(done)
+        document = moves_json(group, moves, changed) if json else None
+        _tell_changed("groups move", document, f"group {group} was moved at the brokers" if changed else None)
 
 
 @groups_app.command()
@@ -259,12 +255,18 @@ def clone(
             with _telling_interruption("groups clone"):
                 admin.clone_offsets(group, target, topic or [])
             _tell_newcomers(admin, target, "groups clone")
-        done = f"group {target} has the positions of {group} at the brokers"
-        with telling_done("groups clone", done if changed else None):
-            if json:
-                print_json(moves_json(target, moves, changed))
-            elif changed:
-                typer.echo(done)
+        document = moves_json(target, moves, changed) if json else None
+        done = f"group {target} has the positions of {group} at the brokers" if changed else None
+        _tell_changed("groups clone", document, done)
+
+
+def _tell_changed(command: str, document: dict[str, Any] | None, done: str | None) -> None:
+    """Print the document, or else what was done; None for `done`: nothing was changed."""
+    with telling_done(command, done):
+        if document is not None:
+            print_json(document)
+        elif done is not None:
+            typer.echo(done)
 
 
 def _check_offline(admin: Admin, group: str, otherwise: str) -> None:
