@@ -8,8 +8,8 @@ PYTHON ?= $(shell tools/find_python.sh)
 BIN := .venv/bin
 BIN40 := .venv/spark-4.0/bin
 STAMPS := .venv/.stamps
-# xdist would begin with the files of many tests; tests/conftest.py begins with those that take long.
-PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# xdist would begin with the files of many tests; tests/tiers.py begins with those that take long.
+PARALLEL := --no-loadscope-reorder --durations 20
 
 # By default Spark's workers run "python3" from PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
@@ -21,12 +21,14 @@ unexport PYTHONDONTWRITEBYTECODE
 SEEDS ?= 1000
 START ?= 0
 
-.PHONY: help setup demo bench chaos soak simulate test test-fast lint format types check docs site proto dist sbom lock audit clean
+.PHONY: help setup setup-all demo bench chaos soak simulate test test-all test-fast lint format types check docs site proto dist sbom lock audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/spark40 $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc $(STAMPS)/prometheus $(STAMPS)/chromium ## Make .venv and fetch what the targets below need
+setup: $(STAMPS)/packages $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
+
+setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus $(STAMPS)/chromium ## The same for `make test-all`: Spark 4.0, Prometheus, a browser
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
@@ -43,12 +45,16 @@ soak: $(STAMPS)/packages $(STAMPS)/delta ## Run the ingest job under an even loa
 simulate: $(STAMPS)/packages ## Run source, offsets table and ingest in virtual time; SEEDS=100000 START=0
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
 
-test: setup ## Run all tests, files in parallel; PYTEST_ARGS="-n 0 -k word" runs some in one process
-	$(BIN)/python -m pytest $(PARALLEL) --durations 20 $(PYTEST_ARGS)
+# Each tier has the tests of the one before. Many of the first wait for a socket: two cores take six processes.
+test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Three minutes: the tests that need neither Spark nor Apache's servers
+	$(BIN)/python -m pytest $(PARALLEL) -n 6 --dist loadfile --hypothesis-profile fast -m "not nightly and not spark and not apache" $(PYTEST_ARGS)
 
-# Many of these tests wait for a socket: two cores take six processes.
-test-fast: $(STAMPS)/packages $(STAMPS)/protoc $(STAMPS)/prometheus ## Run the tests that need neither Spark, Apache's servers nor a browser, with fewer generated examples
-	$(BIN)/python -m pytest $(PARALLEL) -n 6 --hypothesis-profile fast --durations 20 -m "not spark and not apache and not browser" $(PYTEST_ARGS)
+# One process has the Spark session, one Apache's servers, and all have the rest.
+test: setup ## A quarter of an hour: each guarantee once; before a change is merged. PYTEST_ARGS="-n 0 -k word" runs some
+	$(BIN)/python -m pytest $(PARALLEL) -n 3 --dist loadgroup --hypothesis-profile fast -m "not nightly" $(PYTEST_ARGS)
+
+test-all: setup-all ## An hour: all tests, storms, seeds and browsers too
+	$(BIN)/python -m pytest $(PARALLEL) -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .

@@ -142,8 +142,9 @@ DEV = [
     "greenlet>=3.1,<4",  # fibers, for the simulation in virtual time
     "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
     "chispa>=0.11,<1",  # compares Spark data frames
-    # A client, and the checks of a server, of Spark Connect; `spark-pipelines`.
-    "pyspark[connect,pipelines]>=4.0,<4.3",
+    # A client, and the checks of a server, of Spark Connect; `spark-pipelines`. The range of the extra delta: pip
+    # fetches the newest of a requirement with extras of its own, whatever other ranges say.
+    "pyspark[connect,pipelines]>=4.0.1,<=4.2.0",
     "ruff>=0.9,<1",  # linter and formatter
     "mypy>=1.14,<3",  # type checker
     "types-protobuf>=4.25",  # types of google.protobuf

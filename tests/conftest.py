@@ -6,8 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -16,6 +15,7 @@ from tests.certificates import Certificate, CertificateAuthority
 from tests.distributions import Distributions, build_distributions
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import SPARK_HOME, delta_confs
+from tests.tiers import group_of, is_nightly, rank_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Machines stall, and how long an example took says nothing. All else stays as Hypothesis has it, for build servers too.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
-# For `make test-fast`: every test, with a fifth of the generated examples.
+# For all but `make test-all`: every test, with a fifth of the generated examples.
 settings.register_profile("fast", settings(), deadline=None, max_examples=20)
 
 
@@ -36,29 +36,14 @@ for _name in ("TUBECLIENT_MASTER_SERVERS", "TUBECLIENT_MASTER_WEB_PORT", "TUBECL
     os.environ.pop(_name, None)
 
 
-LONG_FILES: Final = (
-    "exactly_once/test_exactly_once.py",
-    "tubeclient_cli/ingest/test_command.py",
-    "tubeclient_cli/ingest/test_batch_writer.py",
-    "tubeclient_cli/ingest/test_job.py",
-    "tubeclient_cli/ingest/test_bad_records.py",
-    "simulation/test_simulation.py",
-    "tubeclient_cli/ingest/test_retry.py",
-    "tubeclient_cli/ingest/test_restored_letters.py",
-    "spark_source/progress/test_table_order.py",
-    "tubeclient_cli/ingest/test_job_targets.py",
-    "exactly_once/test_lost_tail.py",
-    "offsets_store/test_interop.py",
-    "offsets_store/test_storage_contract.py",
-)
-"""Each takes minutes; the longest is first."""
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first. In parallel runs one would else be the last, and the other processes idle meanwhile."""
-    here = Path(__file__).parent
-    ranks = {here / name: rank for rank, name in enumerate(LONG_FILES)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    """Gives each test its tier and its group. xdist, which reads the groups, has the same hook."""
+    for item in items:
+        if is_nightly(item):
+            item.add_marker(pytest.mark.nightly)
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    items.sort(key=rank_of)
 
 
 def pytest_collection_finish() -> None:

@@ -11,6 +11,7 @@ from offsets_store.schema import COLUMNS
 from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
 from tests.test_packaging import run_python
+from tests.tiers import HEAVY, LONG, MERGE, NIGHTLY
 from tools.generate_docs import PAGES as GENERATED
 from tubeclient.conditions import CONDITIONS
 
@@ -44,6 +45,27 @@ def test_each_guarantee_names_tests_that_exist() -> None:
         assert tests, f"no test holds: {guarantee}"
         for name, path in tests:
             assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
+
+
+def test_the_merge_tier_has_a_test_of_each_guarantee() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").partition("## What cannot be promised")[0]
+    for guarantee in page.split("\n### ")[1:]:
+        tests = re.findall(r"^- \[`(\w+)`\]\(\.\./tests/([\w/]+\.py)\)", guarantee, re.MULTILINE)
+        assert any(in_merge_tier(path, name) for name, path in tests), guarantee
+
+
+def in_merge_tier(place: str, name: str) -> bool:
+    """Whether `make test` surely runs this test of this file, from what the file says."""
+    if re.search(rf"pytest\.mark\.({'|'.join(HEAVY)})\b", (ROOT / "tests" / place).read_text(encoding="utf-8")):
+        return any(name.startswith(kept.partition("[")[0]) for kept in MERGE.get(place, ()))
+    return not place.startswith(NIGHTLY)
+
+
+def test_the_tiers_name_tests_that_exist() -> None:
+    for place, names in MERGE.items():
+        text = (ROOT / "tests" / place).read_text(encoding="utf-8")
+        assert all(f"def {name.partition('[')[0]}" in text for name in names if name), place
+    assert all((ROOT / "tests" / place).exists() for place in (*LONG, *NIGHTLY))
 
 
 def test_the_index_names_each_page() -> None:

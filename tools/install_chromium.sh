@@ -20,5 +20,5 @@ fi
 
 printf 'missing: Chromium, which looks at the dashboard in its tests\n' >&2
 printf '    %s\n' "Debian:   apt-get install chromium" "Fedora:   dnf install chromium" \
-    "It is elsewhere? CHROMIUM=/path/to/chromium make setup" >&2
+    "It is elsewhere? CHROMIUM=/path/to/chromium make setup-all" >&2
 exit 1

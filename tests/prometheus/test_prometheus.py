@@ -31,9 +31,9 @@ RULES = ROOT / "conf" / "prometheus-alerts.yml"
 
 
 def program(name: str) -> str:
-    """The path of one of Prometheus's programs; `make setup` puts them there."""
+    """The path of one of Prometheus's programs; `make setup-all` puts them there."""
     found = shutil.which(name) or shutil.which(name, path=ROOT / ".cache" / "prometheus")
-    assert found, f"{name} is missing: run make setup, or tools/fetch_prometheus.sh, which say how to get it"
+    assert found, f"{name} is missing: run make setup-all, or tools/fetch_prometheus.sh, which say how to get it"
     return found
 
 

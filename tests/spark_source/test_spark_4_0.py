@@ -25,7 +25,7 @@ LEASE_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherDriver]:
-    assert PYTHON.exists(), "there is no environment with Spark 4.0; `make setup` makes it"
+    assert PYTHON.exists(), "there is no environment with Spark 4.0; `make setup-all` makes it"
     with OtherDriver(PYTHON, tmp_path_factory.mktemp("spark-4.0"), SMALL) as driver:
         yield driver
 

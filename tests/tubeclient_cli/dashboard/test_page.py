@@ -1,4 +1,4 @@
-"""The page in a real browser: Chromium, from $CHROMIUM or PATH; `make setup` installs it."""
+"""The page in a real browser: Chromium, from $CHROMIUM or PATH; `make setup-all` installs it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
     found = os.environ.get("CHROMIUM") or next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )
-    assert found, "there is no Chromium; run `make setup`, or set CHROMIUM to one"
+    assert found, "there is no Chromium; run `make setup-all`, or set CHROMIUM to one"
     with sync_playwright() as playwright:
         # The sandbox does not work for root, as build servers run. The page comes from this process.
         chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"], timeout=60_000)

@@ -1,0 +1,201 @@
+"""Which tests `make test` leaves to `make test-all`: those that get the mark `nightly`.
+
+Three tiers, each with all of the one before: `make test-fast` (no Spark, no servers of Apache's, no browser), `make
+test` (each guarantee once, on embedded servers and one Spark session, and a short run on Apache's), `make test-all`. A
+test that starts one of the three is nightly unless `MERGE` names it. So what is written anew cannot make the merge tier
+long unless somebody wants it there. Mutants say what belongs there: the merge tier sees what the whole sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+__all__ = ["HEAVY", "LONG", "MERGE", "NIGHTLY", "group_of", "is_nightly", "rank_of"]
+
+ROOT: Final = Path(__file__).resolve().parent
+
+HEAVY: Final = ("spark", "apache", "browser")
+"""The marks of tests that start something large."""
+
+ALL: Final = ("",)
+INGEST: Final = "tubeclient_cli/ingest"
+
+MERGE: Final[Mapping[str, tuple[str, ...]]] = {
+    "apache/test_producer_on_apache.py": ("test_restarts_of_broker_and_master_lose_no_message",),
+    "apache/test_spark_on_apache.py": (
+        "test_what_javas_producer_wrote_is_read_byte_for_byte",
+        "test_a_stream_into_delta_has_each_message_once_over_restarts",
+        "test_apaches_master_refuses_a_second_query_of_the_group",
+        "test_what_is_written_comes_back_with_all_that_belongs_to_it",
+    ),
+    "apache/test_times_on_apache.py": ALL,
+    "conformance/test_error_codes.py": ALL,
+    "conformance/test_java_alone.py": (
+        "test_java_reads_back_what_java_wrote",
+        "test_what_is_held_is_refused",
+    ),
+    "conformance/test_ranges.py": ALL,
+    "conformance/test_raw_codes.py": ALL,
+    "conformance/test_restarts.py": ("test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed",),
+    "conformance/test_server_balance.py": ("test_one_consumer_reads_all_and_two_split_it",),
+    "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
+    "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_three_kills",),
+    "golden/test_golden.py": ALL,
+    "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
+    "offsets_store/test_interop.py": (
+        "test_both_write_one_table_in_turn",
+        "test_a_planner_by_delta_rs_and_a_companion_by_delta_spark",
+        "test_the_fence_between_look_and_write_holds_across_writers_and_topics",
+    ),
+    "offsets_store/test_storage_contract.py": (
+        "test_what_is_recorded_is_read_back",
+        "test_a_newer_run_between_look_and_write_is_noticed",
+        "test_topic_sets_are_kept_apart",
+    ),
+    "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
+    "spark_source/progress/test_broker_hand_over.py": ("test_the_group_follows_a_running_query_and_never_leads_it",),
+    "spark_source/progress/test_offsets_listener.py": ("test_it_closes_the_gap_that_the_planner_leaves",),
+    "spark_source/progress/test_table_order.py": ("test_available_now_ends_with_nothing_behind",),
+    "spark_source/read/test_by_time.py": (
+        "test_batches_between_times_have_each_message_once",
+        "test_a_stream_begins_at_a_time_and_goes_on",
+    ),
+    "spark_source/read/test_task_retry.py": ALL,
+    "spark_source/stream/test_batch_read.py": ALL,
+    "spark_source/stream/test_planner_dies.py": ALL,
+    "spark_source/stream/test_topics_life.py": (
+        "test_topics_that_appear_are_read_from_their_beginning_once",
+        "test_a_topic_that_was_made_anew_is_an_error_or_is_gone_on_with",
+    ),
+    "spark_source/test_bad_input.py": ALL,
+    "spark_source/test_broker_down_on_spark.py": (
+        "test_a_query_starts_and_starts_again_without_one_broker",
+        "test_what_ends_is_whole_or_an_error",
+    ),
+    "spark_source/test_changing_topics_on_spark.py": ALL,
+    "spark_source/test_connect.py": ALL,
+    "spark_source/test_inlong_on_spark.py": ALL,
+    "spark_source/test_limits_on_spark.py": (
+        "test_no_task_has_more_rows_than_allowed",
+        "test_a_replayed_batch_is_cut_the_same",
+        "test_partitions_that_stand_apart_make_smaller_batches_until_they_meet",
+    ),
+    "spark_source/test_many_at_once.py": ("test_two_sources_of_one_group_are_refused_with_advice",),
+    "spark_source/test_named_sources.py": ("test_sources_come_and_go_and_come_back",),
+    "spark_source/test_pushed_filters.py": (
+        "test_the_result_is_as_without",
+        "test_brokers_leave_out_other_tags_where_no_offset_is_asked_for",
+    ),
+    "spark_source/test_reused_frames.py": ALL,
+    "spark_source/test_session.py": ALL,
+    "spark_source/test_strategies_on_spark.py": (
+        "test_strategy_and_source_count_change_between_runs",
+        "test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells",
+    ),
+    "spark_source/test_streaming.py": ALL,
+    "spark_source/test_wrong_uses.py": ALL,
+    "spark_source/write/test_write.py": ALL,
+    "spark_source/write/test_write_packs.py": ("test_records_are_written_and_read_back",),
+    "spark_source/write/test_write_stream.py": ALL,
+    "tubeclient_cli/common/test_jvm_watch.py": ALL,
+    f"{INGEST}/test_bad_records.py": (
+        "test_bad_messages_are_in_their_table_and_counted",
+        "test_more_than_the_user_accepts_end_the_job_and_nothing_is_written",
+    ),
+    f"{INGEST}/test_batch_writer.py": (
+        "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeltaSink-append-True-later batch]",
+        "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeadLetters-stage-True-first batch]",
+        "test_a_batch_with_too_many_is_not_written",
+        "test_of_two_runs_the_one_that_loses_publishes_nothing",
+        "test_groups_and_targets_share_a_table",
+    ),
+    f"{INGEST}/test_command.py": (
+        "test_a_signal_ends_the_job_cleanly[sigterm]",
+        "test_a_failed_job_is_exit_code_1_and_one_sentence",
+    ),
+    f"{INGEST}/test_format_settings.py": ALL,
+    f"{INGEST}/test_job.py": (
+        "test_rows_and_their_end_offsets_are_in_one_commit",
+        "test_new_checkpoints_go_on_where_the_table_ends_and_their_batch_0_is_written",
+        "test_a_batch_that_was_committed_is_not_written_again",
+        "test_an_old_checkpoint_is_refused_once_a_newer_one_has_written",
+        "test_a_checkpoint_that_was_put_back_loses_and_repeats_nothing",
+        "test_a_target_that_was_put_back_gets_the_rows_that_it_lost",
+        "test_rows_that_somebody_deleted_are_for_the_user_to_judge",
+        "test_groups_share_a_table_and_other_commits_do_not_matter",
+    ),
+    f"{INGEST}/test_job_targets.py": ("test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with",),
+    f"{INGEST}/test_letter_states.py": ALL,
+    f"{INGEST}/test_lost_checkpoint.py": ("test_a_table_that_is_ahead_leaves_no_message_out_unless_the_user_says_so",),
+    f"{INGEST}/test_record_format.py": ALL,
+    f"{INGEST}/test_restored_letters.py": (
+        "test_what_restore_takes_out_of_the_target_does_not_count_and_what_it_brings_back_does",
+    ),
+    f"{INGEST}/test_retry.py": (
+        "test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays",
+        "test_of_two_retries_one_is_let_through",
+        "test_a_retry_that_restore_undid_is_bad_again",
+    ),
+    f"{INGEST}/test_schema_text.py": ALL,
+    f"{INGEST}/test_secrets.py": (
+        "test_each_secret_option_has_a_canary",
+        "test_spark_shows_no_secret_of_a_query",
+    ),
+    f"{INGEST}/test_sink.py": ALL,
+    f"{INGEST}/test_typed_rows.py": ALL,
+}
+"""Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""
+
+NIGHTLY: Final = ("prometheus/test_prometheus.py", "recorder/", "fuzz/", "test_site.py")
+"""Files and folders that need none of the three, and take long or want something installed."""
+
+LONG: Final = (
+    "exactly_once/test_exactly_once.py",
+    f"{INGEST}/test_command.py",
+    f"{INGEST}/test_batch_writer.py",
+    f"{INGEST}/test_job.py",
+    f"{INGEST}/test_bad_records.py",
+    "simulation/test_simulation.py",
+    f"{INGEST}/test_retry.py",
+    f"{INGEST}/test_restored_letters.py",
+    "spark_source/progress/test_table_order.py",
+    f"{INGEST}/test_job_targets.py",
+    "exactly_once/test_lost_tail.py",
+    "offsets_store/test_interop.py",
+    "offsets_store/test_storage_contract.py",
+)
+"""Each takes minutes in `make test-all`; the longest is first."""
+
+
+def _place(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT).as_posix()
+
+
+def is_nightly(item: pytest.Item) -> bool:
+    """Whether `make test` leaves this test out."""
+    place = _place(item)
+    if place.startswith(NIGHTLY):
+        return True
+    if not any(item.get_closest_marker(mark) for mark in HEAVY):
+        return False
+    return not item.name.startswith(MERGE.get(place, ()))
+
+
+def group_of(item: pytest.Item) -> str:
+    """Tests of one group run in one process, one after the other: one Spark session, and one start of Apache's servers,
+    serve all that use them; what else shares a file shares its fixtures.
+    """
+    fixtures: tuple[str, ...] = tuple(getattr(item, "fixturenames", ()))
+    if "delta_spark" in fixtures:
+        return "spark"
+    return "apache" if item.get_closest_marker("apache") else item.path.stem
+
+
+def rank_of(item: pytest.Item) -> tuple[bool, int]:
+    """Where it comes in the run: what takes long first, or it would be the last, while the other processes idle."""
+    place = _place(item)
+    return group_of(item) != "spark", LONG.index(place) if place in LONG else len(LONG)
